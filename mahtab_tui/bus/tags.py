@@ -1,0 +1,92 @@
+"""The tags of the bus, where each is routed, and which attributes each carries.
+
+Attributes (all JSON values) by tag; `cell` is the number of a cell in the session, `turn` the number of a question:
+
+- ``user-repl-in``, ``assistant-repl-in`` (text: the code): ``cell``, ``party`` (who: "you", or the model's short name), ``turn`` (the model's only).
+- ``…-repl-out-stream`` (text: a piece of output): ``cell``, ``kind`` ("stdout" for what was printed, "value" for the last
+  expression, "traceback").
+- ``…-repl-out`` (text: the whole output): ``cell``, ``status`` (a `kernel.base.Status` value), ``duration`` (seconds),
+  ``kinds`` (list of [kind, characters] in order, as they make up the text), ``late`` (true for what came after its cell had
+  ended: a thread's print; such records have no status).
+- ``user-chat``: ``turn``. ``assistant-chat``: ``turn``, ``step`` (number of the generation in the turn, from 0), ``party``, ``stopped`` (bool).
+  ``assistant-chat-stream`` (text: a token): ``turn``, ``step``, ``party``.
+- ``agent`` (what the agent does now): ``turn``, ``step``, ``state`` ("thinking", "reflecting", "done", "stopped", "max-turns", "failed"), ``party``.
+- ``approval`` (text: the code): ``request`` (id), ``turn``, ``block`` and ``blocks`` (this is block 1 of 3), ``state`` ("waiting", "run",
+  "edited", "skipped", "stopped"), ``reason`` (of a skip), ``party``.
+- ``input`` (text: the prompt): ``request`` (id), ``cell``, ``password`` (bool), ``state`` ("waiting", "answered", "cancelled").
+- ``queue``: ``items`` (list of {"id", "code"}: the cells that wait).
+- ``kernel`` (text: a sentence): ``state`` (a `kernel.base.KernelState` value), ``python`` (version), ``executable``, ``cwd``, ``pid``, ``cell`` (while busy).
+- ``namespace``: ``cell``, ``party``, ``fresh`` (true: forget all rows first), ``changes`` (list of {"name", "change" (added, rebound,
+  changed, perhaps, deleted), "type", "summary", "kind" (data, module, function, class)}).
+- ``usage``: ``model``, ``input_tokens``, ``output_tokens``, ``cache_read_tokens``, ``cache_creation_tokens``, ``cost`` (US dollars, or null
+  where the price is not known), ``source`` ("agent", "reflection", "rlm").
+- ``notice`` (text: a sentence or two): ``level`` ("info", "warning", "error").
+- ``rlm-…``: ``node``, ``parent``, ``depth`` and more, as the engine says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+USER_REPL_IN = "user-repl-in"
+USER_REPL_OUT = "user-repl-out"
+USER_REPL_OUT_STREAM = "user-repl-out-stream"
+ASSISTANT_REPL_IN = "assistant-repl-in"
+ASSISTANT_REPL_OUT = "assistant-repl-out"
+ASSISTANT_REPL_OUT_STREAM = "assistant-repl-out-stream"
+USER_CHAT = "user-chat"
+ASSISTANT_CHAT = "assistant-chat"
+ASSISTANT_CHAT_STREAM = "assistant-chat-stream"
+RLM_CALL = "rlm-call"
+RLM_CHAT_STREAM = "rlm-chat-stream"
+RLM_REPL_IN = "rlm-repl-in"
+RLM_REPL_OUT = "rlm-repl-out"
+RLM_FINAL = "rlm-final"
+AGENT = "agent"
+APPROVAL = "approval"
+INPUT = "input"
+QUEUE = "queue"
+KERNEL = "kernel"
+NAMESPACE = "namespace"
+USAGE = "usage"
+NOTICE = "notice"
+
+
+class Route(NamedTuple):
+    """Which handlers a tag reaches."""
+
+    display: bool
+    """Drawn by the panes."""
+    prompt: bool
+    """Told to the model with the person's next turn."""
+    store: bool
+    """Kept on disk."""
+
+
+ROUTES: Mapping[str, Route] = {
+    USER_REPL_IN: Route(display=True, prompt=True, store=True),
+    USER_REPL_OUT: Route(display=True, prompt=True, store=True),
+    USER_REPL_OUT_STREAM: Route(display=True, prompt=False, store=False),
+    ASSISTANT_REPL_IN: Route(display=True, prompt=True, store=True),
+    ASSISTANT_REPL_OUT: Route(display=True, prompt=True, store=True),
+    ASSISTANT_REPL_OUT_STREAM: Route(display=True, prompt=False, store=False),
+    USER_CHAT: Route(display=True, prompt=True, store=True),
+    # Displayed too: it ends the streamed words and corrects them where the transport did.
+    ASSISTANT_CHAT: Route(display=True, prompt=True, store=True),
+    ASSISTANT_CHAT_STREAM: Route(display=True, prompt=False, store=False),
+    RLM_CALL: Route(display=True, prompt=False, store=True),
+    RLM_CHAT_STREAM: Route(display=True, prompt=False, store=False),
+    RLM_REPL_IN: Route(display=True, prompt=False, store=True),
+    RLM_REPL_OUT: Route(display=True, prompt=False, store=True),
+    RLM_FINAL: Route(display=True, prompt=False, store=True),
+    AGENT: Route(display=True, prompt=False, store=True),
+    APPROVAL: Route(display=True, prompt=False, store=True),
+    INPUT: Route(display=True, prompt=False, store=True),
+    QUEUE: Route(display=True, prompt=False, store=False),
+    KERNEL: Route(display=True, prompt=False, store=True),
+    NAMESPACE: Route(display=True, prompt=False, store=True),
+    USAGE: Route(display=True, prompt=False, store=True),
+    NOTICE: Route(display=True, prompt=False, store=True),
+}
+"""Every tag has a row: this table is the only place where routing is decided."""

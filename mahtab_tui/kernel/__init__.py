@@ -1,0 +1,1 @@
+"""Where the namespace lives and cells run."""

@@ -1,0 +1,191 @@
+"""What a kernel is to the rest of the program: one Protocol and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, Protocol
+
+Origin = Literal["user", "assistant"]
+OutputKind = Literal["stdout", "value", "traceback"]
+VariableKind = Literal["data", "module", "function", "class"]
+ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted"]
+OnOutput = Callable[[OutputKind, str], None]
+
+OUTPUT_LIMIT = 10_000
+"""Characters that a cell of the model's may print before it is stopped (`LimitedOutput`)."""
+
+
+class Status(StrEnum):
+    """How a cell ended. The terms are exact: nothing is called killed that was only interrupted."""
+
+    OK = "ok"
+    ERROR = "error"
+    INTERRUPTED = "interrupted"
+    KILLED = "killed"
+    """The kernel was killed because the person asked for it, or by `reset`."""
+    DIED = "died"
+    """The kernel ended by itself or by somebody else's hand."""
+
+
+class KernelState(StrEnum):
+    """The life of a kernel as the header shows it."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    BUSY = "busy"
+    DEAD = "dead"
+
+
+class KernelError(Exception):
+    """The kernel cannot do this; the message is a sentence for the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A name of the namespace, described from metadata only."""
+
+    name: str
+    type: str
+    """The type's name, with its module where that helps (`DataFrame`, `PosixPath`)."""
+    summary: str
+    """Shape, length or the value of simple things: `10000 × 5`, `18.4 M chars`, `42`. One line."""
+    kind: VariableKind
+
+    @property
+    def private(self) -> bool:
+        return self.name.startswith("_")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a cell did to one name."""
+
+    name: str
+    change: ChangeKind
+    """``changed``: the same object, visibly different (length, shape). ``perhaps``: the cell's syntax tree says that it may
+    have changed in place, with no visible sign."""
+    variable: Variable | None
+    """As it is now; None where it was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellResult:
+    """What became of one cell."""
+
+    cell: int
+    status: Status
+    output: str
+    """All that it printed, its value and its traceback, in order."""
+    kinds: tuple[tuple[OutputKind, int], ...]
+    """What the characters of `output` are, in order."""
+    duration: float
+    """Seconds."""
+    changes: tuple[Change, ...]
+    detail: str = ""
+    """For `died` and `killed`: how, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """A look inside one variable. Getting it may run the object's own code, under a time limit."""
+
+    name: str
+    type: str
+    summary: str
+    text: str
+    """The full representation, cut at the size limit."""
+    cut: int
+    """Characters that were left out of `text`."""
+    attributes: tuple[Variable, ...]
+    """Its attributes by exact type, no property run."""
+    doc: str
+    source: str
+    """Of functions and classes; else empty."""
+    where: str
+    """File and line of the source; else empty."""
+    error: str
+    """What went wrong while it was described (a `__repr__` that raised, a time limit), or empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelInfo:
+    """What a kernel runs on."""
+
+    python: str
+    """Version, as in "3.12.1"."""
+    executable: str
+    cwd: str
+    pid: int
+    state: KernelState
+
+
+class KernelHost(Protocol):
+    """What a kernel tells and asks its host. Called from the kernel's own threads."""
+
+    def kernel_state(self, info: KernelInfo, text: str) -> None:
+        """The state changed; `text` is a sentence ("The kernel died: segmentation fault (SIGSEGV).")."""
+
+    def late_output(self, text: str) -> None:
+        """Something was printed while no cell ran: by a thread, a child, a task of the loop."""
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Code in the kernel calls the host by name and waits; arguments and answer are JSON values.
+
+        Runs on a thread of its own, so it may block, and may call `Kernel.execute` with ``nested=True``. An exception's text goes to the caller
+        in the kernel as `RuntimeError`; a `KeyboardInterrupt` there ends the wait, and `cancelled` is told.
+        """
+
+    def call_cancelled(self, name: str) -> None:
+        """The kernel no longer waits for the answer to `call` (it was interrupted)."""
+
+
+class Kernel(Protocol):
+    """A namespace and the means to run code in it. Every method may be called from any thread but the kernel's own."""
+
+    def start(self) -> None:
+        """Start it; returns when it is ready. Raises `KernelError`."""
+
+    def execute(
+        self,
+        code: str,
+        *,
+        cell: int,
+        origin: Origin,
+        on_output: OnOutput,
+        limit: int | None = None,
+        nested: bool = False,
+    ) -> CellResult:
+        """Run one cell and wait for its end. Cells of several threads run one after the other, but `nested` ones, which run while
+        the cell that called the host waits. `limit`: characters of output after which it is stopped. Never raises for what the cell
+        does, not even for the kernel's death."""
+
+    def interrupt(self) -> bool:
+        """Stop the running cell (SIGINT); False when none runs."""
+
+    def kill(self) -> None:
+        """Kill the kernel (SIGKILL) and start a new one."""
+
+    def reset(self) -> None:
+        """A fresh namespace: ends this kernel, starts a new one; returns when it is ready. Raises `KernelError`."""
+
+    def activate(self, python: str) -> None:
+        """Go on with another interpreter (a file, or a virtual environment's folder). Raises `KernelError`, and the old one stays."""
+
+    def change_directory(self, path: str) -> str:
+        """Change the kernel's working directory; returns the new one. Raises `KernelError`."""
+
+    def set_size(self, columns: int, lines: int) -> None:
+        """Tell the code how wide the screen's transcript is (COLUMNS, LINES)."""
+
+    def variables(self) -> list[Variable]:
+        """All names of the namespace. Works while a cell runs. No code of the person's classes runs."""
+
+    def inspect(self, name: str) -> Detail:
+        """A look inside one variable. Works while a cell runs. Raises `KernelError` where there is no such name."""
+
+    def info(self) -> KernelInfo: ...
+
+    def close(self) -> None:
+        """End it for good. Nothing is left behind: no process, thread or descriptor."""

@@ -1,0 +1,83 @@
+"""The two palettes of our own, by role. Styles and strips name roles, never colours."""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+_NIGHT = {
+    "person": "#7cc7ff",
+    "model": "#c9a6ff",
+    "moon": "#f2d08b",
+    "good": "#8fd6a4",
+    "bad": "#f08a8a",
+    "hairline": "#242b47",
+    "muted": "#6b7596",
+}
+_DAY = {
+    "person": "#0b62a8",
+    "model": "#7138b8",
+    "moon": "#8a5a00",
+    "good": "#1f7a3d",
+    "bad": "#b3261e",
+    "hairline": "#cfd4e4",
+    "muted": "#626b86",
+}
+
+MAHTAB = Theme(
+    name="mahtab",
+    dark=True,
+    primary=_NIGHT["person"],
+    secondary=_NIGHT["model"],
+    accent=_NIGHT["moon"],
+    warning=_NIGHT["moon"],
+    error=_NIGHT["bad"],
+    success=_NIGHT["good"],
+    foreground="#cfd6ee",
+    background="#0d1020",
+    surface="#12162a",
+    panel="#1a2038",
+    variables={
+        **_NIGHT,
+        "block-cursor-text-style": "none",
+        "footer-key-foreground": _NIGHT["moon"],
+        "input-selection-background": "#7cc7ff 30%",
+    },
+)
+
+MAHTAB_DAY = Theme(
+    name="mahtab-day",
+    dark=False,
+    primary=_DAY["person"],
+    secondary=_DAY["model"],
+    accent=_DAY["moon"],
+    warning=_DAY["moon"],
+    error=_DAY["bad"],
+    success=_DAY["good"],
+    foreground="#1d2338",
+    background="#f7f8fc",
+    surface="#eef0f7",
+    panel="#e2e6f2",
+    variables={
+        **_DAY,
+        "block-cursor-text-style": "none",
+        "footer-key-foreground": _DAY["moon"],
+        "input-selection-background": "#0b62a8 25%",
+    },
+)
+
+ROLES = tuple(_NIGHT)
+"""Names of the theme variables that only our own themes define; `role_variables` gives them to every other theme."""
+
+
+def role_variables(theme: Theme) -> dict[str, str]:
+    """The roles for any theme: its own where it has them, else derived from its standard colours."""
+    derived = {
+        "person": theme.primary,
+        "model": theme.secondary or theme.accent or theme.primary,
+        "moon": theme.warning or theme.accent or theme.primary,
+        "good": theme.success or theme.primary,
+        "bad": theme.error or theme.primary,
+        "hairline": theme.panel or theme.surface or theme.primary,
+        "muted": (_NIGHT if theme.dark else _DAY)["muted"],
+    }
+    return {**derived, **{role: theme.variables[role] for role in ROLES if role in theme.variables}}
