@@ -1,10 +1,27 @@
-"""Where things are on disk, and the one model of all settings."""
+"""Where things are on disk, and the one model of all settings.
+
+Precedence: command line > ``MAHTAB_*`` environment > ``.env`` > the project's ``.mahtab/config.toml`` > ``~/.mahtab/config.toml`` > defaults.
+"""
 
 from __future__ import annotations
 
+import difflib
+import re
+import tomllib
 from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PACKAGE = Path(__file__).resolve().parent
+
+ApprovalMode = Literal["ask", "auto"]
+ReflectionMode = Literal["always", "on_error", "never"]
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the message says which, where, and what is allowed."""
 
 
 def resource_folder(name: str) -> Path:
@@ -16,3 +33,103 @@ def resource_folder(name: str) -> Path:
 def home_folder() -> Path:
     """Where sessions, history and configuration are kept: ``~/.mahtab``."""
     return Path.home() / ".mahtab"
+
+
+def config_files(project: Path) -> tuple[Path, ...]:
+    """The configuration files, the one that wins first."""
+    return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
+
+
+class Settings(BaseSettings):
+    """All settings, validated."""
+
+    model_config = SettingsConfigDict(env_prefix="MAHTAB_", env_file=".env", extra="ignore", validate_default=False)
+
+    model: str | None = Field(None, description="Which model answers, as in claude, claude:opus, openai:gpt-5, demo, replay:FILE")
+    reflection_model: str | None = Field(None, description="A cheaper model that checks whether a turn is complete")
+    reflection: ReflectionMode = Field("always", description="When a turn is checked for completeness")
+    max_turns: int = Field(5, ge=1, le=100, description="How often the model may run code for one question")
+    model_timeout: float = Field(120.0, gt=0, description="Seconds without a sign of the model before it is given up")
+    approval: ApprovalMode = Field("ask", description="Whether the model's code waits for the person")
+    python: str | None = Field(None, description="The kernel's interpreter: a file, or a virtual environment's folder")
+    theme: str | None = Field(None, description="A theme's name")
+    keymap: dict[str, str] = Field(default_factory=dict, description="Keys by the name of a command")
+    skills_dir: Path | None = Field(None, description="A folder of skills")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        files = (TomlFile(settings_cls, path) for path in config_files(Path.cwd()))
+        return (init_settings, env_settings, dotenv_settings, *files)
+
+
+class TomlFile(PydanticBaseSettingsSource):
+    """One configuration file; a missing one has no settings."""
+
+    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
+        super().__init__(settings_cls)
+        self.path = path
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Not asked: `__call__` gives the whole file."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = read_config(self.path)
+        for key in values:
+            if key not in self.settings_cls.model_fields:
+                near = difflib.get_close_matches(key, self.settings_cls.model_fields, n=1)
+                hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(self.settings_cls.model_fields)}."
+                raise SettingsError(f"{self.path}, line {line_of(self.path, key)}: there is no setting {key!r}. {hint}")
+        return values
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The values of a configuration file, unchecked. Raises `SettingsError` where it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: this is not TOML: {error}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: the file is not UTF-8 text.") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: the file cannot be read: {error.strerror}.") from None
+
+
+def line_of(path: Path, key: str) -> int:
+    """The line (from 1) on which a key stands in a configuration file, as near as a search finds it."""
+    pattern = re.compile(rf"""^\s*(\[\s*)?["']?{re.escape(key)}["']?\s*[\]=.]""")
+    lines = path.read_text("utf-8", errors="replace").splitlines()
+    return next((number for number, line in enumerate(lines, 1) if pattern.match(line)), 1)
+
+
+def load_settings(**given: Any) -> Settings:
+    """The effective settings; `given` are the command line's, None where it said nothing. Raises `SettingsError`."""
+    try:
+        return Settings(**{key: value for key, value in given.items() if value is not None})
+    except ValidationError as error:
+        raise SettingsError(_sentence(error, given)) from None
+    except ValueError as error:  # pydantic-settings: a variable of the environment that is not JSON where it must be
+        raise SettingsError(f"The environment: {error}.") from None
+
+
+def _sentence(error: ValidationError, given: dict[str, Any]) -> str:
+    """Which key of which source is wrong, and what is allowed."""
+    first = error.errors()[0]
+    key = str(first["loc"][0])
+    reason = str(first["msg"])
+    reason = reason[0].lower() + reason[1:]
+    if given.get(key) is not None:
+        return f"--{key.replace('_', '-')}: {reason}."
+    for path in config_files(Path.cwd()):
+        if key in read_config(path):
+            return f"{path}, line {line_of(path, key)}: {key}: {reason}."
+    return f"MAHTAB_{key.upper()} (environment or .env): {reason}."

@@ -20,6 +20,7 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   changed, perhaps, deleted), "type", "summary", "kind" (data, module, function, class)}).
 - ``usage``: ``model``, ``input_tokens``, ``output_tokens``, ``cache_read_tokens``, ``cache_creation_tokens``, ``cost`` (US dollars, or null
   where the price is not known), ``source`` ("agent", "reflection", "rlm").
+- ``session`` (what the header shows of the session): ``name``, ``model`` (as it was chosen), ``approval`` ("ask", "auto").
 - ``notice`` (text: a sentence or two): ``level`` ("info", "warning", "error").
 - ``rlm-…``: ``node``, ``parent``, ``depth`` and more, as the engine says.
 """
@@ -51,6 +52,7 @@ KERNEL = "kernel"
 NAMESPACE = "namespace"
 USAGE = "usage"
 NOTICE = "notice"
+SESSION = "session"
 
 
 class Route(NamedTuple):
@@ -88,5 +90,6 @@ ROUTES: Mapping[str, Route] = {
     NAMESPACE: Route(display=True, prompt=False, store=True),
     USAGE: Route(display=True, prompt=False, store=True),
     NOTICE: Route(display=True, prompt=False, store=True),
+    SESSION: Route(display=True, prompt=False, store=False),
 }
 """Every tag has a row: this table is the only place where routing is decided."""

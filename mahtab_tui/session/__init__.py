@@ -1,0 +1,5 @@
+"""A session: one conversation over one namespace, put together from kernel, bus, agent and store."""
+
+from mahtab_tui.session.session import Session
+
+__all__ = ["Session"]

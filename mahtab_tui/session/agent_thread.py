@@ -1,0 +1,93 @@
+"""The thread on which questions are answered; the model's libraries are loaded there, when they are first wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.session.inbox import Inbox
+
+if TYPE_CHECKING:
+    from mahtab_tui.agent.repl_agent import ReplAgent
+    from mahtab_tui.session.turns import TurnHost
+
+
+class AgentThread:
+    """Takes questions from the inbox and has the agent answer them."""
+
+    def __init__(self, inbox: Inbox, turns: TurnHost, make_agent: Callable[[], ReplAgent]) -> None:
+        self._log = turns.log
+        self._inbox = inbox
+        self._turns = turns
+        self._make_agent = make_agent
+        self._making = threading.Lock()
+        self._agent: ReplAgent | None = None
+        self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
+        self._warm = threading.Event()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def warm_up(self) -> None:
+        """Load what answering needs, on a thread, before the first question is sent."""
+        if not self._warm.is_set():
+            self._warm.set()
+            threading.Thread(target=self._load, name="agent-warm-up", daemon=True).start()
+
+    def ask(self, prompt: str) -> str:
+        """Ask, wait, and get the final words. Raises `ModelError`."""
+        with self._turns.turn():
+            return self.agent.ask_sync(prompt)
+
+    @property
+    def agent(self) -> ReplAgent:
+        """The agent, made on first use. Raises `ModelError`."""
+        with self._making:
+            if self._agent is None:
+                self._agent = self._make_agent()
+            return self._agent
+
+    @property
+    def made(self) -> ReplAgent | None:
+        """The agent if it has been made."""
+        return self._agent
+
+    def forget(self) -> None:
+        """Let the next question make a new agent (another model)."""
+        with self._making:
+            old, self._agent = self._agent, None
+        if old is not None:
+            old.close()
+
+    def close(self) -> None:
+        """Stop what runs and end; the inbox must be closed first."""
+        if self._agent is not None:
+            self._agent.stop()
+        self._thread.join(2.0)
+        self.forget()
+
+    def _load(self) -> None:
+        with contextlib.suppress(ModelError):  # said when the question is asked
+            _ = self.agent
+
+    def _run(self) -> None:
+        while (item := self._inbox.take("ask")) is not None:
+            try:
+                self.ask(item.text)
+            except ModelError as error:
+                if self._agent is None:  # the agent itself could not be made: nobody has said it yet
+                    emit(self._log, tags.USER_CHAT, item.text)
+                    emit(self._log, tags.NOTICE, str(error), level="error")
+            except Exception as error:  # the thread's outermost frame
+                emit(self._log, tags.NOTICE, f"The question could not be answered: {type(error).__name__}: {error}", level="error")
+
+
+def conversation(past: tuple[Record, ...]) -> list[tuple[str, str]]:
+    """The conversation of a resumed session, as (role, text) with role "user" or "assistant"."""
+    roles = {tags.USER_CHAT: "user", tags.ASSISTANT_CHAT: "assistant"}
+    return [(roles[record.tag], record.text) for record in past if record.tag in roles]

@@ -1,0 +1,113 @@
+"""Running cells on the kernel, and telling the bus all about them."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+from mahtab_tui.kernel.base import CellResult, Change, Kernel, Origin, OutputKind, Status, Variable
+from mahtab_tui.kernel.provenance import Provenance
+
+YOU = "you"
+
+
+def change_row(change: Change) -> dict[str, Any]:
+    """A change as the `namespace` record carries it."""
+    row: dict[str, Any] = {"name": change.name, "change": change.change}
+    if change.variable is not None:
+        row |= variable_row(change.variable)
+    return row
+
+
+def variable_row(variable: Variable) -> dict[str, Any]:
+    """A variable as the `namespace` record carries it."""
+    return {"name": variable.name, "type": variable.type, "summary": variable.summary, "kind": variable.kind}
+
+
+class Cells:
+    """Every cell of the session, whoever wrote it, gets its number here."""
+
+    def __init__(self, kernel: Kernel, log: logging.Logger, *, first: int = 1) -> None:
+        self._kernel = kernel
+        self._log = log
+        self._numbers = itertools.count(first)
+        self._number_lock = threading.Lock()
+        self._running: list[Origin] = []
+        self.provenance = Provenance()
+        self.last = first - 1
+        """The number of the newest cell."""
+
+    @property
+    def running(self) -> bool:
+        """Whether a cell runs, or waits for another one's end."""
+        return bool(self._running)
+
+    @property
+    def assistant_runs(self) -> bool:
+        """Whether one of the model's cells is among them."""
+        return "assistant" in self._running
+
+    def run(
+        self,
+        code: str,
+        *,
+        origin: Origin = "user",
+        party: str = YOU,
+        limit: int | None = None,
+        nested: bool = False,
+        **attrs: Any,
+    ) -> CellResult:
+        """Run one cell to its end. `attrs` go on its records (the model's turn, step and block)."""
+        with self._number_lock:
+            cell = self.last = next(self._numbers)
+        attrs = {"cell": cell, "party": party, **attrs}
+        code_tag, stream_tag, output_tag = (
+            (tags.USER_REPL_IN, tags.USER_REPL_OUT_STREAM, tags.USER_REPL_OUT)
+            if origin == "user"
+            else (tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT_STREAM, tags.ASSISTANT_REPL_OUT)
+        )
+
+        def on_output(kind: OutputKind, text: str) -> None:
+            emit(self._log, stream_tag, text, cell=cell, kind=kind)
+
+        emit(self._log, code_tag, code, **attrs)
+        self._running.append(origin)
+        try:
+            result = self._kernel.execute(code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested)
+        finally:
+            self._running.remove(origin)
+        emit(
+            self._log,
+            output_tag,
+            result.output,
+            **attrs,
+            status=str(result.status),
+            duration=round(result.duration, 4),
+            kinds=[list(kind) for kind in result.kinds],
+            detail=result.detail,
+        )
+        if result.status in (Status.KILLED, Status.DIED):
+            self.forget()
+        elif result.changes:
+            self._tell_changes(cell, party, result.changes)
+        return result
+
+    def forget(self) -> None:
+        """The namespace is empty: a new kernel has taken the old one's place."""
+        self.provenance.clear()
+        emit(self._log, tags.NAMESPACE, fresh=True, changes=[], cell=self.last, party=YOU)
+
+    def adopt(self, variables: Sequence[Variable]) -> None:
+        """Tell of names that were there before the first cell."""
+        changes = [{**variable_row(variable), "change": "added"} for variable in variables]
+        emit(self._log, tags.NAMESPACE, fresh=True, changes=changes, cell=0, party=YOU)
+
+    def _tell_changes(self, cell: int, party: str, changes: Sequence[Change]) -> None:
+        self.provenance.fold(cell, party, changes)
+        rows = [change_row(change) for change in changes]
+        emit(self._log, tags.NAMESPACE, fresh=False, changes=rows, cell=cell, party=party)

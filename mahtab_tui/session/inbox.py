@@ -1,0 +1,94 @@
+"""What the person has entered and not yet been served: cells and questions, visible and cancellable."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from dataclasses import dataclass
+from typing import Literal
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+
+Mode = Literal["python", "ask"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One input that waits."""
+
+    id: int
+    mode: Mode
+    text: str
+
+
+class Inbox:
+    """Two lines of waiting inputs, cells and questions, each taken by one thread."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._changed = threading.Condition()
+        self._items: list[Item] = []
+        self._serving: set[Mode] = set()
+        self._numbers = itertools.count(1)
+        self._closed = False
+        self._told: list[Item] = []
+
+    def put(self, mode: Mode, text: str) -> int:
+        """Enter an input; returns its id."""
+        with self._changed:
+            item = Item(next(self._numbers), mode, text)
+            self._items.append(item)
+            self._changed.notify_all()
+            self._tell()
+        return item.id
+
+    def take(self, mode: Mode) -> Item | None:
+        """Wait for the next input of a mode, and call the one before served; None when the inbox is closed."""
+        with self._changed:
+            self._serving.discard(mode)
+            while True:
+                if self._closed:
+                    return None
+                item = next((item for item in self._items if item.mode == mode), None)
+                if item is not None:
+                    break
+                self._changed.wait()
+            self._items.remove(item)
+            self._serving.add(mode)
+            self._tell()
+            return item
+
+    def cancel(self, item_id: int) -> Item | None:
+        """Take an input back; None where it is no longer waiting."""
+        with self._changed:
+            item = next((item for item in self._items if item.id == item_id), None)
+            if item is not None:
+                self._items.remove(item)
+                self._tell()
+            return item
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is served."""
+        with self._changed:
+            return not self._items and not self._serving
+
+    def serving(self, mode: Mode) -> bool:
+        """Whether an input of this mode is being served now."""
+        with self._changed:
+            return mode in self._serving
+
+    def close(self) -> None:
+        """Let the waiting threads end."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _tell(self) -> None:
+        """Show what waits behind something that is served; what is about to be taken is not shown."""
+        waiting = [item for item in self._items if item.mode in self._serving]
+        if waiting != self._told:
+            self._told = waiting
+            emit(self._log, tags.QUEUE, items=[{"id": item.id, "code": item.text, "mode": item.mode} for item in waiting])

@@ -1,0 +1,84 @@
+"""What the kernel tells and asks the session."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+from mahtab_tui.kernel.base import KernelInfo, KernelState
+from mahtab_tui.session.face import Face
+from mahtab_tui.session.requests import Cancelled, Requests
+
+
+class SessionKernelHost:
+    """`kernel.base.KernelHost` over a session's bus, face and agent."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        face: Face,
+        *,
+        ask: Callable[[str], str],
+        stop_asking: Callable[[], None],
+        skill: Callable[[str, str], str],
+        current_cell: Callable[[], int],
+    ) -> None:
+        self._log = log
+        self._face = face
+        self._current_cell = current_cell
+        self._stop_asking = stop_asking
+        self.inputs: Requests[str | None] = Requests()
+        self.info: KernelInfo | None = None
+        self._calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+            "ask": lambda args: ask(str(args["prompt"])),
+            "skill": lambda args: skill(str(args["name"]), str(args.get("args", ""))),
+            "terminal": lambda args: face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"])),
+            "quit": lambda args: face.leave(),
+            "input": lambda args: self._input(str(args.get("prompt", "")), bool(args.get("password"))),
+        }
+
+    def kernel_state(self, info: KernelInfo, text: str) -> None:
+        self.info = info
+        emit(
+            self._log,
+            tags.KERNEL,
+            text,
+            state=str(info.state),
+            python=info.python,
+            executable=info.executable,
+            cwd=info.cwd,
+            pid=info.pid,
+            cell=self._current_cell() if info.state is KernelState.BUSY else None,
+        )
+
+    def late_output(self, text: str) -> None:
+        emit(self._log, tags.USER_REPL_OUT, text, cell=self._current_cell(), late=True, kinds=[["stdout", len(text)]])
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        served = self._calls.get(name)
+        if served is None:
+            raise RuntimeError(f"The host has nothing called {name!r}.")
+        return served(args)
+
+    def call_cancelled(self, name: str) -> None:
+        if name == "input":
+            self.inputs.cancel_all()
+        elif name == "ask":
+            self._stop_asking()
+
+    def _input(self, prompt: str, password: bool) -> str | None:
+        """The line that the person enters; None for the end of input."""
+        request = self.inputs.new_id()
+        self.inputs.open(request)
+        about = {"request": request, "cell": self._current_cell(), "password": password}
+        emit(self._log, tags.INPUT, prompt, **about, state="waiting")
+        try:
+            answer = self.inputs.wait(request)
+        except Cancelled:
+            emit(self._log, tags.INPUT, prompt, **about, state="cancelled")
+            return None
+        emit(self._log, tags.INPUT, prompt, **about, state="answered")
+        return answer

@@ -1,0 +1,252 @@
+"""The one object that the faces use."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.kernel.base import Detail, Kernel, KernelError, KernelHost
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import check_model, default_model, get_llm, model_label
+from mahtab_tui.session.agent_thread import AgentThread, conversation
+from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.face import Face
+from mahtab_tui.session.inbox import Inbox, Item, Mode
+from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.turns import TurnHost
+from mahtab_tui.settings import ApprovalMode, Settings
+
+if TYPE_CHECKING:
+    from mahtab_tui.agent.repl_agent import ReplAgent
+    from mahtab_tui.bus.handlers import Store
+
+KernelFactory = Callable[[KernelHost], Kernel]
+Stopped = Literal["model", "cell"]
+
+
+class Session:
+    """A conversation over one namespace. Methods may be called from any thread, and return at once but where they say otherwise."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        make_kernel: KernelFactory,
+        face: Face,
+        *,
+        store: Store | None = None,
+        name: str = "",
+        past: Sequence[Record] = (),
+    ) -> None:
+        self.settings = settings
+        self.name = name
+        self.past = past
+        """The records of the conversation that is resumed, in order; empty for a new one."""
+        self.log, prompt = setup_logging(store)
+        self.model = settings.model or default_model()
+        self.host = SessionKernelHost(
+            self.log,
+            face,
+            ask=self._ask_from_cell,
+            stop_asking=self._stop_turn,
+            current_cell=lambda: self.cells.last,
+        )
+        self.kernel = make_kernel(self.host)
+        self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
+        self.inbox = Inbox(self.log)
+        self.turns = TurnHost(
+            self.log, self.kernel, self.cells, prompt, party=model_label(self.model), approval=settings.approval
+        )
+        self.turns.on_run_all = lambda: self.set_approval("auto")
+        self.agent = AgentThread(self.inbox, self.turns, self._make_agent)
+        self._runner = threading.Thread(target=self._run_cells, name="cells", daemon=True)
+        self._closed = False
+
+    def start(self) -> None:
+        """Begin: the kernel starts on a thread, and inputs are served from now on."""
+        self._tell_session()
+        self._runner.start()
+        self.agent.start()
+
+    def close(self) -> None:
+        """End everything: the kernel, the model, the threads. Waits for them."""
+        if self._closed:
+            return
+        self._closed = True
+        self.inbox.close()
+        self.host.inputs.cancel_all()
+        self.turns.approvals.cancel_all()
+        self.agent.close()
+        self.kernel.close()
+        self._runner.join(2.0)
+        close_logging(self.log)
+
+    # What the person enters
+
+    def submit(self, mode: Mode, text: str) -> int:
+        """Run a cell or ask a question, after what waits already; returns the input's id."""
+        return self.inbox.put(mode, text)
+
+    def cancel(self, item_id: int) -> Item | None:
+        """Take back an input that waits."""
+        return self.inbox.cancel(item_id)
+
+    def answer_input(self, request: str, text: str | None) -> bool:
+        """Answer `input()`; None is the end of input."""
+        return self.host.inputs.answer(request, text)
+
+    def decide(self, request: str, decision: Decision) -> bool:
+        """Answer an approval."""
+        return self.turns.approvals.answer(request, decision)
+
+    # What goes on, and stopping it
+
+    @property
+    def cell_runs(self) -> bool:
+        """Whether a cell of the person's or the model's runs now."""
+        return self.cells.running
+
+    @property
+    def turn_runs(self) -> bool:
+        """Whether a question is being answered."""
+        return self.turns.in_turn
+
+    def stop(self) -> Stopped | None:
+        """Stop what goes on now, the model's turn before the person's cell; says which it was."""
+        if self.turns.in_turn:
+            self._stop_turn()
+            return "model"
+        if self.kernel.interrupt():
+            return "cell"
+        return None
+
+    def kill_kernel(self) -> None:
+        """Kill the kernel and start a new one, on a thread; errors become notices."""
+        self._on_thread("The kernel could not be killed", self.kernel.kill)
+
+    def reset(self) -> None:
+        """Start over with an empty namespace; the conversation stays."""
+
+        def work() -> None:
+            self.kernel.reset()
+            self.cells.forget()
+            self.notice("The namespace is empty: a fresh kernel runs. The conversation stays.")
+
+        self._on_thread("The kernel could not be reset", work)
+
+    def activate(self, python: str) -> None:
+        """Go on with another interpreter."""
+
+        def work() -> None:
+            self.kernel.activate(python)
+            self.cells.forget()
+            info = self.kernel.info()
+            self.notice(f"The kernel runs on {info.executable} (Python {info.python}) now, with an empty namespace.")
+
+        self._on_thread("The interpreter stays as it was", work)
+
+    def change_directory(self, path: str) -> None:
+        """Change the kernel's working directory."""
+
+        def work() -> None:
+            self.notice(f"The working directory is {self.kernel.change_directory(path)} now.")
+
+        self._on_thread("The working directory stays as it was", work)
+
+    # Settings of the session
+
+    @property
+    def approval(self) -> ApprovalMode:
+        return self.turns.approval
+
+    def set_approval(self, approval: ApprovalMode) -> None:
+        """Whether the model's code waits for the person from now on. What waits already goes on waiting."""
+        self.turns.approval = approval
+        self._tell_session()
+
+    def set_model(self, model: str) -> None:
+        """Answer with another model from the next question on; the conversation stays. Raises `ModelError`."""
+        check_model(model)
+        self.model = model
+        self.turns.party = model_label(model)
+        self.agent.forget()
+        self._tell_session()
+
+    # Looking
+
+    def inspect(self, name: str) -> Detail:
+        """A look inside a variable; waits for the kernel. Raises `KernelError`."""
+        return self.kernel.inspect(name)
+
+    def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
+        """Tell the person something, in the transcript."""
+        emit(self.log, tags.NOTICE, text, level=level)
+
+    # Within
+
+    def _tell_session(self) -> None:
+        emit(self.log, tags.SESSION, name=self.name, model=self.model, approval=self.turns.approval)
+
+    def _run_cells(self) -> None:
+        try:
+            self.kernel.start()
+            if variables := self.kernel.variables():
+                self.cells.adopt(variables)
+        except KernelError as error:
+            self.notice(str(error), "error")
+        while (item := self.inbox.take("python")) is not None:
+            try:
+                self.cells.run(item.text, origin="user", party=YOU)
+            except Exception as error:  # the thread's outermost frame
+                self.notice(f"The cell could not be run: {type(error).__name__}: {error}", "error")
+
+    def _on_thread(self, failure: str, work: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except KernelError as error:
+                self.notice(f"{failure}. {error}", "error")
+
+        threading.Thread(target=guarded, name="kernel-work", daemon=True).start()
+
+    def _make_agent(self) -> ReplAgent:
+        from mahtab_tui.agent.repl_agent import create_repl_agent
+
+        llm = get_llm(self.model, timeout=self.settings.model_timeout, on_notice=self._model_notice)
+        reflection = self.settings.reflection_model
+        return create_repl_agent(
+            self.turns,
+            model=llm,
+            reflection_llm=get_llm(reflection, on_notice=self._model_notice) if reflection else None,
+            reflection=self.settings.reflection,
+            max_turns=self.settings.max_turns,
+            history=conversation(self.past),
+        )
+
+    def _model_notice(self, level: str, text: str) -> None:
+        emit(self.log, tags.NOTICE, text, level=level)
+
+    def _stop_turn(self) -> None:
+        self.turns.cancelled.set()
+        self.turns.approvals.cancel_all()
+        if agent := self.agent.made:
+            agent.stop()
+        if self.cells.assistant_runs:
+            self.kernel.interrupt()
+
+    def _ask_from_cell(self, prompt: str) -> str:
+        """`ask("…")` in a cell: the answer in words. Raises `RuntimeError`."""
+        if self.cells.assistant_runs:
+            raise RuntimeError("ask() cannot be called by code that the model itself runs.")
+        with self.turns.asked_from_cell():
+            try:
+                return self.agent.ask(prompt)
+            except ModelError as error:
+                raise RuntimeError(str(error)) from None
+
+

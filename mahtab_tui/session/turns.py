@@ -1,0 +1,117 @@
+"""What the agent may do to a session: run code, ask the person, read what happened."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.agent.host import ApprovalRequest, Decision, Execution
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
+from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.requests import Cancelled, Requests
+from mahtab_tui.settings import ApprovalMode
+
+if TYPE_CHECKING:
+    from mahtab_tui.bus.handlers import PromptHandler
+
+_RIGHTS = "The model's code now runs without asking, with your own rights: it can read, change and delete whatever you can."
+
+
+class TurnHost:
+    """`agent.host.AgentHost` over a session's cells, its bus and the person."""
+
+    def __init__(
+        self,
+        log: logging.Logger,
+        kernel: Kernel,
+        cells: Cells,
+        prompt: PromptHandler,
+        *,
+        party: str,
+        approval: ApprovalMode,
+    ) -> None:
+        self.log = log
+        self.cancelled = threading.Event()
+        self.party = party
+        self.approval: ApprovalMode = approval
+        self.approvals: Requests[Decision] = Requests()
+        self.on_run_all: Callable[[], None] = lambda: None
+        self._kernel = kernel
+        self._cells = cells
+        self._prompt = prompt
+        self._turns = 0
+        self._waiting_cells = 0
+        self._said_rights = False
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a question is being answered."""
+        return self._turns > 0
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """While a question is being answered."""
+        self._turns += 1
+        try:
+            yield
+        finally:
+            self._turns -= 1
+
+    @contextmanager
+    def asked_from_cell(self) -> Iterator[None]:
+        """While a cell waits for the agent's answer, the agent's own cells run inside it."""
+        self._waiting_cells += 1
+        try:
+            yield
+        finally:
+            self._waiting_cells -= 1
+
+    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
+        result = self._cells.run(
+            code,
+            origin="assistant",
+            party=self.party,
+            limit=OUTPUT_LIMIT,
+            nested=self._waiting_cells > 0,
+            turn=turn,
+            step=step,
+            block=block,
+        )
+        output = result.output if not result.detail else f"{result.output}\n{result.detail}".strip()
+        return Execution(result.cell, output, result.status is not Status.OK, str(result.status))
+
+    def decide(self, request: ApprovalRequest) -> Decision:
+        if self.approval == "auto":
+            self._say_rights()
+            return Decision("run")
+        self.approvals.open(request.request)
+        if self.cancelled.is_set():
+            self.approvals.cancel_all()
+        try:
+            decision = self.approvals.wait(request.request)
+        except Cancelled:
+            return Decision("stop")
+        if decision.action == "all":
+            self.on_run_all()
+            self._say_rights()
+        return decision
+
+    def context(self) -> str:
+        from mahtab_tui.llm.prompts import render_context
+
+        text = render_context(self._kernel.variables(), self._prompt.get_context())
+        self._prompt.clear()
+        return text
+
+    def usage(self, **attrs: Any) -> None:
+        emit(self.log, tags.USAGE, **attrs)
+
+    def _say_rights(self) -> None:
+        if not self._said_rights:
+            self._said_rights = True
+            emit(self.log, tags.NOTICE, _RIGHTS, level="warning")

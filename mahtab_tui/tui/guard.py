@@ -1,0 +1,86 @@
+"""Keeps the screen whole: nothing but the application writes to the terminal.
+
+A native library's warning, or a child process of an in-process cell, writes to descriptors 1 and 2. While the screen is up both lead to a
+pipe, whose lines become notices; the application draws through a private duplicate of the terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+_CHUNK = 65536
+
+
+class ScreenGuard:
+    """Owns descriptors 1 and 2 while the screen is up."""
+
+    def __init__(self, on_line: Callable[[str], None]) -> None:
+        self._on_line = on_line
+        self._terminal: list[int] = []
+        self._originals: tuple[TextIO | None, TextIO | None] = (None, None)
+        self._streams: list[TextIO] = []
+        self._write_end = -1
+        self._reader: threading.Thread | None = None
+
+    def __enter__(self) -> ScreenGuard:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        self._terminal = [os.dup(1), os.dup(2)]
+        read_end, self._write_end = os.pipe()
+        self._reader = threading.Thread(target=self._read, args=(read_end,), name="screen-guard", daemon=True)
+        self._reader.start()
+        # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
+        self._originals = (sys.__stdout__, sys.__stderr__)
+        self._streams = [io.open(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in self._terminal]
+        sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc]
+        self._close_off()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._open_up()
+        sys.__stdout__, sys.__stderr__ = self._originals  # type: ignore[misc]
+        for stream in self._streams:
+            with contextlib.suppress(OSError):
+                stream.close()
+        for fd in (*self._terminal, self._write_end):
+            os.close(fd)
+        if self._reader is not None:
+            # A child that still holds the pipe keeps the reader alive; it is a daemon and ends with it.
+            self._reader.join(0.2)
+
+    @contextlib.contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Give descriptors 1 and 2 back to the terminal, for a program that takes it over."""
+        self._open_up()
+        try:
+            yield
+        finally:
+            self._close_off()
+
+    def _close_off(self) -> None:
+        os.dup2(self._write_end, 1)
+        os.dup2(self._write_end, 2)
+
+    def _open_up(self) -> None:
+        os.dup2(self._terminal[0], 1)
+        os.dup2(self._terminal[1], 2)
+
+    def _read(self, read_end: int) -> None:
+        pending = b""
+        while chunk := os.read(read_end, _CHUNK):
+            *lines, pending = (pending + chunk).split(b"\n")
+            if len(pending) > _CHUNK:
+                lines, pending = [*lines, pending], b""
+            text = b"\n".join(line for line in lines if line.strip())
+            if text:
+                self._on_line(text.decode("utf-8", "replace"))
+        if pending.strip():
+            self._on_line(pending.decode("utf-8", "replace"))
+        os.close(read_end)
