@@ -72,7 +72,6 @@ class SessionKernelHost:
     def _input(self, prompt: str, password: bool) -> str | None:
         """The line that the person enters; None for the end of input."""
         request = self.inputs.new_id()
-        self.inputs.open(request)
         about = {"request": request, "cell": self._current_cell(), "password": password}
         emit(self._log, tags.INPUT, prompt, **about, state="waiting")
         try:

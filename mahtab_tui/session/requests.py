@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -32,15 +33,12 @@ class Requests(Generic[T]):
         """An id that no other question of this kind has."""
         return str(next(self._numbers))
 
-    def open(self, request: str) -> None:
-        """Make a question answerable; call it before the person can see it."""
+    def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
+        """Wait for the answer to a question, unless it is `withdrawn` already. Raises `Cancelled`."""
         with self._lock:
-            self._open[request] = _Question()
-
-    def wait(self, request: str) -> T:
-        """Wait for the answer to an opened question. Raises `Cancelled`."""
-        with self._lock:
-            question = self._open[request]
+            question = self._open.setdefault(request, _Question())
+            if withdrawn():
+                question.ended.set()
         question.ended.wait()
         with self._lock:
             self._open.pop(request, None)
@@ -49,10 +47,10 @@ class Requests(Generic[T]):
         return question.answer  # type: ignore[return-value]
 
     def answer(self, request: str, answer: T) -> bool:
-        """Answer a question; False where it is not open (any more)."""
+        """Answer a question, which may have been shown before it is waited for; False where it was answered already."""
         with self._lock:
-            question = self._open.get(request)
-            if question is None or question.ended.is_set():
+            question = self._open.setdefault(request, _Question())
+            if question.ended.is_set():
                 return False
             question.answer, question.answered = answer, True
             question.ended.set()

@@ -89,11 +89,8 @@ class TurnHost:
         if self.approval == "auto":
             self._say_rights()
             return Decision("run")
-        self.approvals.open(request.request)
-        if self.cancelled.is_set():
-            self.approvals.cancel_all()
         try:
-            decision = self.approvals.wait(request.request)
+            decision = self.approvals.wait(request.request, self.cancelled.is_set)
         except Cancelled:
             return Decision("stop")
         if decision.action == "all":

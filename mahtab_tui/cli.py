@@ -1,0 +1,156 @@
+"""The command line: ``mahtab-tui`` and its subcommands."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn, Optional
+
+import typer
+
+from mahtab_tui import __version__
+from mahtab_tui.settings import Settings, SettingsError, load_settings
+
+app = typer.Typer(
+    name="mahtab-tui",
+    help="A person and a language model at work in one live Python namespace. Without a command, opens the screen.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Model = Annotated[Optional[str], typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]  # noqa: UP045
+Approval = Annotated[Optional[str], typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]  # noqa: UP045
+Python = Annotated[Optional[str], typer.Option(help="The kernel's interpreter: a file, or a virtual environment's folder")]  # noqa: UP045
+
+LATEST = "latest"
+
+
+def fail(sentence: str) -> NoReturn:
+    """One sentence, and exit code 2."""
+    typer.echo(f"mahtab-tui: {sentence}", err=True)
+    raise typer.Exit(2)
+
+
+def checked_settings(**given: object) -> Settings:
+    """The effective settings, with a model that can be had; else one sentence and the end."""
+    from mahtab_tui.llm.base import ModelError
+    from mahtab_tui.llm.providers import check_model
+
+    try:
+        settings = load_settings(**given)
+        if settings.model is not None:
+            check_model(settings.model)
+    except (SettingsError, ModelError) as error:
+        fail(str(error))
+    return settings
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mahtab-tui {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def screen(
+    context: typer.Context,
+    model: Model = None,
+    approval: Approval = None,
+    python: Python = None,
+    theme: Annotated[Optional[str], typer.Option(help="A theme's name")] = None,  # noqa: UP045
+    resume: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="[ID]", help="Go on with a session: its conversation, not its namespace. Without an ID, the last one"),
+    ] = None,
+    continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
+) -> None:
+    """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
+    if context.invoked_subcommand is not None:
+        return
+    settings = checked_settings(model=model, approval=approval, python=python, theme=theme)
+    from mahtab_tui.tui.open import NoTerminal, check_terminal
+
+    try:
+        check_terminal()
+    except NoTerminal as error:
+        fail(str(error))
+    from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost
+    from mahtab_tui.kernel.process import ProcessKernel
+    from mahtab_tui.store.resume import NoSession, new_store, resumed_store
+    from mahtab_tui.tui.open import open_screen
+
+    project = Path.cwd()
+    try:
+        if resume or continue_:
+            store, name, past = resumed_store(resume if resume not in (None, LATEST) else None, project if continue_ else None)
+        else:
+            store, name, past = new_store(project)
+    except NoSession as error:
+        fail(str(error))
+
+    def make_kernel(host: KernelHost) -> Kernel:
+        return ProcessKernel(host, settings.python)
+
+    try:
+        code = open_screen(settings, make_kernel, store=store, name=name, past=past)
+    except KernelError as error:
+        fail(str(error))
+    raise typer.Exit(code)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="What to ask")],
+    model: Model = None,
+    approval: Approval = None,
+    python: Python = None,
+    load: Annotated[Optional[list[Path]], typer.Option(help="A file that becomes a variable of its name")] = None,  # noqa: UP045
+    json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
+) -> None:
+    """Ask without a screen: the answer on stdout, code and output on stderr.
+
+    What is piped in is the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel failed, 2 wrong arguments,
+    3 code was refused because nobody could approve it (give --approval auto), 130 interrupted.
+    """
+    settings = checked_settings(model=model, approval=approval, python=python)
+    from mahtab_tui.headless import ask_once
+
+    raise typer.Exit(ask_once(question, settings, load or [], as_json=json))
+
+
+@app.command()
+def sessions(
+    all_projects: Annotated[bool, typer.Option("--all", help="Of every folder, not only this one")] = False,
+) -> None:
+    """List the sessions that can be resumed."""
+    from mahtab_tui.store.resume import describe_sessions
+
+    for line in describe_sessions(None if all_projects else Path.cwd()):
+        typer.echo(line)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what was found on this machine, and what to do about what is missing."""
+    from mahtab_tui.doctor import report
+
+    for line in report():
+        typer.echo(line)
+
+
+def _with_optional_value(words: list[str]) -> list[str]:
+    """``--resume`` may stand without its ID; click has no such option."""
+    words = list(words)
+    for place, word in enumerate(words):
+        if word == "--resume" and (place + 1 == len(words) or words[place + 1].startswith("-")):
+            words.insert(place + 1, LATEST)
+            break
+    return words
+
+
+def main() -> None:
+    """The entry point."""
+    app(args=_with_optional_value(sys.argv[1:]), prog_name="mahtab-tui")

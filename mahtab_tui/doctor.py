@@ -1,0 +1,110 @@
+"""What `mahtab-tui doctor` finds on this machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from mahtab_tui import __version__
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.launch import find_python, python_version
+from mahtab_tui.settings import SettingsError, config_files, home_folder, load_settings, resource_folder
+
+_WIDTH = 12
+
+
+def _line(name: str, found: str, advice: str = "") -> str:
+    mark = "!" if advice else "✓"
+    return f"{mark} {name:<{_WIDTH}}{found}" + (f"\n  {'':<{_WIDTH}}{advice}" if advice else "")
+
+
+def report() -> Iterator[str]:
+    """A line for each thing that matters, with what to do where something is missing."""
+    yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
+    yield _line("python", f"{platform.python_version()}, {sys.executable}")
+    yield _system()
+    yield _kernel()
+    yield _claude()
+    yield _ripgrep()
+    yield _terminal()
+    yield _config()
+    yield _home()
+
+
+def _system() -> str:
+    if sys.platform == "win32":
+        return _line("system", "Windows", "Use WSL: the kernel and the screen need a Unix system.")
+    return _line("system", f"{platform.system()} {platform.release()}")
+
+
+def _kernel() -> str:
+    try:
+        settings = load_settings()
+        executable = find_python(settings.python)
+        return _line("kernel", f"Python {python_version(executable)}, {executable}")
+    except (KernelError, SettingsError) as error:
+        return _line("kernel", "none", str(error))
+
+
+def _claude() -> str:
+    executable = shutil.which("claude")
+    advice = "To talk to Claude, install Claude Code and run `claude` once to log in. Until then `demo` answers, by rules."
+    if executable is None:
+        return _line("claude", "not on the PATH", advice)
+    try:
+        answer = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return _line("claude", executable, f"It does not answer: {error}.")
+    if answer.returncode:
+        return _line("claude", executable, f"`claude --version` ended with {answer.returncode}.")
+    key = " (ANTHROPIC_API_KEY is set: it is not handed on, the login is used)" if os.environ.get("ANTHROPIC_API_KEY") else ""
+    return _line("claude", f"{answer.stdout.strip()}, {executable}{key}")
+
+
+def _ripgrep() -> str:
+    executable = shutil.which("rg")
+    if executable is None:
+        return _line("ripgrep", "not on the PATH", "Nothing needs it yet.")
+    return _line("ripgrep", executable)
+
+
+def _terminal() -> str:
+    term = os.environ.get("TERM", "")
+    if term in ("", "dumb"):
+        return _line("terminal", f"TERM={term or '(not set)'}", "Set TERM, as in TERM=xterm-256color.")
+    colours = "24-bit colour" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256 colours" if "256" in term else "few colours"
+    columns, lines = shutil.get_terminal_size()
+    inside = " in tmux" if os.environ.get("TMUX") else ""
+    return _line("terminal", f"{term}{inside}, {colours}, {columns} x {lines}, pictures: {_pictures()}")
+
+
+def _pictures() -> str:
+    """Which picture protocol the terminal says it has; half blocks work everywhere."""
+    program = os.environ.get("TERM_PROGRAM", "")
+    if os.environ.get("KITTY_WINDOW_ID") or program == "ghostty":
+        return "Kitty protocol"
+    if program in ("iTerm.app", "WezTerm"):
+        return "Sixel or its own protocol"
+    return "half blocks"
+
+
+def _config() -> str:
+    files = [str(path) for path in config_files(Path.cwd()) if path.is_file()]
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        return _line("config", ", ".join(files), str(error))
+    return _line("config", f"{', '.join(files) or 'no file, the defaults hold'}; model {settings.model or 'not set'}, approval {settings.approval}")
+
+
+def _home() -> str:
+    home = home_folder()
+    place = home if home.exists() else home.parent
+    if not os.access(place, os.W_OK):
+        return _line("home", str(home), "The folder cannot be written to: sessions and history will not be kept.")
+    return _line("home", f"{home}, {shutil.disk_usage(place).free // 2**20:,} MiB free")

@@ -1,0 +1,43 @@
+"""The screen over the caller's own namespace."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from mahtab_tui.kernel.base import Kernel, KernelHost
+from mahtab_tui.settings import load_settings
+
+_IN_A_LOOP = (
+    "run_repl() cannot open a screen here: an event loop is running already (is this a notebook?). "
+    "Use create_repl_agent(...) and `await agent.ask(...)` here, or call run_repl() from a plain Python prompt or script."
+)
+
+
+def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, approval: str | None = None) -> None:
+    """Open the full screen over a live namespace, by default a new one; returns when the person leaves.
+
+    ns: the dictionary of names, as from ``globals()``. Cells run in this process, on a thread of their own; what they bind is in
+    `ns` afterwards. What only a main thread may do (signal handlers, a caller's sqlite connection) fails there with Python's own error.
+
+    Raises `RuntimeError` inside a running event loop or without a terminal, `SettingsError` for settings that cannot be used.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        pass
+    else:
+        raise RuntimeError(_IN_A_LOOP)
+    from mahtab_tui.tui.open import NoTerminal, open_screen
+
+    namespace = {"__name__": "__main__"} if ns is None else ns
+
+    def make_kernel(host: KernelHost) -> Kernel:
+        from mahtab_tui.kernel.inprocess import InProcessKernel
+
+        return InProcessKernel(host, namespace)
+
+    try:
+        open_screen(load_settings(model=model, approval=approval), make_kernel)
+    except NoTerminal as error:
+        raise RuntimeError(str(error)) from None

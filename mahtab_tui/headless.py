@@ -1,0 +1,178 @@
+"""A session without a screen: one question, the answer on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import logging
+import re
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, Status
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings import Settings
+
+ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
+
+_OUTPUTS = (tags.USER_REPL_OUT, tags.ASSISTANT_REPL_OUT)
+_REFUSAL = "Nobody could approve code: the question was asked without a screen. Answer in words."
+_LOADERS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+}
+
+
+class Teller(logging.Handler):
+    """Prints what goes over the bus, as it comes."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = Record.of(record)
+        if self._as_json:
+            line = {"tag": value.tag, "time": round(value.time, 3), "attrs": value.attrs, "text": value.text}
+            print(json.dumps(line), flush=True)
+        elif text := _for_stderr(value):
+            print(plain(text), file=sys.stderr, flush=True)
+
+
+def _for_stderr(record: Record) -> str:
+    """What a record is worth telling on stderr."""
+    if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN):
+        return "\n".join(f">>> {line}" for line in record.text.splitlines())
+    if record.tag in _OUTPUTS:
+        return record.text.rstrip("\n")
+    if record.tag == tags.NOTICE and record.attrs.get("level") != "info":
+        return record.text
+    return ""
+
+
+class Approver(logging.Handler):
+    """Answers approvals: by asking at the terminal, or, where there is none, by refusing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session: Session | None = None
+        self.refused = False
+        self._terminal = sys.stdin.isatty() and sys.stderr.isatty()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = Record.of(record)
+        if value.tag == tags.APPROVAL and value.attrs.get("state") == "waiting":
+            # The asking thread waits only after this record, so the answer comes from another one.
+            threading.Thread(target=self._answer, args=(value,), daemon=True).start()
+
+    def _answer(self, record: Record) -> None:
+        assert self.session is not None
+        decision = self._ask(record.text) if self._terminal else Decision("skip", reason=_REFUSAL)
+        self.refused = self.refused or not self._terminal
+        self.session.turns.approvals.answer(record.attrs["request"], decision)
+
+    def _ask(self, code: str) -> Decision:
+        print(plain(code), "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? ", sep="\n", end="", file=sys.stderr, flush=True)
+        letter = sys.stdin.readline().strip().lower()[:1]
+        return {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}.get(letter, Decision("stop"))
+
+
+def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_json: bool) -> int:
+    """Ask, print, and return the exit code."""
+
+    def make_kernel(host: KernelHost) -> Kernel:
+        from mahtab_tui.kernel.process import ProcessKernel
+
+        return ProcessKernel(host, settings.python)
+
+    session = Session(settings, make_kernel, NoFace())
+    approver = Approver()
+    approver.session = session
+    session.log.addHandler(Teller(as_json=as_json))
+    session.log.addHandler(approver)
+    interrupted = threading.Event()
+
+    def stop(signum: int, frame: object) -> None:
+        interrupted.set()
+        session.stop()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        session.kernel.start()
+        if not (_load_stdin(session) and all(_load(session, path) for path in files)):
+            return FAILED
+        answer = session.agent.ask(question)
+    except (KernelError, ModelError) as error:
+        if not as_json:
+            print(f"mahtab-tui: {error}", file=sys.stderr)
+        return FAILED
+    finally:
+        signal.signal(signal.SIGINT, before)
+        session.close()
+    if interrupted.is_set():
+        return INTERRUPTED
+    if not as_json:
+        print(plain(answer))
+    return REFUSED if approver.refused else ANSWERED
+
+
+def _load_stdin(session: Session) -> bool:
+    """What is piped in becomes `stdin_text`."""
+    if sys.stdin.isatty():
+        return True
+    data = sys.stdin.buffer.read()
+    if not data:
+        return True
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write(data)
+        file.flush()
+        return _run(session, f"stdin_text = open({file.name!r}, encoding='utf-8', errors='replace').read()")
+
+
+def _load(session: Session, path: Path) -> bool:
+    """A file becomes a variable of its name."""
+    if not path.is_file():
+        session.notice(f"There is no file {path}.", "error")
+        return False
+    return _run(session, loading_code(path.resolve()))
+
+
+def _run(session: Session, code: str) -> bool:
+    return session.cells.run(code).status is Status.OK
+
+
+def variable_name(path: Path) -> str:
+    """A Python name for a file: ``my-data 2.csv`` is my_data_2."""
+    name = re.sub(r"\W+", "_", path.stem).strip("_") or "data"
+    if name[0].isdigit() or keyword.iskeyword(name):
+        name = f"_{name}" if name[0].isdigit() else f"{name}_"
+    return name
+
+
+def loading_code(path: Path) -> str:
+    """A cell that loads a file: tables with pandas where the kernel has it."""
+    name, kind = variable_name(path), _LOADERS.get(path.suffix.lower(), "text")
+    if kind == "csv":
+        separator = "\t" if path.suffix.lower() == ".tsv" else ","
+        return (
+            f"try:\n    import pandas as pd\n    {name} = pd.read_csv({str(path)!r}, sep={separator!r})\n"
+            f"except ImportError:\n    import csv\n    with open({str(path)!r}, newline='') as file:\n"
+            f"        {name} = list(csv.DictReader(file, delimiter={separator!r}))"
+        )
+    if kind == "json":
+        return f"import json\nwith open({str(path)!r}) as file:\n    {name} = json.load(file)"
+    if kind == "jsonl":
+        return f"import json\nwith open({str(path)!r}) as file:\n    {name} = [json.loads(line) for line in file if line.strip()]"
+    return f"with open({str(path)!r}, errors='replace') as file:\n    {name} = file.read()"

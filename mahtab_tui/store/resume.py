@@ -1,0 +1,70 @@
+"""New and resumed sessions on disk."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.settings import home_folder
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, list_sessions, load_records
+
+TAIL = 5_000
+"""Records of a resumed session that are brought back; older ones stay on disk."""
+
+
+class NoSession(Exception):
+    """There is no such session; the message is a sentence."""
+
+
+def database() -> Path:
+    """Where sessions are kept."""
+    return home_folder() / "sessions.db"
+
+
+def new_store(project: Path) -> tuple[SqliteStore, str, list[Record]]:
+    """A store for a new session of a folder, the session's name, and no past."""
+    name = project.name or "session"
+    return SqliteStore(database(), uuid.uuid4().hex[:8], name=name, project=str(project)), name, []
+
+
+def resumed_store(session: str | None, project: Path | None) -> tuple[SqliteStore, str, list[Record]]:
+    """The store of a session (by the beginning of its id; None: the last one, of a folder or of all), its name, and its past. Raises `NoSession`."""
+    try:
+        rows = list_sessions(database(), None if project is None else str(project))
+    except StoreError as error:
+        raise NoSession(str(error)) from None
+    row = _chosen(rows, session)
+    past = [record for _, record in load_records(database(), row.id, limit=TAIL)]
+    notice = "The conversation is back; the namespace is not: run again what you need."
+    past.append(Record(tags.NOTICE, notice, {"level": "info"}, time.time()))
+    return SqliteStore(database(), row.id, name=row.name, project=row.project), row.name, past
+
+
+def _chosen(rows: list[SessionRow], session: str | None) -> SessionRow:
+    if not rows:
+        raise NoSession("There is no session to resume yet.")
+    if session is None:
+        return rows[0]
+    matching = [row for row in rows if row.id.startswith(session)]
+    if len(matching) != 1:
+        count = "no session" if not matching else f"{len(matching)} sessions"
+        raise NoSession(f"There is {count} whose ID begins with {session!r}. mahtab-tui sessions --all lists them.")
+    return matching[0]
+
+
+def describe_sessions(project: Path | None) -> Iterator[str]:
+    """A line for each session, the newest first."""
+    try:
+        rows = list_sessions(database(), None if project is None else str(project))
+    except StoreError as error:
+        yield str(error)
+        return
+    if not rows:
+        yield "No sessions yet." if project is None else "No sessions of this folder yet. --all lists those of every folder."
+    for row in rows:
+        day = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
+        yield f"{row.id}  {day}  {row.records:>6} records  {row.name}  {row.first}"

@@ -1,0 +1,165 @@
+"""What each command of the registry does, as the application's `action_*` methods."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from textual.app import App
+
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.tui.commands import Command
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.help import HelpScreen
+from mahtab_tui.tui.screens.history_search import HistorySearch
+from mahtab_tui.tui.screens.prompt import Prompt
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+
+if TYPE_CHECKING:
+    from mahtab_tui.session import Session
+    from mahtab_tui.store.history import History
+    from mahtab_tui.tui.choices import Choices
+    from mahtab_tui.tui.panes.editor import EditorPane
+
+SECOND_STOP = 2.0
+"""Seconds within which stopping again offers to kill the kernel."""
+
+
+class Actions(App[int]):
+    """Actions on the session and the conversation."""
+
+    session: Session
+    history: History
+    choices: Choices
+    keymap_given: dict[str, str]
+    _stopped_at = 0.0
+
+    @property
+    def editor(self) -> EditorPane:
+        raise NotImplementedError
+
+    def action_toggle_mode(self) -> None:
+        self.editor.toggle_mode()
+        self.editor.focus()
+
+    def action_stop(self) -> None:
+        """Stop the model or the cell; once more within two seconds offers to kill the kernel."""
+        if self.session.cell_runs and time.monotonic() - self._stopped_at < SECOND_STOP:
+            self.action_kill_kernel()
+            return
+        if self.session.stop() is not None:
+            self._stopped_at = time.monotonic()
+
+    def action_interrupt_or_copy(self) -> None:
+        """Stop what goes on; else copy the selection, else clear the editor."""
+        if self.session.cell_runs or self.session.turn_runs:
+            self.action_stop()
+        elif not self.copy_selection():
+            self.editor.clear()
+
+    def action_copy(self) -> None:
+        if not self.copy_selection():
+            self.tell("Nothing is selected.")
+
+    def copy_selection(self) -> bool:
+        """Copy what is selected in the editor or with the mouse; False where nothing is."""
+        text = self.editor.selected_text or self.screen.get_selected_text()
+        if not text:
+            return False
+        self.copy_to_clipboard(text)
+        self.tell(f"Copied {len(text):,} characters.")
+        return True
+
+    async def action_quit(self) -> None:
+        """Leave, after a question where a cell or a turn would be cut off."""
+        if self.session.cell_runs or self.session.turn_runs:
+            what = "A cell" if self.session.cell_runs else "The model"
+            self.push_screen(Confirm(f"{what} is still at work. Leave all the same?", yes="Leave", no="Stay"), self._leave)
+        else:
+            self._leave(True)
+
+    def _leave(self, sure: bool | None) -> None:
+        if sure:
+            self.exit(0)
+
+    def action_reset(self) -> None:
+        def reset(sure: bool | None) -> None:
+            if sure:
+                self.session.reset()
+
+        self.push_screen(Confirm("Start over with an empty namespace? The transcript stays.", yes="Reset", no="Keep"), reset)
+
+    def action_kill_kernel(self) -> None:
+        def kill(sure: bool | None) -> None:
+            if sure:
+                self.session.kill_kernel()
+
+        question = "Kill the kernel? All variables are lost; the transcript stays."
+        self.push_screen(Confirm(question, yes="Kill", no="Wait"), kill)
+
+    def action_cycle_approval(self) -> None:
+        self.session.set_approval("auto" if self.session.approval == "ask" else "ask")
+
+    def action_choose_python(self, value: str = "") -> None:
+        self._with_value(value, "Interpreter or virtual environment", self.session.activate, self.session.settings.python or "")
+
+    def action_change_directory(self, value: str = "") -> None:
+        cwd = self.session.kernel.info().cwd
+        self._with_value(value, "Working directory", self.session.change_directory, cwd)
+
+    def action_choose_model(self, value: str = "") -> None:
+        self._with_value(value, "Model (claude, claude:opus, demo, replay:FILE, anthropic:…, openai:…)", self._set_model, self.session.model)
+
+    def action_usage(self) -> None:
+        self.session.notice(self.session.usage.sentence())
+
+    def action_clear(self) -> None:
+        self.query_one(TranscriptPane).clear()
+
+    def action_help(self) -> None:
+        self.push_screen(HelpScreen(self.keymap_given))
+
+    def action_history_search(self) -> None:
+        def chosen(text: str | None) -> None:
+            if text is not None:
+                self.editor.text = text
+            self.editor.focus()
+
+        self.push_screen(HistorySearch(self.history), chosen)
+
+    def action_focus_approval(self) -> None:
+        self.query_one(ApprovalRow).focus()
+
+    def run_slash(self, command: Command | str, argument: str) -> None:
+        """A command entered as ``/name argument`` in Ask mode."""
+        if isinstance(command, str):
+            self.tell(f"There is no command /{command}. F1 lists them.", "warning")
+        elif argument:
+            self.call_later(getattr(self, f"action_{command.action}"), argument)
+        else:
+            self.call_later(self.run_action, command.action)
+
+    def tell(self, text: str, severity: str = "information") -> None:
+        """A short notification; the text is never read as markup."""
+        self.notify(text, severity=severity, markup=False, timeout=3)  # type: ignore[arg-type]
+
+    def _set_model(self, model: str) -> None:
+        try:
+            self.session.set_model(model)
+        except ModelError as error:
+            self.tell(str(error), "error")
+
+    def _with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
+        """Use a value that was given, or ask for one."""
+        if value:
+            use(value)
+            return
+
+        def chosen(text: str | None) -> None:
+            if text:
+                use(text)
+
+        self.push_screen(Prompt(title, present), chosen)
+

@@ -1,0 +1,180 @@
+"""The application: composes the panes, connects them to the session, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.events import AppBlur, AppFocus, Resize
+from textual.theme import Theme
+from textual.widgets import Footer
+
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.session import Session
+from mahtab_tui.settings import resource_folder
+from mahtab_tui.store.history import History
+from mahtab_tui.tui.actions import Actions
+from mahtab_tui.tui.attention import Attention, notification
+from mahtab_tui.tui.choices import Choices
+from mahtab_tui.tui.commands import bindings
+from mahtab_tui.tui.drain import RATE, Drain
+from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.palette import CommandProvider
+from mahtab_tui.tui.panes.editor import EditorPane
+from mahtab_tui.tui.panes.namespace import NamespacePane
+from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.screens.detail import DetailScreen
+from mahtab_tui.tui.slash import parse_slash
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.input_row import InputRow
+from mahtab_tui.tui.widgets.queue_row import QueueRow
+from mahtab_tui.tui.widgets.splitter import Splitter
+
+NARROW = 100
+"""Columns below which the side panes become a drawer."""
+
+
+def style_sheets() -> list[Path]:
+    """All style sheets, the application's own first."""
+    folder = resource_folder("styles")
+    first = folder / "app.tcss"
+    return [first, *sorted(path for path in folder.glob("*.tcss") if path != first)]
+
+
+class MahtabApp(Actions, App[int]):
+    """The full screen over one session."""
+
+    TITLE = "mahtab"
+    BINDINGS: ClassVar = bindings()
+    COMMANDS: ClassVar = {CommandProvider}
+    ENABLE_COMMAND_PALETTE = True
+
+    def __init__(self, session: Session, guard: ScreenGuard, history: History, *, keymap: dict[str, str] | None = None) -> None:
+        super().__init__(css_path=list(style_sheets()))
+        self.session = session
+        self.guard = guard
+        self.history = history
+        self.choices = Choices.load()
+        self.keymap_given = keymap or {}
+        self.attention = Attention(self._call_back)
+        for theme in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(theme)
+        self.theme = self._known_theme(session.settings.theme or self.choices.theme)
+
+    def compose(self) -> ComposeResult:
+        yield HeaderBar(id="header")
+        with Horizontal(id="body"):
+            with Vertical(id="main"):
+                yield TranscriptPane(id="transcript")
+                yield ApprovalRow(lambda: self.editor.is_empty)
+                yield InputRow()
+                yield QueueRow()
+                yield EditorPane(self.history, id="editor")
+            yield Splitter("vertical", id="side-splitter")
+            with Vertical(id="side"):
+                yield NamespacePane(id="namespace")
+                yield Splitter("horizontal", id="namespace-splitter")
+                yield RecursionPane(id="recursion")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.set_keymap(self.keymap_given)
+        folding = (HeaderBar, TranscriptPane, ApprovalRow, InputRow, QueueRow, NamespacePane, RecursionPane)
+        folds = [self.query_one(kind).fold for kind in folding]
+        self.drain = Drain([*folds, self.attention.fold, self.fold])
+        if self.session.past:
+            self.drain.feed(self.session.past)
+        self.session.log.addHandler(self.drain.handler)
+        self.set_interval(RATE, self.drain.tick)
+        self.apply_layout()
+        self.editor.focus()
+        self.call_after_refresh(self.session.start)
+
+    @property
+    def editor(self) -> EditorPane:
+        return self.query_one(EditorPane)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """What the application itself reads from the bus."""
+        for record in records:
+            if record.tag == tags.SESSION:
+                self.sub_title = record.attrs["name"]
+
+    # What the panes say
+
+    @on(EditorPane.Submitted)
+    def _submitted(self, message: EditorPane.Submitted) -> None:
+        command = parse_slash(message.text) if message.mode == "ask" else None
+        if command is not None:
+            self.run_slash(*command)
+        else:
+            self.session.submit(message.mode, message.text)
+
+    @on(EditorPane.ModeChanged)
+    def _mode_changed(self, message: EditorPane.ModeChanged) -> None:
+        self.set_class(message.mode == "ask", "-ask")
+        if message.mode == "ask":
+            self.session.agent.warm_up()
+
+    @on(EditorPane.LeaveRequested)
+    async def _leave_requested(self) -> None:
+        await self.action_quit()
+
+    @on(ApprovalRow.Decided)
+    def _decided(self, message: ApprovalRow.Decided) -> None:
+        self.session.decide(message.request, Decision(message.action, message.code, message.reason))
+        self.editor.focus()
+
+    @on(InputRow.Answered)
+    def _answered(self, message: InputRow.Answered) -> None:
+        self.session.answer_input(message.request, message.text)
+
+    @on(QueueRow.Cancelled)
+    def _cancelled(self, message: QueueRow.Cancelled) -> None:
+        item = self.session.cancel(message.item_id)
+        if item is not None and self.editor.is_empty:
+            self.editor.text = item.text
+
+    @on(NamespacePane.Opened)
+    def _opened(self, message: NamespacePane.Opened) -> None:
+        self.push_screen(DetailScreen(message.name, self.session.inspect))
+
+    @on(Splitter.Dragged)
+    def _dragged(self, message: Splitter.Dragged) -> None:
+        self.drag_splitter(message)
+
+    # What the terminal says
+
+    def on_resize(self, event: Resize) -> None:
+        self.apply_layout()
+
+    def on_app_focus(self, event: AppFocus) -> None:
+        self.attention.focused = True
+
+    def on_app_blur(self, event: AppBlur) -> None:
+        self.attention.focused = False
+
+    def _call_back(self, text: str) -> None:
+        self.bell()
+        if self._driver is not None and (sequence := notification(text)):
+            self._driver.write(sequence)
+
+    def _known_theme(self, name: str) -> str:
+        return name if name in self.available_themes else MAHTAB.name
+
+    def watch_theme(self, theme: str) -> None:
+        self.choices = self.choices.model_copy(update={"theme": theme})
+
+

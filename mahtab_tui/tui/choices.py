@@ -1,0 +1,41 @@
+"""What the person last chose on the screen, kept for the next time: the theme and the panes' sizes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from mahtab_tui.settings import home_folder
+from mahtab_tui.tui.layout import PaneLayout
+
+
+class Choices(BaseModel):
+    """Kept in ``~/.mahtab/screen.json``."""
+
+    theme: str = "mahtab"
+    layout: PaneLayout = PaneLayout()
+
+    @staticmethod
+    def path() -> Path:
+        return home_folder() / "screen.json"
+
+    @classmethod
+    def load(cls) -> Choices:
+        """The kept choices; the defaults where there are none that can be read."""
+        try:
+            return cls.model_validate_json(cls.path().read_bytes())
+        except (OSError, ValidationError):
+            return cls()
+
+    def save(self) -> None:
+        """Keep them; a folder that cannot be written to keeps nothing."""
+        path = self.path()
+        draft = path.with_suffix(f".{os.getpid()}")
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            draft.write_text(json.dumps(self.model_dump(mode="json")), "utf-8")
+            draft.replace(path)

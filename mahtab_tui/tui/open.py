@@ -1,0 +1,62 @@
+"""Opens the full screen over a new session, and closes both."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from mahtab_tui.bus.handlers import Store
+from mahtab_tui.bus.records import Record
+from mahtab_tui.session import Session
+from mahtab_tui.session.session import KernelFactory
+from mahtab_tui.settings import Settings, home_folder
+from mahtab_tui.store.history import History
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.face import ScreenFace
+from mahtab_tui.tui.guard import ScreenGuard
+
+SMALLEST = (20, 5)
+"""Columns and lines below which there is no room for anything."""
+
+
+class NoTerminal(Exception):
+    """There is no terminal that the screen could be shown in; the message says what to do."""
+
+
+def check_terminal() -> None:
+    """Raises `NoTerminal` where the screen cannot be shown."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise NoTerminal('This needs a terminal. Without one, use: mahtab-tui ask "question".')
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        raise NoTerminal("TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color.")
+    columns, lines = shutil.get_terminal_size()
+    if columns < SMALLEST[0] or lines < SMALLEST[1]:
+        raise NoTerminal(f"The terminal is too small: {columns} x {lines}, at least {SMALLEST[0]} x {SMALLEST[1]} is needed.")
+
+
+def open_screen(
+    settings: Settings,
+    make_kernel: KernelFactory,
+    *,
+    store: Store | None = None,
+    name: str = "",
+    past: Sequence[Record] = (),
+) -> int:
+    """Show the screen until the person leaves; returns the exit code. Raises `NoTerminal`."""
+    check_terminal()
+    face = ScreenFace()
+    session = Session(settings, make_kernel, face, store=store, name=name, past=past)
+    history = History(home_folder() / "history.db", str(Path.cwd()))
+    with ScreenGuard(lambda text: session.notice(text, "warning")) as guard:
+        try:
+            app = MahtabApp(session, guard, history, keymap=settings.keymap)
+            face.app = app
+            app.run()
+            app.choices.save()
+        finally:
+            session.close()
+            history.close()
+    return app.return_code or 0
