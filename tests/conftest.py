@@ -1,0 +1,28 @@
+"""Every test has a home of its own, no configuration of the person's, and no `claude` but a fake one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home folder; the environment says nothing of the person's own set-up."""
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(folder))
+    for name in list(os.environ):
+        if name.startswith(("MAHTAB_", "ANTHROPIC_", "CLAUDE", "OPENAI_", "XDG_", "PYTHONSTARTUP", "KITTY_", "TERM_PROGRAM")):
+            monkeypatch.delenv(name)
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "VISUAL", "EDITOR", "TMUX", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,0 +1,169 @@
+"""A program on a real pty, its screen kept by pyte."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyte
+
+KEYS = {
+    "enter": "\r",
+    "escape": "\x1b",
+    "tab": "\t",
+    "backspace": "\x7f",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "right": "\x1b[C",
+    "left": "\x1b[D",
+    "f1": "\x1bOP",
+    "f2": "\x1bOQ",
+    "f3": "\x1bOR",
+    "f8": "\x1b[19~",
+    "f9": "\x1b[20~",
+    **{f"ctrl+{letter}": chr(ord(letter) - 96) for letter in "abcdefghijklmnopqrstuvwxyz"},
+}
+DEADLINE = 30.0
+"""Seconds after which something awaited is held not to come."""
+
+
+class Terminal:
+    """Starts a program on a pty; closes it at the end of a ``with`` block."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        columns: int = 120,
+        lines: int = 40,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.columns, self.lines = columns, lines
+        self.screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self.screen)
+        self.raw = bytearray()
+        self.exit_code: int | None = None
+        self._ended = False
+        environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **(env or {})}
+        self.pid, self._fd = pty.fork()
+        if self.pid == 0:
+            try:
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+                if cwd is not None:
+                    os.chdir(cwd)
+                os.execvpe(argv[0], list(argv), environment)
+            finally:
+                os._exit(127)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        self._reap(block=True)
+        os.close(self._fd)
+
+    @property
+    def text(self) -> str:
+        """The screen as text."""
+        return "\n".join(self.screen.display)
+
+    def pump(self, wait: float = 0.05) -> bool:
+        """Read what the program has drawn; False once it has ended."""
+        if self._ended or not select.select([self._fd], [], [], wait)[0]:
+            return not self._ended
+        try:
+            data = os.read(self._fd, 1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            self._ended = True
+            return False
+        self.raw += data
+        # pyte does not know these: answers to the kitty keyboard and mode queries of the application.
+        self._stream.feed(re.sub(rb"\x1b\[[<>=?][0-9;]*[upq$]", b"", data))
+        return True
+
+    def wait(self, pattern: str) -> str:
+        """Wait until a regular expression is found on the screen; returns what matched."""
+        deadline = time.monotonic() + DEADLINE
+        while (found := re.search(pattern, self.text)) is None:
+            if not self.pump() or time.monotonic() > deadline:
+                if found := re.search(pattern, self.text):
+                    break
+                raise AssertionError(f"{pattern!r} was not seen. The screen:\n{self.text}")
+        return found[0]
+
+    def wait_gone(self, pattern: str) -> None:
+        """Wait until a regular expression is no longer found on the screen."""
+        deadline = time.monotonic() + DEADLINE
+        while re.search(pattern, self.text):
+            if not self.pump() or time.monotonic() > deadline:
+                raise AssertionError(f"{pattern!r} is still there. The screen:\n{self.text}")
+
+    def send(self, data: str | bytes) -> None:
+        """Write to the program's input as it is."""
+        data = data.encode() if isinstance(data, str) else data
+        while data:
+            data = data[os.write(self._fd, data[:1024]) :]
+            self.pump(0)
+
+    def type(self, text: str) -> None:
+        """Type text, a character at a time."""
+        for character in text:
+            self.send(character)
+            self.pump(0.002)
+
+    def press(self, *keys: str) -> None:
+        """Press named keys (see `KEYS`)."""
+        for key in keys:
+            self.send(KEYS[key])
+            self.pump(0.01)
+
+    def paste(self, text: str) -> None:
+        """A bracketed paste."""
+        self.send(f"\x1b[200~{text}\x1b[201~")
+
+    def click(self, needle: str) -> None:
+        """Click on the first place where a text is shown."""
+        for line, row in enumerate(self.screen.display):
+            if (column := row.find(needle)) >= 0:
+                self.send(f"\x1b[<0;{column + 1};{line + 1}M\x1b[<0;{column + 1};{line + 1}m")
+                return
+        raise AssertionError(f"{needle!r} is not shown. The screen:\n{self.text}")
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Give the terminal another size."""
+        self.columns, self.lines = columns, lines
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.screen.resize(lines, columns)
+        os.kill(self.pid, signal.SIGWINCH)
+
+    def wait_end(self) -> int:
+        """Wait until the program has ended; returns its exit code (negative: the signal)."""
+        deadline = time.monotonic() + DEADLINE
+        while self._reap(block=False) is None:
+            self.pump()
+            if time.monotonic() > deadline:
+                raise AssertionError(f"The program has not ended. The screen:\n{self.text}")
+        assert self.exit_code is not None
+        return self.exit_code
+
+    def _reap(self, *, block: bool) -> int | None:
+        if self.exit_code is None:
+            pid, status = os.waitpid(self.pid, 0 if block else os.WNOHANG)
+            if pid:
+                self.exit_code = os.waitstatus_to_exitcode(status)
+        return self.exit_code
