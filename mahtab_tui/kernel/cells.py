@@ -1,0 +1,86 @@
+"""A cell that runs, as the host knows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from mahtab_tui.kernel.base import CellResult, Change, Detail, OnOutput, OutputKind, Status, Variable
+from mahtab_tui.kernel.output import Output
+from mahtab_tui.kernel.worker.capture import OutputLimitError
+
+
+class RunningCell:
+    """Collects a cell's output, tells it on, and makes its result. Used by the kernel's reader thread."""
+
+    def __init__(self, cell: int, on_output: OnOutput, limit: int | None) -> None:
+        self.cell = cell
+        self.result: Future[CellResult] = Future()
+        self.over_limit = False
+        """More was printed below Python's own streams (by a child, by C code) than the cell may print."""
+        self._on_output = on_output
+        self._left = limit
+        self._limit = limit or 0
+        self._output = Output()
+        self._start = time.monotonic()
+        self._listener_error: BaseException | None = None
+
+    def printed(self, text: str) -> None:
+        """Something was printed."""
+        if self._left is not None:
+            self.over_limit = self.over_limit or len(text) > self._left
+            text = text[: self._left]
+            self._left -= len(text)
+        self._add("stdout", text)
+
+    def done(self, frame: Mapping[str, Any]) -> None:
+        """The kernel says how it ended."""
+        status, pieces = Status(frame["status"]), frame["pieces"]
+        if self.over_limit and status is Status.INTERRUPTED:
+            status = Status.ERROR
+            pieces = [("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n")]
+        for kind, text in pieces:
+            self._add(kind, text)
+        self._finish(status, frame["duration"], changes(frame["changes"]), "")
+
+    def lost(self, status: Status, how: str) -> None:
+        """The kernel ended in the middle of it."""
+        self._finish(status, time.monotonic() - self._start, (), how)
+
+    def _add(self, kind: OutputKind, text: str) -> None:
+        if not text:
+            return
+        self._output.add(kind, text)
+        if self._listener_error is not None:
+            return
+        try:
+            self._on_output(kind, text)
+        except BaseException as error:  # it is the caller's, and is raised where the caller waits
+            self._listener_error = error
+
+    def _finish(self, status: Status, duration: float, changed: tuple[Change, ...], detail: str) -> None:
+        if self._listener_error is not None:
+            self.result.set_exception(self._listener_error)
+            return
+        text, kinds = self._output.text()
+        self.result.set_result(CellResult(self.cell, status, text, kinds, duration, changed, detail))
+
+
+def variable(listed: Mapping[str, Any]) -> Variable:
+    """A variable as the worker lists it."""
+    return Variable(listed["name"], listed["type"], listed["summary"], listed["kind"])
+
+
+def changes(listed: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
+    """Changes as the worker lists them."""
+    return tuple(
+        Change(change["name"], change["change"], None if change["variable"] is None else variable(change["variable"]))
+        for change in listed
+    )
+
+
+def detail(described: Mapping[str, Any]) -> Detail:
+    """A look inside a variable as the worker describes it."""
+    return Detail(**{**described, "attributes": tuple(variable(attribute) for attribute in described["attributes"])})

@@ -1,0 +1,35 @@
+"""How a kernel process ended, in words."""
+
+from __future__ import annotations
+
+import signal
+
+from mahtab_tui.kernel.launch import OLDEST, TOO_OLD
+
+_WORDS = {
+    signal.SIGKILL: "it was killed from outside, or by the system for lack of memory (SIGKILL)",
+    signal.SIGTERM: "it was ended from outside (SIGTERM)",
+}
+
+
+def describe_end(code: int) -> str:
+    """How a process ended that was not meant to: ``segmentation fault (SIGSEGV)``, ``it exited with code 3``."""
+    if code >= 0:
+        return f"it exited with code {code}"
+    number = -code
+    try:
+        name = signal.Signals(number)
+    except ValueError:
+        return f"signal {number}"
+    return _WORDS.get(name) or f"{(signal.strsignal(number) or name.name).lower()} ({name.name})"
+
+
+def describe_failed_start(executable: str, code: int, output: str) -> str:
+    """Why an interpreter did not become a kernel, and what is needed."""
+    oldest = ".".join(map(str, OLDEST))
+    if code == TOO_OLD:
+        return f"{executable} is Python {output.strip()}; a kernel needs Python {oldest} or later."
+    lines = output.strip().splitlines()
+    said = f", saying: {lines[-1][:200]}" if lines else ""
+    ending = describe_end(code).removeprefix("it ")
+    return f"{executable} does not work as a Python interpreter of {oldest} or later ({ending}{said})."

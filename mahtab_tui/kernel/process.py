@@ -1,0 +1,227 @@
+"""The kernel in a process of its own: the usual one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from mahtab_tui.kernel.base import (
+    CellResult,
+    Detail,
+    KernelError,
+    KernelHost,
+    KernelInfo,
+    KernelState,
+    OnOutput,
+    Origin,
+    Status,
+    Variable,
+)
+from mahtab_tui.kernel.cells import detail, variable
+from mahtab_tui.kernel.launch import environment, find_interpreter
+from mahtab_tui.kernel.worker_process import WorkerProcess
+
+ATTEMPTS = 3
+"""Starts in a row that may fail before a dead kernel stays dead."""
+
+VARIABLES_TIMEOUT = 5.0
+INSPECT_TIMEOUT = 10.0
+"""Seconds. Describing has a time limit of its own, of about 2 s."""
+
+
+class ProcessKernel:
+    """A `Kernel` in a process of its own, replaced by a new one when it dies."""
+
+    def __init__(self, host: KernelHost, python: str | None = None, cwd: str | None = None, color: bool = True) -> None:
+        self._host = host
+        self._python = python
+        self._executable = ""
+        self._color = color
+        self._size = (80, 24)
+        self._cwd = cwd or os.getcwd()
+        self._turn = threading.Lock()
+        """Held while a cell (that is not nested) runs."""
+        self._swap = threading.Lock()
+        """Held while one process takes the place of another."""
+        self._changed = threading.Condition()
+        self._state = KernelState.DEAD
+        self._worker: WorkerProcess | None = None
+        self._failure = "The kernel was not started."
+        self._closed = False
+
+    def start(self) -> None:
+        executable = find_interpreter(self._python)
+        self._tell(KernelState.STARTING, "")
+        try:
+            with self._swap:
+                self._become(self._launch(executable), executable)
+        except KernelError as error:
+            self._failed(str(error))
+            raise
+        self._tell(KernelState.IDLE, "")
+
+    def execute(
+        self,
+        code: str,
+        *,
+        cell: int,
+        origin: Origin,
+        on_output: OnOutput,
+        limit: int | None = None,
+        nested: bool = False,
+    ) -> CellResult:
+        with nullcontext() if nested else self._turn:
+            worker = self._ready_worker()
+            if worker is None:
+                return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
+            if nested:
+                return worker.execute(code, cell, on_output, limit, nested)
+            self._tell(KernelState.BUSY, "")
+            try:
+                return worker.execute(code, cell, on_output, limit, nested)
+            finally:
+                if self._state is KernelState.BUSY:
+                    self._tell(KernelState.IDLE, "")
+
+    def interrupt(self) -> bool:
+        worker = self._worker
+        return worker is not None and worker.interrupt()
+
+    def kill(self) -> None:
+        with self._changed:
+            worker = self._worker
+        if worker is None:
+            raise KernelError("There is no kernel to kill.")
+        worker.kill("The kernel was killed.")
+        with self._changed:
+            self._changed.wait_for(lambda: self._worker is not worker and self._state is not KernelState.STARTING)
+
+    def reset(self) -> None:
+        self._replace(self._executable or find_interpreter(self._python), "The kernel was reset.")
+
+    def activate(self, python: str) -> None:
+        executable = find_interpreter(python)
+        self._replace(executable, f"The kernel goes on with {executable}.")
+        self._python = python
+
+    def change_directory(self, path: str) -> str:
+        worker = self._needed_worker()
+        worker.cwd = str(worker.request("chdir", VARIABLES_TIMEOUT, path=path))
+        return worker.cwd
+
+    def set_size(self, columns: int, lines: int) -> None:
+        self._size = (columns, lines)
+        if self._worker is not None:
+            self._worker.tell("size", columns=columns, lines=lines)
+
+    def variables(self) -> list[Variable]:
+        return [variable(listed) for listed in self._needed_worker().request("variables", VARIABLES_TIMEOUT)]
+
+    def inspect(self, name: str) -> Detail:
+        return detail(self._needed_worker().request("inspect", INSPECT_TIMEOUT, name=name))
+
+    def info(self) -> KernelInfo:
+        worker = self._worker
+        if worker is None:
+            return KernelInfo("", self._executable, self._cwd, 0, self._state)
+        hello = worker.hello
+        return KernelInfo(hello["python"], hello["executable"], worker.cwd, hello["pid"], self._state)
+
+    def close(self) -> None:
+        self._closed = True
+        with self._swap:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end(Status.KILLED, "The session was closed.")
+        self._failed("The session was closed.")
+
+    # What a `WorkerProcess` tells.
+
+    def late_output(self, text: str) -> None:
+        self._host.late_output(text)
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        return self._host.call(name, args)
+
+    def call_cancelled(self, name: str) -> None:
+        self._host.call_cancelled(name)
+
+    def ended(self, worker: WorkerProcess, how: str) -> None:
+        with self._changed:
+            if self._closed or self._worker is not worker:
+                return
+            self._worker = None
+            self._cwd = worker.cwd
+            self._state = KernelState.STARTING
+        self._host.kernel_state(self._info_of(worker, KernelState.DEAD), how)
+        self._restart()
+
+    def _restart(self) -> None:
+        """Put a new process in the place of one that died. Runs on the dead one's reader thread."""
+        for attempt in range(1, ATTEMPTS + 1):
+            with self._swap:
+                if self._closed or self._worker is not None:
+                    return
+                try:
+                    self._become(self._launch(self._executable), self._executable)
+                except KernelError as error:
+                    if attempt == ATTEMPTS:
+                        self._failed(f"No new kernel could be started, {ATTEMPTS} times in a row: {error}")
+                    continue
+            self._tell(KernelState.IDLE, "A new kernel has started; its namespace is empty.")
+            return
+
+    def _replace(self, executable: str, text: str) -> None:
+        with self._swap:
+            if self._closed:
+                raise KernelError("The session was closed.")
+            old = self._worker
+            new = self._launch(executable)
+            self._become(new, executable)
+        if old is not None:
+            old.end(Status.KILLED, text)
+        self._tell(KernelState.IDLE, text)
+
+    def _launch(self, executable: str) -> WorkerProcess:
+        cwd = self._worker.cwd if self._worker is not None else self._cwd
+        if not Path(cwd).is_dir():
+            cwd = str(Path.home())
+        worker = WorkerProcess(executable, cwd, environment(self._color, *self._size), self)
+        worker.start()
+        return worker
+
+    def _become(self, worker: WorkerProcess, executable: str) -> None:
+        with self._changed:
+            if worker.over:
+                raise KernelError(f"The kernel of {executable} ended as soon as it was ready.")
+            self._worker, self._executable = worker, executable
+
+    def _ready_worker(self) -> WorkerProcess | None:
+        """The process, once it has started; None where there is none to come."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._worker is not None or self._state is not KernelState.STARTING)
+            return self._worker
+
+    def _needed_worker(self) -> WorkerProcess:
+        worker = self._ready_worker()
+        if worker is None:
+            raise KernelError(self._failure)
+        return worker
+
+    def _failed(self, text: str) -> None:
+        self._failure = text
+        self._tell(KernelState.DEAD, text)
+
+    def _tell(self, state: KernelState, text: str) -> None:
+        with self._changed:
+            self._state = state
+            self._changed.notify_all()
+        self._host.kernel_state(self.info(), text)
+
+    def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
+        hello = worker.hello
+        return KernelInfo(hello["python"], hello["executable"], worker.cwd, hello["pid"], state)

@@ -1,0 +1,154 @@
+"""The kernel process: a main thread that runs cells and a control thread that talks with the host."""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import fcntl
+import gc
+import os
+import queue
+import resource
+import signal
+import sys
+import threading
+import time
+from types import ModuleType
+from typing import Optional
+
+from . import toolbox
+from .awaiting import EventLoop
+from .calls import HostCalls
+from .console import Console
+from .control import Channel, Control, python_version, working_directory
+from .executor import Executor, Outcome
+from .frames import Frame
+from .interrupts import Interrupts
+from .surroundings import ProcessSurroundings
+from .tracebacks import format_safely
+
+DEPTH = 3
+"""Cells that may run one inside the other: a cell, one that its host call asks for, and one that that one's asks for."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Worker:
+    """The parts of a kernel process, put together."""
+
+    def __init__(self, fd: int) -> None:
+        main = ModuleType("__main__")
+        main.__dict__["__builtins__"] = __builtins__
+        sys.modules["__main__"] = main
+        self._jobs: queue.SimpleQueue[Optional[Frame]] = queue.SimpleQueue()
+        self._loop = EventLoop()
+        self._interrupts = Interrupts()
+        self._interrupts.cancel_await = self._loop.cancel
+        self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
+        self._channel = Channel(fd, self._interrupts)
+        self._calls = HostCalls(self._channel.send, self._execute)
+        Console(self._calls.call).install()
+        toolbox.install(self._calls.call)
+        self._surroundings = ProcessSurroundings(main, self._interrupts)
+        self._executor = Executor(main.__dict__, self._surroundings, self._interrupts, self._loop)
+        self._control = Control(
+            self._channel,
+            main.__dict__,
+            {"execute": self._received, "answer": self._received, "variables": self._variables, "interrupt": self._interrupt},
+            active=lambda: self._executor.depth > 0 or self._loop.exists,
+            flush=self._surroundings.flush,
+            repair=self._surroundings.repair_builtins,
+            ended=self._ended,
+        )
+
+    def run(self) -> None:
+        """Serve until the host ends the conversation."""
+        threading.Thread(target=self._control.run, daemon=True).start()
+        self._channel.send(
+            {
+                "op": "ready",
+                "python": python_version(),
+                "executable": sys.executable,
+                "cwd": working_directory(),
+                "pid": os.getpid(),
+            }
+        )
+        while True:
+            job = self._loop.wait(self._jobs)
+            if job is None:
+                break
+            self._execute(job, None)
+        self._loop.close()
+
+    def _execute(self, frame: Frame, refusal: Optional[str]) -> None:
+        start = time.perf_counter()
+        if refusal is None and self._executor.depth >= DEPTH:
+            refusal = "cells can run inside one another two levels deep at most"
+        if refusal is not None:
+            outcome = Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [])
+        else:
+            try:
+                outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"])
+            except BaseException as error:  # the cell has broken something that we did not think of: the kernel lives on
+                outcome = Outcome("error", [("traceback", format_safely(error))], [])
+        self._channel.send(
+            {
+                "op": "done",
+                "cell": frame["cell"],
+                "duration": time.perf_counter() - start,
+                "cwd": working_directory(),
+                **outcome._asdict(),
+            }
+        )
+
+    def _received(self, frame: Frame) -> None:
+        if (frame["op"] == "answer" or frame["nested"]) and self._calls.deliver(frame):
+            return
+        if frame["op"] == "execute":
+            self._jobs.put(frame)
+            self._loop.wake()
+
+    def _interrupt(self, frame: Frame) -> None:
+        # To the whole group, as Ctrl+C in a terminal: the children that a cell waits for shall end too.
+        self._interrupts.requested = frame["cell"]
+        os.killpg(0, signal.SIGINT)
+        if self._interrupts.requested is not None:
+            # `os.system` lets the process ignore the signal while it waits; this flag cannot be ignored.
+            _thread.interrupt_main()
+
+    def _variables(self, frame: Frame) -> None:
+        self._channel.send({"op": "reply", "id": frame["id"], "value": self._executor.watch.listing()})
+
+    def _ended(self) -> None:
+        if self._executor.depth:
+            self._surroundings.flush()
+            os._exit(0)
+        self._jobs.put(None)
+        self._loop.wake()
+
+
+def main(fd: int) -> None:
+    """Run the kernel over the socket `fd`. The standard library's imports are done by now."""
+    fd = _hide(fd)
+    _die_with_host()
+    worker = Worker(fd)
+    sys.argv = [""]
+    # Out of the collector's way, and of copy-on-write's where the person forks.
+    gc.freeze()
+    worker.run()
+
+
+def _hide(fd: int) -> int:
+    """Move the socket to a descriptor that a cell does not hit by writing to small numbers, and no child inherits."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = 1000 if soft == resource.RLIM_INFINITY else min(soft, 1000)
+    lowest = 40 + int.from_bytes(os.urandom(2), "big") % max(1, most - 80)
+    hidden = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+    os.close(fd)
+    return hidden
+
+
+def _die_with_host() -> None:
+    """Linux ends us with the host even while C code runs. (It is the host's starting *thread* that counts.)"""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

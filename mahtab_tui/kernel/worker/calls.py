@@ -1,0 +1,76 @@
+"""Calls of the host by code in the kernel: send, wait, and meanwhile serve the cells that the host sends."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Optional
+
+from .frames import Frame
+
+Serve = Callable[[Frame, Optional[str]], None]
+"""Run a nested cell, or refuse it with a sentence."""
+
+
+class HostCalls:
+    """The open calls. Any thread may call; nested cells run on the main thread while it waits for an answer."""
+
+    def __init__(self, send: Callable[[Frame], None], serve: Serve) -> None:
+        self._send = send
+        self._serve = serve
+        self._main = threading.get_ident()
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._open: dict[int, queue.SimpleQueue[Frame]] = {}
+        self._waiting: list[queue.SimpleQueue[Frame]] = []
+
+    def call(self, name: str, args: dict[str, Any]) -> Any:
+        """Ask the host and wait for the answer (JSON values both ways). Raises `RuntimeError` with the host's words."""
+        number = next(self._ids)
+        inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        self._opened(number, inbox)
+        try:
+            self._send({"op": "call", "id": number, "name": name, "args": args})
+            while True:
+                frame = inbox.get()
+                if frame["op"] == "execute":
+                    self._serve(frame, None)
+                elif "error" in frame:
+                    raise RuntimeError(frame["error"])
+                else:
+                    return frame["value"]
+        except KeyboardInterrupt:
+            self._send({"op": "cancelled", "id": number})
+            raise
+        finally:
+            self._closed(number, inbox)
+
+    def deliver(self, frame: Frame) -> bool:
+        """Hand over an answer or a nested cell (the control thread does); False where nobody waits for it."""
+        with self._lock:
+            if frame["op"] == "answer":
+                inbox = self._open.get(frame["id"])
+            else:
+                inbox = self._waiting[-1] if self._waiting else None
+            if inbox is None:
+                return False
+            inbox.put(frame)
+            return True
+
+    def _opened(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
+        with self._lock:
+            self._open[number] = inbox
+            if threading.get_ident() == self._main:
+                self._waiting.append(inbox)
+
+    def _closed(self, number: int, inbox: queue.SimpleQueue[Frame]) -> None:
+        with self._lock:
+            del self._open[number]
+            if inbox in self._waiting:
+                self._waiting.remove(inbox)
+        while not inbox.empty():
+            frame = inbox.get()
+            if frame["op"] == "execute":
+                self._serve(frame, "the cell that asked for it no longer waits")

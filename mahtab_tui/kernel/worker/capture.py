@@ -1,0 +1,124 @@
+"""What a cell's code prints to: streams on fd 1 and 2, in order, and the limit for a model's cells."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any, Optional, TextIO
+
+LIMIT = 10_000
+"""Characters that a model's cell may print."""
+
+
+class OutputLimitError(RuntimeError):
+    """A cell printed more than it may."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"more than {limit:,} characters were printed; the rest was not shown. Print less: slice the value, or look at it "
+            "with peek(text, n) or grep(text, pattern)."
+        )
+
+
+class LimitedOutput(io.TextIOBase):
+    """A text stream that takes `limit` characters and raises `OutputLimitError` at the one after.
+
+    By itself it keeps what was written (`getvalue`); over another `stream` it passes it on. Two of them with the same
+    `sharing` count together, as stdout and stderr do.
+    """
+
+    def __init__(
+        self, stream: Optional[TextIO] = None, limit: int = LIMIT, sharing: Optional[LimitedOutput] = None
+    ) -> None:
+        super().__init__()
+        self._stream: TextIO = io.StringIO() if stream is None else stream
+        self.limit = limit
+        self._counter = self if sharing is None else sharing._counter
+        self._left = limit
+
+    @property
+    def left(self) -> int:
+        """Characters that may still be written."""
+        return self._counter._left
+
+    def take(self, text: str) -> str:
+        """The part of `text` that may still be written, counted as written."""
+        part = text[: self._counter._left]
+        self._counter._left -= len(part)
+        return part
+
+    def write(self, text: str) -> int:
+        part = self.take(text)
+        self._stream.write(part)
+        if len(part) < len(text):
+            raise OutputLimitError(self.limit)
+        return len(text)
+
+    def getvalue(self) -> str:
+        """All that was written; only without a stream of the caller's."""
+        if not isinstance(self._stream, io.StringIO):
+            raise io.UnsupportedOperation("the text went to another stream")
+        return self._stream.getvalue()
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding or "utf-8"
+
+    @property
+    def errors(self) -> Optional[str]:  # type: ignore[override]
+        return self._stream.errors
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class ErrorStream(io.TextIOWrapper):
+    """stderr: flushes stdout before it writes, so that the order of the two is the order of the prints."""
+
+    def __init__(self, stdout: TextIO, fd: int) -> None:
+        super().__init__(
+            io.BufferedWriter(io.FileIO(fd, "w", closefd=False)), encoding="utf-8", errors="backslashreplace", newline="\n"
+        )
+        self._stdout = stdout
+
+    def write(self, text: str) -> int:
+        if not self._stdout.closed:
+            self._stdout.flush()
+        count = super().write(text)
+        self.flush()
+        return count
+
+
+def open_stdout(fd: int) -> io.TextIOWrapper:
+    """stdout over a pipe: block-buffered and written in C, because one write a print costs twenty times as much."""
+    raw = io.FileIO(fd, "w", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def flush(*streams: Optional[TextIO]) -> None:
+    """Flush what can be flushed: the person's code may have closed or broken any of them."""
+    for stream in streams:
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+
+
+def shorten(text: str, keep: int) -> str:
+    """`text` with at most `keep` characters of its head and as many of its tail, and how much was left out between."""
+    if len(text) <= 2 * keep:
+        return text
+    return f"{text[:keep]}{left_out(len(text) - 2 * keep)}{text[-keep:]}"
+
+
+def left_out(count: int) -> str:
+    """The line that stands for `count` characters of output that were not kept."""
+    return f"\n… {count:,} characters left out …\n"

@@ -1,0 +1,142 @@
+"""What asks the person: `input`, `getpass`, `sys.stdin`, `breakpoint`, and `exit`. All of it goes through host calls."""
+
+from __future__ import annotations
+
+import builtins
+import getpass
+import io
+import os
+import sys
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, NoReturn, Optional, TextIO
+
+from .stdlib import late_import
+from .tracebacks import HERE
+
+Ask = Callable[[str, dict[str, Any]], Any]
+
+
+class Leave(SystemExit):
+    """The person called `exit()`: the cell ends here, and the session asks whether to leave."""
+
+
+class Console:
+    """Reads lines from the person. `ask` is `HostCalls.call`."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def input(self, prompt: object = "", /) -> str:
+        """Read a line from the person, as Python's own `input`."""
+        text = str(prompt)
+        answer = self._line(text, password=False)
+        print(f"{text}{'' if answer is None else answer}")
+        if answer is None:
+            raise EOFError("no more input")
+        return answer
+
+    def getpass(self, prompt: str = "Password: ", stream: Optional[TextIO] = None, **options: Any) -> str:
+        """Read a line that is not shown, as Python's own `getpass.getpass`."""
+        answer = self._line(str(prompt), password=True)
+        print(prompt)
+        if answer is None:
+            raise EOFError("no more input")
+        return answer
+
+    def readline(self) -> Optional[str]:
+        """A line for `sys.stdin`, without its end; None at the end of the input."""
+        answer = self._line("", password=False)
+        if answer is not None:
+            print(answer)
+        return answer
+
+    def leave(self, code: object = None) -> NoReturn:
+        self._ask("quit", {})
+        raise Leave(code)
+
+    def breakpoint(self, *args: Any, **kwargs: Any) -> None:
+        """`sys.breakpointhook`: Python's debugger, standing in the cell's own code."""
+        debugger: Any = _debugger()
+        debugger.set_trace(sys._getframe().f_back)
+
+    def install(self) -> None:
+        """Put them where Python looks for them."""
+        builtins.input = self.input
+        getpass.getpass = self.getpass
+        sys.stdin = HostInput(self.readline)
+        for name in ("exit", "quit"):
+            setattr(builtins, name, _Quitter(name, self.leave))
+        if "PYTHONBREAKPOINT" not in os.environ:
+            sys.breakpointhook = self.breakpoint
+
+    def _line(self, prompt: str, password: bool) -> Optional[str]:
+        sys.stdout.flush()
+        answer = self._ask("input", {"prompt": prompt, "password": password})
+        return None if answer is None else str(answer)
+
+
+class HostInput(io.TextIOBase):
+    """`sys.stdin`: each line is asked of the person."""
+
+    def __init__(self, ask_line: Callable[[], Optional[str]]) -> None:
+        super().__init__()
+        self._ask_line = ask_line
+        self._rest = ""
+
+    encoding = "utf-8"  # type: ignore[assignment]
+
+    def readable(self) -> bool:
+        return True
+
+    def readline(self, size: Optional[int] = -1, /) -> str:  # type: ignore[override]
+        if not self._rest:
+            line = self._ask_line()
+            if line is None:
+                return ""
+            self._rest = line + "\n"
+        end = self._rest.index("\n") + 1
+        if size is not None and size >= 0:
+            end = min(end, size)
+        line, self._rest = self._rest[:end], self._rest[end:]
+        return line
+
+    def read(self, size: Optional[int] = -1, /) -> str:
+        text = ""
+        while size is None or size < 0 or len(text) < size:
+            line = self.readline(-1 if size is None or size < 0 else size - len(text))
+            if not line:
+                break
+            text += line
+        return text
+
+
+class _Quitter:
+    """`exit` and `quit`: as Python's own, to be called or to be looked at."""
+
+    def __init__(self, name: str, leave: Callable[[object], NoReturn]) -> None:
+        self._name = name
+        self._leave = leave
+
+    def __repr__(self) -> str:
+        return f"Use {self._name}() or Ctrl+D in an empty editor to leave."
+
+    def __call__(self, code: object = None) -> NoReturn:
+        self._leave(code)
+
+
+def _debugger() -> Any:
+    pdb: Any = late_import("pdb")
+
+    class Debugger(pdb.Pdb):  # type: ignore[misc]
+        """pdb that knows nothing of the frames below the cell."""
+
+        def get_stack(
+            self, frame: Optional[FrameType], tb: Optional[TracebackType]
+        ) -> tuple[list[tuple[FrameType, int]], int]:
+            stack, current = super().get_stack(frame, tb)
+            chosen = stack[current]
+            kept = [entry for entry in stack if not entry[0].f_code.co_filename.startswith(HERE)]
+            return kept, kept.index(chosen)
+
+    return Debugger(nosigint=True, skip=[f"{__package__}.*"])

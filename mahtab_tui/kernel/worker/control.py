@@ -1,0 +1,141 @@
+"""The control thread: talks with the host while the main thread runs cells."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import select
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from . import detail
+from .frames import Frame, FrameReader, encode
+from .interrupts import Interrupts
+
+FLUSH_EVERY = 50
+"""Milliseconds between two flushes of what a running cell has printed."""
+
+
+class Channel:
+    """Sends frames: whole, one after the other, from any thread."""
+
+    def __init__(self, fd: int, interrupts: Interrupts) -> None:
+        self.fd = fd
+        self._interrupts = interrupts
+        self._lock = threading.Lock()
+        self._main = threading.get_ident()
+        os.register_at_fork(after_in_child=self._cut)
+
+    def send(self, frame: Frame) -> None:
+        """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where nobody listens any more."""
+        data = encode(frame)
+        if threading.get_ident() == self._main:
+            with self._interrupts.shielded():
+                self._write(data)
+        else:
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        if self.fd < 0:
+            raise RuntimeError("a forked child cannot speak with the session")
+        with self._lock:
+            view = memoryview(data)
+            try:
+                while view:
+                    view = view[os.write(self.fd, view) :]
+            except OSError:
+                os._exit(1)
+
+    def _cut(self) -> None:
+        """In a forked child: the conversation with the host is the parent's."""
+        os.close(self.fd)
+        self.fd = -1
+
+
+class Control:
+    """Reads frames from the host; answers what concerns the namespace, hands the rest to `handlers` (op -> function)."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        namespace: dict[str, Any],
+        handlers: dict[str, Callable[[Frame], None]],
+        active: Callable[[], bool],
+        flush: Callable[[], None],
+        repair: Callable[[], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self._channel = channel
+        self._namespace = namespace
+        self._handlers = {**handlers, "inspect": self._inspect, "chdir": self._chdir, "size": self._size}
+        self._active = active
+        self._flush = flush
+        self._repair = repair
+        self._ended = ended
+
+    def run(self) -> None:
+        reader = FrameReader()
+        poll = select.poll()
+        poll.register(self._channel.fd, select.POLLIN)
+        while True:
+            try:
+                active = self._active() or _thread._count() > 1
+                ready = poll.poll(FLUSH_EVERY if active else None)
+                if active:
+                    self._flush()
+                if not ready:
+                    continue
+                data = os.read(self._channel.fd, 65536)
+                if not data:
+                    break
+                for frame in reader.feed(data):
+                    self._handle(frame)
+            except:  # noqa: E722  (the thread's outermost frame; even the name BaseException may be gone)
+                self._repair()
+        self._ended()
+
+    def _handle(self, frame: Frame) -> None:
+        try:
+            self._handlers[frame["op"]](frame)
+        except Exception as error:  # whatever one request does, the next must be answered
+            self._channel.send({"op": "reply", "id": frame.get("id"), "error": str(error)})
+
+    def _inspect(self, frame: Frame) -> None:
+        # Describing may run the person's own code, for seconds: never on this thread.
+        threading.Thread(target=self._describe, args=(frame,), daemon=True).start()
+
+    def _describe(self, frame: Frame) -> None:
+        name = frame["name"]
+        try:
+            answer = {"value": detail.describe(self._namespace, name)}
+        except KeyError:
+            answer = {"error": f"There is no variable named {name}."}
+        except Exception as error:  # the thread's outermost frame
+            answer = {"error": f"{name} cannot be described: {error}"}
+        self._channel.send({"op": "reply", "id": frame["id"], **answer})
+
+    def _chdir(self, frame: Frame) -> None:
+        os.chdir(os.path.expanduser(frame["path"]))
+        self._channel.send({"op": "reply", "id": frame["id"], "value": os.getcwd()})
+
+    def _size(self, frame: Frame) -> None:
+        set_size(frame["columns"], frame["lines"])
+
+
+def set_size(columns: int, lines: int) -> None:
+    """Tell the person's libraries how wide the screen is: this is where `shutil.get_terminal_size` looks first."""
+    os.environ["COLUMNS"], os.environ["LINES"] = str(columns), str(lines)
+
+
+def working_directory() -> str:
+    """The kernel's working directory; empty where it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def python_version() -> str:
+    return ".".join(map(str, sys.version_info[:3]))

@@ -1,0 +1,191 @@
+"""Runs one cell in a namespace: parse, execute, show the last expression's value, tell what became of it."""
+
+from __future__ import annotations
+
+import __future__
+import ast
+import builtins
+import linecache
+import sys
+from types import CodeType
+from typing import Any, NamedTuple, Optional, Protocol
+
+from . import shell
+from .awaiting import EventLoop
+from .capture import LimitedOutput, OutputLimitError, shorten
+from .console import Leave
+from .interrupts import Interrupts
+from .tracebacks import cell_filename, format_safely, syntax_error
+from .variables import NamespaceWatch
+
+KEEP = 4_000_000
+"""Characters of a value's or a traceback's head, and as many of its tail, that are told."""
+
+_CO_COROUTINE = 0x80
+_FUTURES = 0
+for _name in __future__.all_feature_names:
+    _FUTURES |= getattr(__future__, _name).compiler_flag
+
+Piece = tuple[str, str]
+"""Kind and text: ("value", "42\\n")."""
+
+
+class Outcome(NamedTuple):
+    """What became of a cell, but for what it printed."""
+
+    status: str
+    """ok, error or interrupted."""
+    pieces: list[Piece]
+    """What comes after the prints, in order."""
+    changes: list[dict[str, Any]]
+
+
+class Surroundings(Protocol):
+    """What a cell can see and break of the process around it."""
+
+    def enter(self, limit: Optional[int]) -> Any:
+        """Point the streams at the cell's output; returns what `leave` wants, with the limited stream as `limited`."""
+
+    def leave(self, stage: Any, nested: bool) -> None:
+        """Put back what the cell replaced."""
+
+    def leave_child(self, error: Optional[BaseException]) -> None:
+        """End this process here if it is a child that the cell forked."""
+
+
+class NotCompiledError(Exception):
+    """The source is not Python; the cause says why."""
+
+
+class Executor:
+    """Cells over one namespace. `run` is called on one thread only, and by itself again for nested cells."""
+
+    def __init__(
+        self, namespace: dict[str, Any], surroundings: Surroundings, interrupts: Interrupts, loop: EventLoop
+    ) -> None:
+        self.namespace = namespace
+        self.watch = NamespaceWatch(namespace)
+        self.depth = 0
+        """Cells that run now, one inside the other."""
+        self._surroundings = surroundings
+        self._interrupts = interrupts
+        self._loop = loop
+        self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        self._trees: list[Optional[ast.Module]] = []
+        self._earlier: list[list[dict[str, Any]]] = []
+
+    def run(self, cell: int, source: str, limit: Optional[int]) -> Outcome:
+        """Run one cell. Never raises for what its code does."""
+        self._begin()
+        pieces: list[Piece] = []
+        status = "ok"
+        stage = self._surroundings.enter(limit)
+        try:
+            with self._interrupts.allowed(cell):
+                self._run(cell, source, pieces, stage.limited)
+            self._surroundings.leave_child(None)
+        except BaseException as error:
+            self._surroundings.leave_child(error)
+            with self._interrupts.allowed():
+                status = self._report(error, pieces)
+        self._surroundings.leave(stage, nested=self.depth > 1)
+        return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], self._end())
+
+    def _run(self, cell: int, source: str, pieces: list[Piece], limited: Optional[LimitedOutput]) -> None:
+        filename = cell_filename(cell)
+        source = source.replace("\r\n", "\n").replace("\r", "\n")
+        linecache.cache[filename] = (len(source), None, [line + "\n" for line in source.split("\n")], filename)
+        body, last = self._compile(source, filename)
+        self._evaluate(body)
+        if last is None:
+            return
+        value = self._evaluate(last)
+        if sys.displayhook is not sys.__displayhook__:
+            sys.displayhook(value)  # the person's own, or a library's (rich, sympy)
+            return
+        text = self._represent(value)
+        part = text if limited is None else limited.take(text)
+        if part:
+            pieces.append(("value", part))
+        if limited is not None and len(part) < len(text):
+            raise OutputLimitError(limited.limit)
+
+    def _compile(self, source: str, filename: str) -> tuple[CodeType, Optional[CodeType]]:
+        """The code of the statements, and of the last expression whose value is shown."""
+        try:
+            plain = shell.transform(source)
+            tree: ast.Module = compile(plain, filename, "exec", self._flags | ast.PyCF_ONLY_AST, True)
+            statements, shown = list(tree.body), None
+            if statements and isinstance(statements[-1], ast.Expr) and not _hidden(plain, statements[-1]):
+                shown = statements.pop()
+            body = compile(ast.Module(statements, tree.type_ignores), filename, "exec", self._flags, True)
+            self._flags |= body.co_flags & _FUTURES
+            last = None
+            if isinstance(shown, ast.Expr):
+                last = compile(ast.Expression(shown.value), filename, "eval", self._flags, True)
+        except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+            raise NotCompiledError from error
+        self._trees[-1] = tree
+        return body, last
+
+    def _evaluate(self, code: CodeType) -> Any:
+        result = eval(code, self.namespace)
+        return self._loop.run(result) if code.co_flags & _CO_COROUTINE else result
+
+    def _represent(self, value: Any) -> str:
+        """The line that shows a value; empty for None. Sets `_`, as the interactive interpreter does."""
+        if value is None:
+            return ""
+        builtins.__dict__["_"] = None
+        text = str.__str__(repr(value))
+        builtins.__dict__["_"] = value
+        return text + "\n"
+
+    def _report(self, error: BaseException, pieces: list[Piece]) -> str:
+        """Tell how the code ended; returns the status."""
+        if isinstance(error, SystemExit):
+            if not isinstance(error, Leave):
+                pieces.append(("stdout", f"SystemExit{_exit_code(error)}\n"))
+            return "ok"
+        if type(error).__name__ == "BdbQuit":
+            return "ok"
+        if isinstance(error, NotCompiledError) and error.__cause__ is not None:
+            pieces.append(("traceback", syntax_error(error.__cause__)))
+            return "error"
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+        pieces.append(("traceback", format_safely(error)))
+        return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+
+    def _begin(self) -> None:
+        if self.depth:
+            self._earlier[-1] += self.watch.changes(self._trees[-1])
+        self.depth += 1
+        self._trees.append(None)
+        self._earlier.append([])
+
+    def _end(self) -> list[dict[str, Any]]:
+        self.depth -= 1
+        changes = self._earlier.pop() + self.watch.changes(self._trees.pop())
+        merged: dict[str, dict[str, Any]] = {}
+        for change in changes:
+            before = merged.get(change["name"])
+            if before is None or change["change"] == "deleted":
+                merged[change["name"]] = change
+            else:
+                kind = before["change"] if change["change"] == "perhaps" or before["change"] == "added" else change["change"]
+                merged[change["name"]] = {**change, "change": kind}
+        return list(merged.values())
+
+
+def _hidden(source: str, last: ast.Expr) -> bool:
+    """Whether a semicolon after the last expression hides its value."""
+    assert last.end_lineno is not None and last.end_col_offset is not None
+    rest = source.split("\n")[last.end_lineno - 1].encode()[last.end_col_offset :]
+    return rest.lstrip().startswith(b";")
+
+
+def _exit_code(error: SystemExit) -> str:
+    code = error.code
+    if code is None:
+        return ""
+    return f": {code}" if type(code) in (int, str) else f": {type(code).__name__}"

@@ -1,0 +1,70 @@
+"""When an interrupt (SIGINT) may stop what runs: while a cell's own code does, and never in the middle of a frame."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Optional
+
+
+class Interrupts:
+    """Turns SIGINT into `KeyboardInterrupt` where that is safe. Only the main thread uses it."""
+
+    def __init__(self) -> None:
+        self.running = False
+        """A cell's code (or a `__repr__` of the person's) runs."""
+        self._shielded = False
+        self._pending = False
+        self.requested: Optional[int] = None
+        """The cell that shall stop: kept, because the signal may come before the cell has begun."""
+        self.cancel_await: Callable[[], bool] = lambda: False
+        """Stops a top-level `await` that only waits; False where there is none."""
+        self.idle_task_in_the_way: Callable[[], bool] = lambda: False
+        """Whether a background task keeps the next cell from running."""
+
+    def handle(self, signum: int, frame: Optional[FrameType]) -> None:
+        if not self.running:
+            if self.idle_task_in_the_way():
+                raise KeyboardInterrupt
+            return
+        if self._shielded:
+            self._pending = True
+            return
+        self.requested = None
+        if not self.cancel_await():
+            raise KeyboardInterrupt
+
+    def install(self) -> None:
+        """Put our handler (back) in its place, and let SIGINT through."""
+        if signal.getsignal(signal.SIGINT) != self.handle:
+            signal.signal(signal.SIGINT, self.handle)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+    @contextmanager
+    def allowed(self, cell: Optional[int] = None) -> Iterator[None]:
+        """Interrupts raise in here. Nests: a cell may run while another waits for the host."""
+        before = self.running
+        try:
+            self.running = True
+            if cell is not None and self.requested == cell:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            self.running = before
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """An interrupt in here is raised at the end: a frame is sent as a whole or not at all."""
+        if self._shielded:
+            yield
+            return
+        self._shielded = True
+        try:
+            yield
+        finally:
+            self._shielded = False
+        if self._pending:
+            self._pending = False
+            raise KeyboardInterrupt

@@ -1,0 +1,134 @@
+"""What is around a cell in the kernel's process, and putting it back when the cell is over."""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import fcntl
+import os
+import signal
+import sys
+from types import ModuleType
+from typing import Any, NamedTuple, Optional, TextIO
+
+from .capture import ErrorStream, LimitedOutput, flush, open_stdout
+from .interrupts import Interrupts
+from .tracebacks import format_safely
+
+_FLUSH_BEFORE = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.spawn", "pty.spawn"})
+"""Audit events after which somebody else writes to fd 1 and 2. (`os.fork` has its own hook.)"""
+
+_DEEP_ENOUGH = 400
+"""Python calls that the worker must be able to nest after a cell."""
+
+
+class Stage(NamedTuple):
+    """The streams of one cell."""
+
+    before: tuple[Any, Any]
+    limited: Optional[LimitedOutput]
+
+
+class ProcessSurroundings:
+    """Streams, descriptors, builtins, signals of the kernel's own process. Made once, after all of our names are in builtins."""
+
+    def __init__(self, main: ModuleType, interrupts: Interrupts) -> None:
+        self._main = main
+        self._interrupts = interrupts
+        self._pid = os.getpid()
+        self._c_library = ctypes.CDLL(None)
+        self._pipe = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 32)
+        self._pipe_identity = _identity(self._pipe)
+        self._builtins = dict(builtins.__dict__)
+        self._builtins.pop("_", None)
+        self._stdin = sys.stdin
+        self._open_streams()
+        self._set_streams()
+        interrupts.install()
+        sys.addaudithook(self._audit)
+        os.register_at_fork(before=self.flush, after_in_child=self._in_child)
+
+    def enter(self, limit: Optional[int]) -> Stage:
+        before = (sys.stdout, sys.stderr)
+        limited = None
+        sys.stdout, sys.stderr = self._out, self._err
+        if limit is not None:
+            limited = LimitedOutput(self._out, limit)
+            sys.stdout, sys.stderr = limited, LimitedOutput(self._err, limit, sharing=limited)
+        return Stage(before, limited)
+
+    def leave(self, stage: Stage, nested: bool) -> None:
+        # First what the code below needs, and without any builtin that the cell may have taken away.
+        self._builtins_now.update(self._builtins)
+        if sys.getrecursionlimit() < _DEEP_ENOUGH:
+            sys.setrecursionlimit(1000)
+        self._c_library.fflush(None)
+        flush(sys.stdout, sys.stderr)
+        self._restore_descriptors()
+        self.flush()
+        if nested:
+            sys.stdout, sys.stderr = stage.before
+            return
+        if sys.gettrace() is not None:
+            sys.settrace(None)
+        self._set_streams()
+        self._main.__dict__["__builtins__"] = builtins
+        sys.modules["__main__"] = self._main
+        sys.modules["builtins"] = builtins
+        if not callable(getattr(sys, "displayhook", None)):
+            sys.displayhook = sys.__displayhook__
+        self._interrupts.install()
+
+    def leave_child(self, error: Optional[BaseException]) -> None:
+        if os.getpid() == self._pid:
+            return
+        code = 0
+        if isinstance(error, SystemExit):
+            code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        elif error is not None:
+            self._err.write(format_safely(error))
+            code = 1
+        self.flush()
+        os._exit(code & 0xFF)
+
+    def flush(self) -> None:
+        """Send on what Python code has printed. Any thread may call this."""
+        flush(self._out, self._err)
+
+    _builtins_now: dict[str, Any] = builtins.__dict__
+
+    def repair_builtins(self) -> None:
+        """For the control thread, which must live through a cell that empties them."""
+        self._builtins_now.update(self._builtins)
+
+    def _open_streams(self) -> None:
+        self._out: TextIO = open_stdout(1)
+        self._err: TextIO = ErrorStream(self._out, 2)
+        sys.__stdout__, sys.__stderr__ = self._out, self._err  # type: ignore[misc]
+
+    def _set_streams(self) -> None:
+        if self._out.closed or self._err.closed:
+            self._open_streams()
+        sys.stdin, sys.stdout, sys.stderr = self._stdin, self._out, self._err
+
+    def _restore_descriptors(self) -> None:
+        for fd in (1, 2):
+            if _identity(fd) != self._pipe_identity:
+                os.dup2(self._pipe, fd)
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if event in _FLUSH_BEFORE:
+            self.flush()
+
+    def _in_child(self) -> None:
+        """A forked child has no control thread that flushes, and only one who may interrupt it: the terminal's rules."""
+        self._out.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _identity(fd: int) -> Optional[tuple[int, int]]:
+    try:
+        status = os.fstat(fd)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

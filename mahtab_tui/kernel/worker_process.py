@@ -1,0 +1,308 @@
+"""One kernel process from its start to its end, and the thread that reads what it says."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import itertools
+import os
+import selectors
+import signal
+import struct
+import subprocess
+import termios
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, Protocol
+
+from mahtab_tui.kernel.base import CellResult, KernelError, OnOutput, Status
+from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.endings import describe_end, describe_failed_start
+from mahtab_tui.kernel.launch import Process, spawn
+from mahtab_tui.kernel.output import Chunks
+from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
+
+START_TIMEOUT = 20.0
+"""Seconds that an interpreter may take to say that it is ready: a cold disk, a large site-packages."""
+
+END_TIMEOUT = 1.0
+"""Seconds that a kernel may take to run what was registered for its exit."""
+
+
+class Listener(Protocol):
+    """Whom a kernel process tells what concerns no request. Called on its reader thread, `call` on threads of their own."""
+
+    def late_output(self, text: str) -> None: ...
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any: ...
+
+    def call_cancelled(self, name: str) -> None: ...
+
+    def ended(self, worker: WorkerProcess, how: str) -> None:
+        """It is over, and its cells have their results; not called for one that never was ready."""
+
+
+class WorkerProcess:
+    """A kernel process. Methods may be called from any thread."""
+
+    def __init__(self, executable: str, cwd: str, env: Mapping[str, str], listener: Listener) -> None:
+        self.hello: Mapping[str, Any] = {}
+        """What it said of itself when it was ready: python, executable, pid."""
+        self.cwd = cwd
+        self._start_with = (executable, cwd, env)
+        self._listener = listener
+        self._ready: Future[None] = Future()
+        self._lock = threading.RLock()
+        self._sending = threading.Lock()
+        self._process: Process | None = None
+        self.over = False
+        """The process has ended."""
+        self._intent: tuple[Status, str] | None = None
+        self._cells: list[RunningCell] = []
+        self._ids = itertools.count(1)
+        self._requests: dict[int, Future[Any]] = {}
+        self._calls: dict[int, str] = {}
+        self._frames = FrameReader()
+        self._chunks = Chunks(self._printed)
+        self._early: list[str] = []
+        # The thread lives as long as the process: it is also the one that starts it (see `spawn`).
+        self._thread = threading.Thread(target=self._live, name="mahtab-kernel", daemon=True)
+
+    def start(self) -> None:
+        """Start it and wait until it is ready. Raises `KernelError`."""
+        self._thread.start()
+        try:
+            self._ready.result(START_TIMEOUT)
+        except FutureTimeout:
+            self._signal(signal.SIGKILL)
+            raise KernelError(f"{self._start_with[0]} did not become ready within {START_TIMEOUT:.0f} s.") from None
+
+    def execute(self, code: str, cell: int, on_output: OnOutput, limit: int | None, nested: bool) -> CellResult:
+        """Run a cell and wait for its end. Raises what `on_output` raised, and `KernelError` for code that is too large to send."""
+        try:
+            data = encode({"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested})
+        except FrameError as error:
+            raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
+        running = RunningCell(cell, on_output, limit)
+        with self._lock:
+            if self.over:
+                running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))
+            else:
+                self._cells.append(running)
+        self._send(data)
+        return running.result.result()
+
+    def request(self, op: str, timeout: float, **fields: Any) -> Any:
+        """Ask the control thread something. Raises `KernelError`: with its words, or where it does not answer."""
+        number = next(self._ids)
+        answer: Future[Any] = Future()
+        with self._lock:
+            if self.over:
+                raise KernelError("The kernel has ended.")
+            self._requests[number] = answer
+        self._send(encode({"op": op, "id": number, **fields}))
+        try:
+            return answer.result(timeout)
+        except FutureTimeout:
+            raise KernelError("The kernel does not answer: code that cannot be interrupted keeps its interpreter busy.") from None
+        finally:
+            with self._lock:
+                self._requests.pop(number, None)
+
+    def tell(self, op: str, **fields: Any) -> None:
+        """Say something that needs no answer."""
+        self._send(encode({"op": op, **fields}))
+
+    def interrupt(self) -> bool:
+        """Stop the innermost running cell, as Ctrl+C in a terminal does; False where none runs."""
+        with self._lock:
+            if not self._cells:
+                return False
+            cell = self._cells[-1].cell
+        self.tell("interrupt", cell=cell)
+        return True
+
+    def end(self, status: Status, how: str) -> None:
+        """End it: at once if a cell runs, else after it has run its exit handlers. Waits until nothing of it is left."""
+        with self._lock:
+            self._intent = (status, how)
+            busy = bool(self._cells)
+        if not busy and self._process is not None:
+            with contextlib.suppress(OSError):
+                self._process.channel.shutdown(1)
+            self._thread.join(END_TIMEOUT)
+        self._signal(signal.SIGKILL)
+        self._thread.join()
+
+    def kill(self, how: str) -> None:
+        """SIGKILL, to it and to its children; its cells end as killed."""
+        with self._lock:
+            self._intent = (Status.KILLED, how)
+        self._signal(signal.SIGKILL)
+
+    def _send(self, data: bytes) -> None:
+        process = self._process
+        if process is None:
+            return
+        with self._sending, contextlib.suppress(OSError):  # a dead kernel is noticed, and told, by the reader thread
+            process.channel.sendall(data)
+
+    def _signal(self, number: int) -> None:
+        with self._lock:
+            if self._process is not None and not self.over:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.child.pid, number)
+
+    # The reader thread.
+
+    def _live(self) -> None:
+        executable, cwd, env = self._start_with
+        try:
+            process = self._process = spawn(executable, cwd, env)
+        except OSError as error:
+            self._ready.set_exception(KernelError(f"{executable} cannot be started: {error.strerror or error}."))
+            return
+        broken = ""
+        try:
+            self._read(process)
+        except FrameError as error:
+            broken = f"something wrote on its connection that is not of the session ({error})"
+            self._signal(signal.SIGKILL)
+        code = self._reap(process)
+        self._drain(process)
+        self._chunks.end()
+        process.channel.close()
+        os.close(process.output)
+        if not self._ready.done():
+            self._ready.set_exception(KernelError(describe_failed_start(executable, code, "".join(self._early))))
+            return
+        status, how = self._intent or (Status.DIED, f"The kernel died: {broken or describe_end(code)}.")
+        self._fail_all(status, how)
+        self._listener.ended(self, how)
+
+    def _read(self, process: Process) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.output, selectors.EVENT_READ)
+            selector.register(process.channel, selectors.EVENT_READ)
+            while True:
+                ready = {key.fileobj for key, _ in selector.select(self._chunks.wait())}
+                if process.output in ready:
+                    data = os.read(process.output, 65536)
+                    if data:
+                        self._chunks.feed(data)
+                    else:
+                        selector.unregister(process.output)
+                elif self._chunks.wait() == 0:
+                    self._chunks.flush()
+                if process.channel in ready:
+                    try:
+                        data = process.channel.recv(65536)
+                    except ConnectionError:
+                        return
+                    if not data:
+                        return
+                    for frame in self._frames.feed(data):
+                        self._handle(process, frame)
+
+    def _drain(self, process: Process) -> None:
+        """Read what is in the pipe now, and no more: a thread of the person's may print without end."""
+        waiting = struct.unpack("i", fcntl.ioctl(process.output, termios.FIONREAD, bytes(4)))[0]
+        while waiting > 0:
+            data = os.read(process.output, min(waiting, 65536))
+            if not data:
+                return
+            self._chunks.feed(data)
+            waiting -= len(data)
+
+    def _reap(self, process: Process) -> int:
+        """Its exit code; a process that has closed its connection but lives on is killed. Its children go with it."""
+        try:
+            code = process.child.wait(END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._signal(signal.SIGKILL)
+            code = process.child.wait()
+        self._signal(signal.SIGKILL)
+        with self._lock:
+            self.over = True
+        return code
+
+    def _printed(self, text: str) -> None:
+        with self._lock:
+            cell = self._cells[-1] if self._cells else None
+        if cell is not None:
+            cell.printed(text)
+            if cell.over_limit:
+                self.interrupt()
+        elif not self._ready.done():
+            self._early.append(text)
+        else:
+            self._listener.late_output(text)
+
+    def _handle(self, process: Process, frame: Frame) -> None:
+        try:
+            op = frame["op"]
+            if op == "done":
+                self._drain(process)
+                self._chunks.end()
+                self._done(frame)
+            elif op == "reply":
+                self._replied(frame)
+            elif op == "call":
+                self._calls[frame["id"]] = frame["name"]
+                threading.Thread(target=self._answer, args=(frame,), name="mahtab-call", daemon=True).start()
+            elif op == "cancelled":
+                self._cancel(frame["id"])
+            elif op == "ready":
+                self.hello = frame
+                self.cwd = frame["cwd"]
+                self._ready.set_result(None)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FrameError(f"{type(error).__name__}: {error}") from error
+
+    def _done(self, frame: Frame) -> None:
+        with self._lock:
+            cell = self._cells.pop()
+        self.cwd = frame["cwd"]
+        cell.done(frame)
+
+    def _replied(self, frame: Frame) -> None:
+        with self._lock:
+            answer = self._requests.pop(frame["id"], None)
+        if answer is None:
+            return
+        if "error" in frame:
+            answer.set_exception(KernelError(frame["error"]))
+        else:
+            answer.set_result(frame["value"])
+
+    def _answer(self, frame: Frame) -> None:
+        """Answer a call of the kernel's (the outermost frame of its thread)."""
+        answer: Frame = {"op": "answer", "id": frame["id"]}
+        try:
+            data = encode({**answer, "value": self._listener.call(frame["name"], frame["args"])})
+        except Exception as error:
+            data = encode({**answer, "error": str(error) or type(error).__name__})
+        with self._lock:
+            if self._calls.pop(frame["id"], None) is None:
+                return
+        self._send(data)
+
+    def _cancel(self, number: int) -> None:
+        with self._lock:
+            name = self._calls.pop(number, None)
+        if name is not None:
+            self._listener.call_cancelled(name)
+
+    def _fail_all(self, status: Status, how: str) -> None:
+        with self._lock:
+            cells, self._cells = self._cells, []
+            requests, self._requests = self._requests, {}
+            calls = list(self._calls)
+        for number in calls:
+            self._cancel(number)
+        for answer in requests.values():
+            answer.set_exception(KernelError(how))
+        for cell in reversed(cells):
+            cell.lost(status, how)
