@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import Decision
@@ -25,6 +26,7 @@ from mahtab_tui.settings import ApprovalMode, Settings
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
+    from mahtab_tui.knowledge.skills import Skill
 
 KernelFactory = Callable[[KernelHost], Kernel]
 Stopped = Literal["model", "cell"]
@@ -54,6 +56,7 @@ class Session:
             face,
             ask=self._ask_from_cell,
             stop_asking=self._stop_turn,
+            skill=self._skill,
             current_cell=lambda: self.cells.last,
         )
         self.kernel = make_kernel(self.host)
@@ -238,6 +241,23 @@ class Session:
             agent.stop()
         if self.cells.assistant_runs:
             self.kernel.interrupt()
+
+    def _skill(self, name: str, args: str) -> str:
+        """`skill("…")` in a cell: the instructions. Raises `RuntimeError`."""
+        skills = self._skills()
+        if name not in skills:
+            known = ", ".join(sorted(skills)) or "none"
+            raise RuntimeError(f"There is no skill {name!r}. Skills: {known}.")
+        found = skills[name]
+        return found.content + (f"\n\nArguments: {args}" if args else "")
+
+    def _skills(self) -> dict[str, Skill]:
+        from mahtab_tui.knowledge.skills import load_skills, skill_folders
+
+        skills, problems = load_skills(skill_folders(Path.cwd(), self.settings.skills_dir))
+        for problem in problems:
+            self.notice(problem, "warning")
+        return skills
 
     def _ask_from_cell(self, prompt: str) -> str:
         """`ask("…")` in a cell: the answer in words. Raises `RuntimeError`."""

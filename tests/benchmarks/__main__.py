@@ -1,0 +1,25 @@
+"""Prints the numbers to reach, beside bare baselines measured in the same run: ``python -m tests.benchmarks [NAME ...]``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+
+from tests.benchmarks import kernel, screen, transcript
+from tests.benchmarks.table import Row, print_table
+
+GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
+    "kernel": kernel.rows,
+    "transcript": transcript.rows,
+    "screen": screen.rows,
+}
+
+
+def main() -> None:
+    wanted = sys.argv[1:] or list(GROUPS)
+    if unknown := [name for name in wanted if name not in GROUPS]:
+        raise SystemExit(f"There is no group {unknown[0]!r}. Groups: {', '.join(GROUPS)}.")
+    print_table(row for name in wanted for row in GROUPS[name]())
+
+
+main()
