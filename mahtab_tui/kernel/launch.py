@@ -19,10 +19,12 @@ OLDEST = (3, 9)
 TOO_OLD = 86
 """Exit code of an interpreter that is older."""
 
+_WANTED = "give a Python interpreter's file, or a virtual environment's folder"
 _WORKER = Path(__file__).resolve().parent / "worker"
 
-# Runs (as far as needed) in any Python, 2.7 too. While the worker is imported, `sys.path` has neither the working directory nor
-# PYTHONPATH: a `queue.py` of the person's must not become ours. The package is made by hand, because importlib.util would cost 5 ms.
+# Runs (as far as needed) in any Python, 2.7 too. While the worker is imported, `sys.path` has neither the working
+# directory nor PYTHONPATH: a `queue.py` of the person's must not become ours. The package is made by hand, because
+# importlib.util would cost 5 ms.
 BOOTSTRAP = f"""\
 import sys
 if sys.version_info < {OLDEST!r}:
@@ -49,24 +51,27 @@ class Process(NamedTuple):
 
 
 def find_interpreter(python: str | None) -> str:
-    """The file of an interpreter: a path, a name on the PATH, a virtual environment's folder, or None for our own. Raises `KernelError`."""
+    """The file of an interpreter: a path, a name on the PATH, a virtual environment's folder, or None for our own.
+
+    Raises `KernelError`.
+    """
     if python is None:
         return sys.executable
     path = Path(python).expanduser()
     if path.is_dir():
         inside = path / "bin" / "python"
         if not inside.exists():
-            raise KernelError(f"{path} is a folder without bin/python: give a virtual environment's folder, or an interpreter's file.")
+            raise KernelError(f"{path} is a folder without bin/python: {_WANTED}.")
         path = inside
     elif os.sep not in python:
         found = shutil.which(python)
         if found is None and not path.exists():
-            raise KernelError(f"There is no {python} here, and none on the PATH: give a Python interpreter's file.")
+            raise KernelError(f"There is no {python} here, and none on the PATH: {_WANTED}.")
         path = Path(found) if found is not None else path
     if not path.exists():
-        raise KernelError(f"There is no file {path}: give a Python interpreter's file, or a virtual environment's folder.")
+        raise KernelError(f"There is no file {path}: {_WANTED}.")
     if not os.access(path, os.X_OK):
-        raise KernelError(f"{path} is not a program: give a Python interpreter's file, or a virtual environment's folder.")
+        raise KernelError(f"{path} is not a program: {_WANTED}.")
     # Not resolved: a virtual environment's python is a link, and is what it is by its own name.
     return os.path.abspath(path)
 
@@ -74,8 +79,9 @@ def find_interpreter(python: str | None) -> str:
 def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
     """The person's own environment, with what tells programs about the screen.
 
-    Output goes to a pipe, so programs must be told that colour (SGR) is shown, and that nothing else of a terminal is there: no cursor
-    movement (`TTY_INTERACTIVE` is rich's word for it). A choice that the person made by NO_COLOR or FORCE_COLOR stands.
+    Output goes to a pipe, so programs must be told that colour (SGR) is shown, and that nothing else of a terminal is
+    there: no cursor movement (`TTY_INTERACTIVE` is rich's word for it). A choice that the person made by NO_COLOR or
+    FORCE_COLOR stands.
     """
     env = dict(os.environ)
     env["COLUMNS"], env["LINES"] = str(columns), str(lines)
@@ -94,7 +100,8 @@ def environment(color: bool, columns: int, lines: int) -> dict[str, str]:
 def spawn(executable: str, cwd: str, env: Mapping[str, str]) -> Process:
     """Start the kernel side. Raises `OSError`.
 
-    Linux ends the process together with the *thread* that called this: call it from one that lives as long as the kernel.
+    Linux ends the process together with the *thread* that called this: call it from one that lives as long as the
+    kernel.
     """
     ours, theirs = socket.socketpair()
     output, write_end = os.pipe()

@@ -31,7 +31,11 @@ class Chunks:
         self._last = 0.0
 
     def feed(self, data: bytes) -> None:
-        text = self._decoder.decode(data)
+        """Take bytes; a character may be split between two calls."""
+        self.add(self._decoder.decode(data))
+
+    def add(self, text: str) -> None:
+        """Take text."""
         if not text:
             return
         self._pending.append(text)

@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
+from mahtab_tui.kernel.answers import Answerer, Answers
 from mahtab_tui.kernel.base import CellResult, KernelError, OnOutput, Status
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
@@ -31,14 +32,10 @@ END_TIMEOUT = 1.0
 """Seconds that a kernel may take to run what was registered for its exit."""
 
 
-class Listener(Protocol):
-    """Whom a kernel process tells what concerns no request. Called on its reader thread, `call` on threads of their own."""
+class Listener(Answerer, Protocol):
+    """Whom a kernel process tells what answers no request: on its reader thread, `call` on threads of their own."""
 
     def late_output(self, text: str) -> None: ...
-
-    def call(self, name: str, args: Mapping[str, Any]) -> Any: ...
-
-    def call_cancelled(self, name: str) -> None: ...
 
     def ended(self, worker: WorkerProcess, how: str) -> None:
         """It is over, and its cells have their results; not called for one that never was ready."""
@@ -63,7 +60,7 @@ class WorkerProcess:
         self._cells: list[RunningCell] = []
         self._ids = itertools.count(1)
         self._requests: dict[int, Future[Any]] = {}
-        self._calls: dict[int, str] = {}
+        self._answers = Answers(listener, self._send_frame)
         self._frames = FrameReader()
         self._chunks = Chunks(self._printed)
         self._early: list[str] = []
@@ -80,7 +77,7 @@ class WorkerProcess:
             raise KernelError(f"{self._start_with[0]} did not become ready within {START_TIMEOUT:.0f} s.") from None
 
     def execute(self, code: str, cell: int, on_output: OnOutput, limit: int | None, nested: bool) -> CellResult:
-        """Run a cell and wait for its end. Raises what `on_output` raised, and `KernelError` for code that is too large to send."""
+        """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
         try:
             data = encode({"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested})
         except FrameError as error:
@@ -102,18 +99,20 @@ class WorkerProcess:
             if self.over:
                 raise KernelError("The kernel has ended.")
             self._requests[number] = answer
-        self._send(encode({"op": op, "id": number, **fields}))
+        self._send_frame({"op": op, "id": number, **fields})
         try:
             return answer.result(timeout)
         except FutureTimeout:
-            raise KernelError("The kernel does not answer: code that cannot be interrupted keeps its interpreter busy.") from None
+            raise KernelError(
+                "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
+            ) from None
         finally:
             with self._lock:
                 self._requests.pop(number, None)
 
     def tell(self, op: str, **fields: Any) -> None:
         """Say something that needs no answer."""
-        self._send(encode({"op": op, **fields}))
+        self._send_frame({"op": op, **fields})
 
     def interrupt(self) -> bool:
         """Stop the innermost running cell, as Ctrl+C in a terminal does; False where none runs."""
@@ -125,7 +124,7 @@ class WorkerProcess:
         return True
 
     def end(self, status: Status, how: str) -> None:
-        """End it: at once if a cell runs, else after it has run its exit handlers. Waits until nothing of it is left."""
+        """End it: at once if a cell runs, else with its exit handlers. Waits until nothing of it is left."""
         with self._lock:
             self._intent = (status, how)
             busy = bool(self._cells)
@@ -141,6 +140,9 @@ class WorkerProcess:
         with self._lock:
             self._intent = (Status.KILLED, how)
         self._signal(signal.SIGKILL)
+
+    def _send_frame(self, frame: Frame) -> None:
+        self._send(encode(frame))
 
     def _send(self, data: bytes) -> None:
         process = self._process
@@ -250,10 +252,9 @@ class WorkerProcess:
             elif op == "reply":
                 self._replied(frame)
             elif op == "call":
-                self._calls[frame["id"]] = frame["name"]
-                threading.Thread(target=self._answer, args=(frame,), name="mahtab-call", daemon=True).start()
+                self._answers.begin(frame)
             elif op == "cancelled":
-                self._cancel(frame["id"])
+                self._answers.cancel(frame["id"])
             elif op == "ready":
                 self.hello = frame
                 self.cwd = frame["cwd"]
@@ -277,31 +278,11 @@ class WorkerProcess:
         else:
             answer.set_result(frame["value"])
 
-    def _answer(self, frame: Frame) -> None:
-        """Answer a call of the kernel's (the outermost frame of its thread)."""
-        answer: Frame = {"op": "answer", "id": frame["id"]}
-        try:
-            data = encode({**answer, "value": self._listener.call(frame["name"], frame["args"])})
-        except Exception as error:
-            data = encode({**answer, "error": str(error) or type(error).__name__})
-        with self._lock:
-            if self._calls.pop(frame["id"], None) is None:
-                return
-        self._send(data)
-
-    def _cancel(self, number: int) -> None:
-        with self._lock:
-            name = self._calls.pop(number, None)
-        if name is not None:
-            self._listener.call_cancelled(name)
-
     def _fail_all(self, status: Status, how: str) -> None:
         with self._lock:
             cells, self._cells = self._cells, []
             requests, self._requests = self._requests, {}
-            calls = list(self._calls)
-        for number in calls:
-            self._cancel(number)
+        self._answers.cancel_all()
         for answer in requests.values():
             answer.set_exception(KernelError(how))
         for cell in reversed(cells):

@@ -14,21 +14,16 @@ import sys
 import threading
 import time
 from types import ModuleType
-from typing import Optional
 
 from . import toolbox
 from .awaiting import EventLoop
 from .calls import HostCalls
 from .console import Console
 from .control import Channel, Control, python_version, working_directory
-from .executor import Executor, Outcome
+from .executor import Executor
 from .frames import Frame
 from .interrupts import Interrupts
 from .surroundings import ProcessSurroundings
-from .tracebacks import format_safely
-
-DEPTH = 3
-"""Cells that may run one inside the other: a cell, one that its host call asks for, and one that that one's asks for."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -40,21 +35,27 @@ class Worker:
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = main
-        self._jobs: queue.SimpleQueue[Optional[Frame]] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._loop = EventLoop()
         self._interrupts = Interrupts()
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
         self._channel = Channel(fd, self._interrupts)
         self._calls = HostCalls(self._channel.send, self._execute)
-        Console(self._calls.call).install()
+        for replacement in Console(self._calls.call).replacements():
+            setattr(*replacement)
         toolbox.install(self._calls.call)
         self._surroundings = ProcessSurroundings(main, self._interrupts)
         self._executor = Executor(main.__dict__, self._surroundings, self._interrupts, self._loop)
         self._control = Control(
             self._channel,
             main.__dict__,
-            {"execute": self._received, "answer": self._received, "variables": self._variables, "interrupt": self._interrupt},
+            {
+                "execute": self._received,
+                "answer": self._received,
+                "variables": self._variables,
+                "interrupt": self._interrupt,
+            },
             active=lambda: self._executor.depth > 0 or self._loop.exists,
             flush=self._surroundings.flush,
             repair=self._surroundings.repair_builtins,
@@ -80,17 +81,9 @@ class Worker:
             self._execute(job, None)
         self._loop.close()
 
-    def _execute(self, frame: Frame, refusal: Optional[str]) -> None:
+    def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
-        if refusal is None and self._executor.depth >= DEPTH:
-            refusal = "cells can run inside one another two levels deep at most"
-        if refusal is not None:
-            outcome = Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [])
-        else:
-            try:
-                outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"])
-            except BaseException as error:  # the cell has broken something that we did not think of: the kernel lives on
-                outcome = Outcome("error", [("traceback", format_safely(error))], [])
+        outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal)
         self._channel.send(
             {
                 "op": "done",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import sys
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from .stdlib import late_import
 from .tracebacks import format_safely
@@ -18,10 +18,10 @@ class EventLoop:
     """Runs coroutines of cells, and background tasks while no cell runs. Made at the first `await`."""
 
     def __init__(self) -> None:
-        self._loop: Optional[asyncio.AbstractEventLoop] = None
-        self._task: Optional[asyncio.Task[Any]] = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._cancelled = False
-        self._waiter: Optional[asyncio.Future[None]] = None
+        self._waiter: asyncio.Future[None] | None = None
 
     @property
     def exists(self) -> bool:
@@ -50,7 +50,7 @@ class EventLoop:
                 task.exception()  # so that asyncio does not report it a second time
 
     def cancel(self) -> bool:
-        """Stop the coroutine that only waits (called by the signal handler); False where code must be interrupted instead."""
+        """Stop the coroutine that only waits (the signal handler calls this); False where code must be interrupted."""
         task, loop = self._task, self._loop
         if task is None or loop is None or self._cancelled:
             return False

@@ -15,7 +15,7 @@ Serve = Callable[[Frame, Optional[str]], None]
 
 
 class HostCalls:
-    """The open calls. Any thread may call; nested cells run on the main thread while it waits for an answer."""
+    """The open calls. Any thread may call; nested cells run on the main thread, which made this, while it waits."""
 
     def __init__(self, send: Callable[[Frame], None], serve: Serve) -> None:
         self._send = send
@@ -37,6 +37,8 @@ class HostCalls:
                 frame = inbox.get()
                 if frame["op"] == "execute":
                     self._serve(frame, None)
+                elif frame["op"] == "interrupt":
+                    raise KeyboardInterrupt
                 elif "error" in frame:
                     raise RuntimeError(frame["error"])
                 else:
@@ -46,6 +48,15 @@ class HostCalls:
             raise
         finally:
             self._closed(number, inbox)
+
+    @property
+    def waiting(self) -> int:
+        """Calls of the main thread that are open now, one inside the other."""
+        return len(self._waiting)
+
+    def interrupt(self) -> None:
+        """End the main thread's innermost wait, where no signal can."""
+        self.deliver({"op": "interrupt"})
 
     def deliver(self, frame: Frame) -> bool:
         """Hand over an answer or a nested cell (the control thread does); False where nobody waits for it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import Any, Optional, TextIO
+from typing import Any, TextIO
 
 LIMIT = 10_000
 """Characters that a model's cell may print."""
@@ -13,10 +13,12 @@ LIMIT = 10_000
 class OutputLimitError(RuntimeError):
     """A cell printed more than it may."""
 
+    __module__ = "builtins"  # a traceback names it without the path to this file
+
     def __init__(self, limit: int) -> None:
         super().__init__(
-            f"more than {limit:,} characters were printed; the rest was not shown. Print less: slice the value, or look at it "
-            "with peek(text, n) or grep(text, pattern)."
+            f"more than {limit:,} characters were printed; the rest was not shown. Print less: slice the value, or "
+            "look at it with peek(text, n) or grep(text, pattern)."
         )
 
 
@@ -27,13 +29,11 @@ class LimitedOutput(io.TextIOBase):
     `sharing` count together, as stdout and stderr do.
     """
 
-    def __init__(
-        self, stream: Optional[TextIO] = None, limit: int = LIMIT, sharing: Optional[LimitedOutput] = None
-    ) -> None:
+    def __init__(self, stream: TextIO | None = None, limit: int = LIMIT, sharing: LimitedOutput | None = None) -> None:
         super().__init__()
         self._stream: TextIO = io.StringIO() if stream is None else stream
         self.limit = limit
-        self._counter = self if sharing is None else sharing._counter
+        self._counter: LimitedOutput = self if sharing is None else sharing._counter
         self._left = limit
 
     @property
@@ -71,7 +71,7 @@ class LimitedOutput(io.TextIOBase):
         return self._stream.encoding or "utf-8"
 
     @property
-    def errors(self) -> Optional[str]:  # type: ignore[override]
+    def errors(self) -> str | None:  # type: ignore[override]
         return self._stream.errors
 
     def fileno(self) -> int:
@@ -86,7 +86,10 @@ class ErrorStream(io.TextIOWrapper):
 
     def __init__(self, stdout: TextIO, fd: int) -> None:
         super().__init__(
-            io.BufferedWriter(io.FileIO(fd, "w", closefd=False)), encoding="utf-8", errors="backslashreplace", newline="\n"
+            io.BufferedWriter(io.FileIO(fd, "w", closefd=False)),
+            encoding="utf-8",
+            errors="backslashreplace",
+            newline="\n",
         )
         self._stdout = stdout
 
@@ -104,7 +107,7 @@ def open_stdout(fd: int) -> io.TextIOWrapper:
     return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
-def flush(*streams: Optional[TextIO]) -> None:
+def flush(*streams: TextIO | None) -> None:
     """Flush what can be flushed: the person's code may have closed or broken any of them."""
     for stream in streams:
         if stream is not None:

@@ -1,4 +1,4 @@
-"""What asks the person: `input`, `getpass`, `sys.stdin`, `breakpoint`, and `exit`. All of it goes through host calls."""
+"""What asks the person: `input`, `getpass`, `sys.stdin`, `breakpoint`, and `exit`. All go through host calls."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from types import FrameType, TracebackType
-from typing import Any, NoReturn, Optional, TextIO
+from types import FrameType, ModuleType, TracebackType
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from .stdlib import late_import
 from .tracebacks import HERE
 
 Ask = Callable[[str, dict[str, Any]], Any]
+
+
+class Replacement(NamedTuple):
+    """A name of a module, and what takes its place."""
+
+    module: ModuleType
+    name: str
+    value: Any
 
 
 class Leave(SystemExit):
@@ -36,7 +44,7 @@ class Console:
             raise EOFError("no more input")
         return answer
 
-    def getpass(self, prompt: str = "Password: ", stream: Optional[TextIO] = None, **options: Any) -> str:
+    def getpass(self, prompt: str = "Password: ", stream: TextIO | None = None, **options: Any) -> str:
         """Read a line that is not shown, as Python's own `getpass.getpass`."""
         answer = self._line(str(prompt), password=True)
         print(prompt)
@@ -44,7 +52,7 @@ class Console:
             raise EOFError("no more input")
         return answer
 
-    def readline(self) -> Optional[str]:
+    def readline(self) -> str | None:
         """A line for `sys.stdin`, without its end; None at the end of the input."""
         answer = self._line("", password=False)
         if answer is not None:
@@ -60,17 +68,20 @@ class Console:
         debugger: Any = _debugger()
         debugger.set_trace(sys._getframe().f_back)
 
-    def install(self) -> None:
-        """Put them where Python looks for them."""
-        builtins.input = self.input
-        getpass.getpass = self.getpass
-        sys.stdin = HostInput(self.readline)
-        for name in ("exit", "quit"):
-            setattr(builtins, name, _Quitter(name, self.leave))
+    def replacements(self) -> list[Replacement]:
+        """What stands in the place of Python's own."""
+        found = [
+            Replacement(builtins, "input", self.input),
+            Replacement(getpass, "getpass", self.getpass),
+            Replacement(sys, "stdin", HostInput(self.readline)),
+            Replacement(builtins, "exit", _Quitter("exit", self.leave)),
+            Replacement(builtins, "quit", _Quitter("quit", self.leave)),
+        ]
         if "PYTHONBREAKPOINT" not in os.environ:
-            sys.breakpointhook = self.breakpoint
+            found.append(Replacement(sys, "breakpointhook", self.breakpoint))
+        return found
 
-    def _line(self, prompt: str, password: bool) -> Optional[str]:
+    def _line(self, prompt: str, password: bool) -> str | None:
         sys.stdout.flush()
         answer = self._ask("input", {"prompt": prompt, "password": password})
         return None if answer is None else str(answer)
@@ -79,7 +90,7 @@ class Console:
 class HostInput(io.TextIOBase):
     """`sys.stdin`: each line is asked of the person."""
 
-    def __init__(self, ask_line: Callable[[], Optional[str]]) -> None:
+    def __init__(self, ask_line: Callable[[], str | None]) -> None:
         super().__init__()
         self._ask_line = ask_line
         self._rest = ""
@@ -89,7 +100,7 @@ class HostInput(io.TextIOBase):
     def readable(self) -> bool:
         return True
 
-    def readline(self, size: Optional[int] = -1, /) -> str:  # type: ignore[override]
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
         if not self._rest:
             line = self._ask_line()
             if line is None:
@@ -101,7 +112,7 @@ class HostInput(io.TextIOBase):
         line, self._rest = self._rest[:end], self._rest[end:]
         return line
 
-    def read(self, size: Optional[int] = -1, /) -> str:
+    def read(self, size: int | None = -1, /) -> str:
         text = ""
         while size is None or size < 0 or len(text) < size:
             line = self.readline(-1 if size is None or size < 0 else size - len(text))
@@ -132,7 +143,7 @@ def _debugger() -> Any:
         """pdb that knows nothing of the frames below the cell."""
 
         def get_stack(
-            self, frame: Optional[FrameType], tb: Optional[TracebackType]
+            self, frame: FrameType | None, tb: TracebackType | None
         ) -> tuple[list[tuple[FrameType, int]], int]:
             stack, current = super().get_stack(frame, tb)
             chosen = stack[current]

@@ -29,7 +29,7 @@ class Channel:
         os.register_at_fork(after_in_child=self._cut)
 
     def send(self, frame: Frame) -> None:
-        """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where nobody listens any more."""
+        """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where nobody listens."""
         data = encode(frame)
         if threading.get_ident() == self._main:
             with self._interrupts.shielded():
@@ -55,7 +55,7 @@ class Channel:
 
 
 class Control:
-    """Reads frames from the host; answers what concerns the namespace, hands the rest to `handlers` (op -> function)."""
+    """Reads frames from the host; answers what it can by itself, hands the rest to `handlers` (op -> function)."""
 
     def __init__(
         self,

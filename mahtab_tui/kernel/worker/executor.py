@@ -1,14 +1,14 @@
 """Runs one cell in a namespace: parse, execute, show the last expression's value, tell what became of it."""
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import builtins
 import linecache
 import sys
 from types import CodeType
-from typing import Any, NamedTuple, Optional, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from . import shell
 from .awaiting import EventLoop
@@ -20,6 +20,9 @@ from .variables import NamespaceWatch
 
 KEEP = 4_000_000
 """Characters of a value's or a traceback's head, and as many of its tail, that are told."""
+
+DEPTH = 3
+"""Cells that may run one inside the other: a cell, and nested ones two levels deep."""
 
 _CO_COROUTINE = 0x80
 _FUTURES = 0
@@ -43,13 +46,13 @@ class Outcome(NamedTuple):
 class Surroundings(Protocol):
     """What a cell can see and break of the process around it."""
 
-    def enter(self, limit: Optional[int]) -> Any:
+    def enter(self, limit: int | None) -> Any:
         """Point the streams at the cell's output; returns what `leave` wants, with the limited stream as `limited`."""
 
     def leave(self, stage: Any, nested: bool) -> None:
         """Put back what the cell replaced."""
 
-    def leave_child(self, error: Optional[BaseException]) -> None:
+    def leave_child(self, error: BaseException | None) -> None:
         """End this process here if it is a child that the cell forked."""
 
 
@@ -71,11 +74,21 @@ class Executor:
         self._interrupts = interrupts
         self._loop = loop
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        self._trees: list[Optional[ast.Module]] = []
+        self._trees: list[ast.Module | None] = []
         self._earlier: list[list[dict[str, Any]]] = []
 
-    def run(self, cell: int, source: str, limit: Optional[int]) -> Outcome:
-        """Run one cell. Never raises for what its code does."""
+    def run(self, cell: int, source: str, limit: int | None, refusal: str | None = None) -> Outcome:
+        """Run one cell, or refuse it with a sentence. Never raises for what its code does."""
+        if refusal is None and self.depth >= DEPTH:
+            refusal = "cells can run inside one another two levels deep at most"
+        if refusal is not None:
+            return Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [])
+        try:
+            return self._run_in_surroundings(cell, source, limit)
+        except BaseException as error:  # the cell broke something unforeseen: the kernel lives on
+            return Outcome("error", [("traceback", format_safely(error))], [])
+
+    def _run_in_surroundings(self, cell: int, source: str, limit: int | None) -> Outcome:
         self._begin()
         pieces: list[Piece] = []
         status = "ok"
@@ -88,10 +101,12 @@ class Executor:
             self._surroundings.leave_child(error)
             with self._interrupts.allowed():
                 status = self._report(error, pieces)
-        self._surroundings.leave(stage, nested=self.depth > 1)
-        return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], self._end())
+        finally:
+            self._surroundings.leave(stage, nested=self.depth > 1)
+            changes = self._end()
+        return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes)
 
-    def _run(self, cell: int, source: str, pieces: list[Piece], limited: Optional[LimitedOutput]) -> None:
+    def _run(self, cell: int, source: str, pieces: list[Piece], limited: LimitedOutput | None) -> None:
         filename = cell_filename(cell)
         source = source.replace("\r\n", "\n").replace("\r", "\n")
         linecache.cache[filename] = (len(source), None, [line + "\n" for line in source.split("\n")], filename)
@@ -110,7 +125,7 @@ class Executor:
         if limited is not None and len(part) < len(text):
             raise OutputLimitError(limited.limit)
 
-    def _compile(self, source: str, filename: str) -> tuple[CodeType, Optional[CodeType]]:
+    def _compile(self, source: str, filename: str) -> tuple[CodeType, CodeType | None]:
         """The code of the statements, and of the last expression whose value is shown."""
         try:
             plain = shell.transform(source)
@@ -172,14 +187,15 @@ class Executor:
             if before is None or change["change"] == "deleted":
                 merged[change["name"]] = change
             else:
-                kind = before["change"] if change["change"] == "perhaps" or before["change"] == "added" else change["change"]
-                merged[change["name"]] = {**change, "change": kind}
+                stronger = before if change["change"] == "perhaps" or before["change"] == "added" else change
+                merged[change["name"]] = {**change, "change": stronger["change"]}
         return list(merged.values())
 
 
 def _hidden(source: str, last: ast.Expr) -> bool:
     """Whether a semicolon after the last expression hides its value."""
-    assert last.end_lineno is not None and last.end_col_offset is not None
+    assert last.end_lineno is not None
+    assert last.end_col_offset is not None
     rest = source.split("\n")[last.end_lineno - 1].encode()[last.end_col_offset :]
     return rest.lstrip().startswith(b";")
 

@@ -6,7 +6,6 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Optional
 
 
 class Interrupts:
@@ -17,14 +16,14 @@ class Interrupts:
         """A cell's code (or a `__repr__` of the person's) runs."""
         self._shielded = False
         self._pending = False
-        self.requested: Optional[int] = None
+        self.requested: int | None = None
         """The cell that shall stop: kept, because the signal may come before the cell has begun."""
         self.cancel_await: Callable[[], bool] = lambda: False
         """Stops a top-level `await` that only waits; False where there is none."""
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
         """Whether a background task keeps the next cell from running."""
 
-    def handle(self, signum: int, frame: Optional[FrameType]) -> None:
+    def handle(self, signum: int, frame: FrameType | None) -> None:
         if not self.running:
             if self.idle_task_in_the_way():
                 raise KeyboardInterrupt
@@ -43,7 +42,7 @@ class Interrupts:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     @contextmanager
-    def allowed(self, cell: Optional[int] = None) -> Iterator[None]:
+    def allowed(self, cell: int | None = None) -> Iterator[None]:
         """Interrupts raise in here. Nests: a cell may run while another waits for the host."""
         before = self.running
         try:

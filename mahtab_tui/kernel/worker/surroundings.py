@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from types import ModuleType
-from typing import Any, NamedTuple, Optional, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from .capture import ErrorStream, LimitedOutput, flush, open_stdout
 from .interrupts import Interrupts
@@ -26,11 +26,11 @@ class Stage(NamedTuple):
     """The streams of one cell."""
 
     before: tuple[Any, Any]
-    limited: Optional[LimitedOutput]
+    limited: LimitedOutput | None
 
 
 class ProcessSurroundings:
-    """Streams, descriptors, builtins, signals of the kernel's own process. Made once, after all of our names are in builtins."""
+    """Streams, descriptors, builtins, signals of the kernel's process. Made when all of our names are in builtins."""
 
     def __init__(self, main: ModuleType, interrupts: Interrupts) -> None:
         self._main = main
@@ -48,7 +48,7 @@ class ProcessSurroundings:
         sys.addaudithook(self._audit)
         os.register_at_fork(before=self.flush, after_in_child=self._in_child)
 
-    def enter(self, limit: Optional[int]) -> Stage:
+    def enter(self, limit: int | None) -> Stage:
         before = (sys.stdout, sys.stderr)
         limited = None
         sys.stdout, sys.stderr = self._out, self._err
@@ -79,7 +79,7 @@ class ProcessSurroundings:
             sys.displayhook = sys.__displayhook__
         self._interrupts.install()
 
-    def leave_child(self, error: Optional[BaseException]) -> None:
+    def leave_child(self, error: BaseException | None) -> None:
         if os.getpid() == self._pid:
             return
         code = 0
@@ -121,12 +121,12 @@ class ProcessSurroundings:
             self.flush()
 
     def _in_child(self) -> None:
-        """A forked child has no control thread that flushes, and only one who may interrupt it: the terminal's rules."""
+        """A forked child has no control thread that flushes."""
         self._out.reconfigure(line_buffering=True)  # type: ignore[attr-defined]
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _identity(fd: int) -> Optional[tuple[int, int]]:
+def _identity(fd: int) -> tuple[int, int] | None:
     try:
         status = os.fstat(fd)
     except OSError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from types import TracebackType
-from typing import Any, Optional
+from typing import Any
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CELL = "In ["
@@ -30,7 +30,7 @@ class _ShortStack(traceback.StackSummary):
         return [*lines[:_HEAD], f"  … {len(lines) - _HEAD - _TAIL} frames left out …\n", *lines[-_TAIL:]]
 
 
-def format_exception(error: BaseException, tb: Optional[TracebackType]) -> str:
+def format_exception(error: BaseException, tb: TracebackType | None) -> str:
     """The text of a traceback. Calls the exception's `__str__`, which may itself misbehave."""
     described = traceback.TracebackException(type(error), error, tb, lookup_lines=False)
     if isinstance(error, KeyboardInterrupt):

@@ -1,0 +1,59 @@
+"""The host's answers to what code in a kernel calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from mahtab_tui.kernel.worker.frames import Frame
+
+
+class Answerer(Protocol):
+    """The part of `KernelHost` that is called."""
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any: ...
+
+    def call_cancelled(self, name: str) -> None: ...
+
+
+class Answers:
+    """The open calls of one kernel, each answered on a thread of its own. `send` carries an answer to the kernel, and
+    raises `TypeError` or `ValueError` for what it cannot carry."""
+
+    def __init__(self, host: Answerer, send: Callable[[Frame], None]) -> None:
+        self._host = host
+        self._send = send
+        self._lock = threading.Lock()
+        self._open: dict[int, str] = {}
+
+    def begin(self, frame: Frame) -> None:
+        """Code in the kernel calls."""
+        with self._lock:
+            self._open[frame["id"]] = frame["name"]
+        threading.Thread(target=self._answer, args=(frame,), name="mahtab-call", daemon=True).start()
+
+    def cancel(self, number: int) -> None:
+        """The kernel no longer waits."""
+        with self._lock:
+            name = self._open.pop(number, None)
+        if name is not None:
+            self._host.call_cancelled(name)
+
+    def cancel_all(self) -> None:
+        """The kernel has ended."""
+        for number in list(self._open):
+            self.cancel(number)
+
+    def _answer(self, frame: Frame) -> None:
+        answer: Frame = {"op": "answer", "id": frame["id"]}
+        try:
+            self._send_if_open({**answer, "value": self._host.call(frame["name"], frame["args"])})
+        except Exception as error:  # the outermost frame of the call's thread: it is raised where the caller waits
+            self._send_if_open({**answer, "error": str(error) or type(error).__name__})
+        with self._lock:
+            self._open.pop(frame["id"], None)
+
+    def _send_if_open(self, answer: Frame) -> None:
+        if answer["id"] in self._open:
+            self._send(answer)

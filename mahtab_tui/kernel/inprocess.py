@@ -1,0 +1,259 @@
+"""The kernel inside the caller's own process: the same executor, on a daemon thread, over the caller's own namespace.
+
+Its limits: what only the main thread may do (signals, a caller's sqlite connection) fails with Python's own error. An
+interrupt is an asynchronous exception, which a call that blocks in C does not notice until it returns. What other
+threads, children and C code print is not the cell's output. None of it can be killed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import os
+import queue
+import sys
+import threading
+import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import nullcontext
+from typing import Any, NoReturn
+
+from mahtab_tui.kernel.answers import Answers
+from mahtab_tui.kernel.base import (
+    CellResult,
+    Detail,
+    KernelError,
+    KernelHost,
+    KernelInfo,
+    KernelState,
+    OnOutput,
+    Origin,
+    Status,
+    Variable,
+)
+from mahtab_tui.kernel.borrowed import BorrowedSurroundings, CellOutput
+from mahtab_tui.kernel.cells import RunningCell, detail, variable
+from mahtab_tui.kernel.worker import detail as description
+from mahtab_tui.kernel.worker import toolbox
+from mahtab_tui.kernel.worker.awaiting import EventLoop
+from mahtab_tui.kernel.worker.calls import HostCalls
+from mahtab_tui.kernel.worker.console import Console
+from mahtab_tui.kernel.worker.control import python_version, working_directory
+from mahtab_tui.kernel.worker.executor import Executor
+from mahtab_tui.kernel.worker.frames import Frame
+from mahtab_tui.kernel.worker.interrupts import Interrupts
+
+INSPECT_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 1.0
+"""Seconds. A cell that does not notice its interrupt is left behind on its daemon thread."""
+
+
+class InProcessKernel:
+    """A `Kernel` over `namespace` itself: what cells bind is there after the session."""
+
+    def __init__(self, host: KernelHost, namespace: dict[str, Any]) -> None:
+        self._host = host
+        self._namespace = namespace
+        self._state = KernelState.DEAD
+        self._turn = threading.Lock()
+        self._lock = threading.Lock()
+        self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._interrupts = Interrupts()
+        self._loop = EventLoop()
+        self._cells: list[RunningCell] = []
+        self._made: set[str] = set()
+        """Names that cells have made."""
+        self._tools: dict[str, Any] = {}
+        self._ready: Future[None] = Future()
+        self._calls: HostCalls
+        self._executor: Executor
+        self._output: CellOutput
+        self._answers = Answers(host, self._deliver)
+        self._thread = threading.Thread(target=self._live, name="mahtab-kernel", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+        self._ready.result()
+        self._tell(KernelState.IDLE, "")
+
+    def execute(
+        self,
+        code: str,
+        *,
+        cell: int,
+        origin: Origin,
+        on_output: OnOutput,
+        limit: int | None = None,
+        nested: bool = False,
+    ) -> CellResult:
+        running = RunningCell(cell, on_output, None)
+        frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "running": running}
+        with nullcontext() if nested else self._turn:
+            if self._state is KernelState.DEAD:
+                running.lost(Status.DIED, "The session was closed.")
+            elif nested and self._calls.deliver(frame):
+                pass
+            else:
+                self._jobs.put(frame)
+                self._loop.wake()
+            if nested:
+                return running.result.result()
+            self._tell(KernelState.BUSY, "")
+            try:
+                return running.result.result()
+            finally:
+                self._tell(KernelState.IDLE, "")
+
+    def interrupt(self) -> bool:
+        with self._lock:
+            if not self._cells:
+                return False
+            if self._calls.waiting >= self._executor.depth:
+                self._calls.interrupt()
+            elif not self._loop.cancel():
+                self._raise_in_thread(ctypes.py_object(KeyboardInterrupt))
+            return True
+
+    def kill(self) -> NoReturn:
+        raise KernelError(
+            "The code runs inside the program that opened this session, so it cannot be killed without it."
+        )
+
+    def reset(self) -> None:
+        if not self._turn.acquire(blocking=False):
+            raise KernelError(
+                "A cell runs; stop it first. Inside the program that opened this session it cannot be killed."
+            )
+        try:
+            for name in self._made:
+                self._namespace.pop(name, None)
+            self._executor.watch.changes(None)
+            count = len(self._made)
+            self._made.clear()
+        finally:
+            self._turn.release()
+        self._tell(
+            KernelState.IDLE, f"{count} names that cells had made were removed; the process and its imports stay."
+        )
+
+    def activate(self, python: str) -> NoReturn:
+        raise KernelError(
+            "The session runs inside the program that opened it, so it cannot change the interpreter. "
+            "Open mahtab-tui by itself for that."
+        )
+
+    def change_directory(self, path: str) -> str:
+        try:
+            os.chdir(os.path.expanduser(path))
+        except OSError as error:
+            raise KernelError(f"{error.strerror}: {path}") from None
+        return os.getcwd()
+
+    def set_size(self, columns: int, lines: int) -> None:
+        """Nothing: COLUMNS and LINES of this process would also be the screen's own."""
+
+    def variables(self) -> list[Variable]:
+        return [variable(listed) for listed in self._executor.watch.listing()]
+
+    def inspect(self, name: str) -> Detail:
+        described: Future[dict[str, Any]] = Future()
+        threading.Thread(target=self._describe, args=(name, described), daemon=True).start()
+        try:
+            return detail(described.result(INSPECT_TIMEOUT))
+        except KeyError:
+            raise KernelError(f"There is no variable named {name}.") from None
+        except FutureTimeout:
+            raise KernelError(f"{name} could not be described within {INSPECT_TIMEOUT:.0f} s.") from None
+
+    def info(self) -> KernelInfo:
+        return KernelInfo(python_version(), sys.executable, working_directory(), os.getpid(), self._state)
+
+    def close(self) -> None:
+        if self._state is KernelState.DEAD:
+            return
+        self.interrupt()
+        self._jobs.put(None)
+        self._loop.wake()
+        self._thread.join(CLOSE_TIMEOUT)
+        for name, tool in self._tools.items():
+            if builtins.__dict__.get(name) is tool:
+                del builtins.__dict__[name]
+        self._tell(KernelState.DEAD, "The session was closed.")
+
+    # The kernel's thread.
+
+    def _live(self) -> None:
+        self._calls = HostCalls(self._send, self._execute)
+        self._output = CellOutput(self._printed)
+        surroundings = BorrowedSurroundings(self._output, Console(self._calls.call).replacements())
+        self._executor = Executor(self._namespace, surroundings, self._interrupts, self._loop)
+        before = dict(builtins.__dict__)
+        toolbox.install(self._calls.call)
+        self._tools = {name: value for name, value in builtins.__dict__.items() if name not in before}
+        self._executor.watch.changes(None)
+        self._ready.set_result(None)
+        while True:
+            try:
+                job = self._loop.wait(self._jobs)
+                if job is None:
+                    break
+                self._execute(job, None)
+            except KeyboardInterrupt:  # it was meant for a cell that had just ended
+                continue
+        self._loop.close()
+        self._output.end()
+
+    def _execute(self, frame: Frame, refusal: str | None) -> None:
+        running: RunningCell = frame["running"]
+        start = time.perf_counter()
+        with self._lock:
+            self._cells.append(running)
+        outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal)
+        while not running.result.done():
+            try:
+                self._finish(running, outcome._asdict(), time.perf_counter() - start)
+            except KeyboardInterrupt:  # as above
+                continue
+
+    def _finish(self, running: RunningCell, outcome: Frame, duration: float) -> None:
+        with self._lock:
+            if running in self._cells:
+                self._cells.remove(running)
+            self._raise_in_thread(None)
+        for change in outcome["changes"]:
+            if change["change"] == "added":
+                self._made.add(change["name"])
+            elif change["change"] == "deleted":
+                self._made.discard(change["name"])
+        running.done({**outcome, "duration": duration})
+
+    def _printed(self, text: str) -> None:
+        if self._cells:
+            self._cells[-1].printed(text)
+        else:
+            self._host.late_output(text)
+
+    def _raise_in_thread(self, error: ctypes.py_object[Any] | None) -> None:
+        """Raise in the kernel's thread as soon as it runs Python code; None takes it back."""
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
+
+    def _send(self, frame: Frame) -> None:
+        """What the process's worker sends through its socket."""
+        if frame["op"] == "call":
+            self._answers.begin(frame)
+        else:
+            self._answers.cancel(frame["id"])
+
+    def _deliver(self, answer: Frame) -> None:
+        self._calls.deliver(answer)
+
+    def _describe(self, name: str, described: Future[dict[str, Any]]) -> None:
+        try:
+            described.set_result(description.describe(self._namespace, name))
+        except Exception as error:  # the thread's outermost frame
+            described.set_exception(error)
+
+    def _tell(self, state: KernelState, text: str) -> None:
+        self._state = state
+        self._host.kernel_state(self.info(), text)
