@@ -1,0 +1,157 @@
+"""The model's answers: words and code as they stream, and as they finally are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from mahtab_tui.bus.parser import parse_response
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
+
+
+class StepKey(NamedTuple):
+    """One generation of the model's."""
+
+    turn: Any
+    step: Any
+
+    @classmethod
+    def of(cls, record: Record) -> StepKey:
+        return cls(record.attrs.get("turn"), record.attrs.get("step"))
+
+
+class Answers:
+    """Builds the entries of answers through the two functions that it is given."""
+
+    def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
+        self._append = append
+        self._touch = touch
+        self._pieces: dict[StepKey, list[Words | Cell]] = {}
+        self._stopped: set[Any] = set()
+        """Turns that already bear the mark."""
+
+    def token(self, record: Record) -> None:
+        """A piece of the stream: the last entry grows, or another begins."""
+        pieces = self._pieces.setdefault(StepKey.of(record), [])
+        kind = record.attrs.get("kind", "chat")
+        block = record.attrs.get("block")
+        last = pieces[-1] if pieces else None
+        if kind == "code":
+            blocks = [piece for piece in pieces if isinstance(piece, Cell)]
+            if isinstance(last, Cell) and (block is None or block == len(blocks) - 1):
+                self._grow(last, record.text)
+            else:
+                self._begin(pieces, Cell(party=_party(record), person=False, code=record.text))
+        elif isinstance(last, Words):
+            self._grow(last, record.text)
+        elif record.text.strip():
+            self._begin(pieces, Words(party=_party(record), source=record.text, named=not pieces))
+
+    def answer(self, record: Record) -> None:
+        """The whole answer: what was streamed is put right, or drawn if nothing was."""
+        pieces = self._pieces.setdefault(StepKey.of(record), [])
+        left = list(pieces)
+        for part in parse_response(record.text).parts:
+            if part.kind == "chat" and not part.text.strip():
+                continue
+            kind = Cell if part.kind == "code" else Words
+            found = next((piece for piece in left if isinstance(piece, kind)), None)
+            if found is None:
+                self._begin(pieces, _entry(record, part.kind, part.text, named=not pieces))
+            else:
+                for skipped in left[: left.index(found)]:
+                    self._hide(skipped)
+                left = left[left.index(found) + 1 :]
+                self._replace(found, part.text)
+        for piece in left:
+            self._hide(piece)
+        self._mark(record, pieces)
+
+    def approval(self, record: Record) -> None:
+        """A block waits, or its fate is decided."""
+        cell = self._block(record)
+        if cell is None:
+            return
+        state = str(record.attrs.get("state", ""))
+        cell.approval = state if state in ("waiting", "skipped", "stopped") else ""
+        cell.reason = str(record.attrs.get("reason") or "")
+        if state == "edited" and record.text:
+            cell.code = record.text
+        self._touch(cell)
+
+    def code_that_runs(self, record: Record) -> Cell:
+        """The entry of a block that begins to run, with the code that runs."""
+        cell = self._block(record)
+        if cell is None:
+            cell = Cell(party=_party(record), person=False)
+            self._begin(self._pieces.setdefault(StepKey.of(record), []), cell)
+        cell.code = record.text
+        cell.approval = ""
+        return cell
+
+    def marked_stopped(self, turn: Any) -> bool:
+        """Whether an entry of this turn says already that it was stopped."""
+        return turn in self._stopped
+
+    def _block(self, record: Record) -> Cell | None:
+        """The code entry that a record speaks of, as long as it has not run."""
+        pieces = self._pieces.get(StepKey.of(record), [])
+        blocks = [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
+        block = record.attrs.get("block")
+        if not isinstance(block, int) or not 0 <= block < len(blocks):
+            return None
+        return blocks[block] if blocks[block].number is None else None
+
+    def _begin(self, pieces: list[Words | Cell], entry: Words | Cell) -> None:
+        entry.joined = bool(pieces)
+        pieces.append(entry)
+        self._append(entry)
+
+    def _grow(self, piece: Words | Cell, text: str) -> None:
+        if isinstance(piece, Cell):
+            piece.code += text
+        else:
+            piece.source += text
+        self._touch(piece)
+
+    def _replace(self, piece: Words | Cell, text: str) -> None:
+        if isinstance(piece, Cell):
+            if piece.number is not None or piece.code == text:
+                return
+            piece.code = text
+        else:
+            if piece.source == text:
+                return
+            piece.source = text
+            piece.revision += 1
+        self._touch(piece)
+
+    def _hide(self, piece: Words | Cell) -> None:
+        piece.hidden = True
+        self._touch(piece)
+
+    def _mark(self, record: Record, pieces: list[Words | Cell]) -> None:
+        """Say how it ended, if it did not end by itself."""
+        if not record.attrs.get("stopped"):
+            return
+        self._stopped.add(record.attrs.get("turn"))
+        shown = [piece for piece in pieces if not piece.hidden]
+        if not shown:
+            self._begin(pieces, Words(party=_party(record), mark="stopped"))
+        elif isinstance(last := shown[-1], Words):
+            last.mark = "stopped"
+            self._touch(last)
+        else:
+            last.approval = "stopped"
+            self._touch(last)
+
+
+def _party(record: Record) -> str:
+    return str(record.attrs.get("party", "model"))
+
+
+def _entry(record: Record, kind: str, text: str, *, named: bool) -> Words | Cell:
+    if kind == "code":
+        return Cell(party=_party(record), person=False, code=text)
+    return Words(party=_party(record), source=text, named=named)

@@ -1,0 +1,90 @@
+"""The transcript as data: what the screen shows a window of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mahtab_tui.tui.panes.transcript.output import Output
+
+
+@dataclass(kw_only=True, eq=False)
+class Entry:
+    """One thing in the transcript."""
+
+    version: int = 0
+    """Grows with every change of what is drawn."""
+    gap: bool = True
+    """An empty row stands above it."""
+    joined: bool = False
+    """It goes on with what the same party said just above: the bar runs through the gap."""
+    hidden: bool = False
+    """It was drawn while it streamed, and turned out not to be there."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Question(Entry):
+    """The person's words."""
+
+    text: str
+
+
+@dataclass(kw_only=True, eq=False)
+class Words(Entry):
+    """The model's words: Markdown, as much of it as has come."""
+
+    party: str
+    source: str = ""
+    revision: int = 0
+    """Grows when `source` was replaced and not only lengthened."""
+    named: bool = True
+    """The party's name stands before it: only before its first words of a step."""
+    mark: str = ""
+    """How it ended, if not by itself: "stopped"."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Cell(Entry):
+    """Code of the person's or the model's: proposed, waiting, running or done."""
+
+    party: str
+    person: bool
+    code: str = ""
+    number: int | None = None
+    """None as long as it has not run."""
+    started: float | None = None
+    """Seconds since the epoch; None if it does not run now."""
+    status: str = ""
+    """A `kernel.base.Status` value once it has ended."""
+    duration: float | None = None
+    """Seconds."""
+    approval: str = ""
+    """The state of its approval, while that is worth telling: waiting, skipped, stopped."""
+    reason: str = ""
+    """Why it was skipped."""
+    output: Output = field(default_factory=Output)
+    later: Output = field(default_factory=Output)
+    """What was printed after it had ended."""
+    changes: Sequence[dict[str, Any]] = ()
+    """What it did to the namespace, as the record tells it."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Note(Entry):
+    """One line from the program itself."""
+
+    level: str
+    """``info``, ``warning``, ``error``, or ``quiet`` for what only marks a place."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What the agent does now, shown by the spinner."""
+
+    party: str
+    doing: str
+    """As in "is thinking"."""
+    since: float
+    """Seconds since the epoch."""

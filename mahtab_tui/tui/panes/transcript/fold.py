@@ -1,0 +1,190 @@
+"""From the records of the bus to the entries of the transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript.answers import Answers
+from mahtab_tui.tui.panes.transcript.entries import Activity, Cell, Entry, Note, Question
+
+_DOING = {"thinking": "is thinking", "reflecting": "is checking the result"}
+
+
+class Transcript:
+    """The entries, and what changed of them. Appending one, or adding to one, costs the same however many there are."""
+
+    def __init__(self, since: float) -> None:
+        """`since`, in seconds since the epoch: older records tell of a session that is resumed; nothing of them runs now."""
+        self.entries: list[Entry] = []
+        self.activity: Activity | None = None
+        self._since = since
+        self._positions: dict[Entry, int] = {}
+        self._changed: set[int] = set()
+        self._cells: dict[int, Cell] = {}
+        self._last_cell: Cell | None = None
+        self.running: dict[int, Cell] = {}
+        """Cells that run now, by number."""
+        self._answers = Answers(self.append, self.touch)
+        self._folds: dict[str, Callable[[Record], None]] = {
+            tags.USER_REPL_IN: self._user_code,
+            tags.ASSISTANT_REPL_IN: self._model_code,
+            tags.USER_REPL_OUT_STREAM: self._output_piece,
+            tags.ASSISTANT_REPL_OUT_STREAM: self._output_piece,
+            tags.USER_REPL_OUT: self._output,
+            tags.ASSISTANT_REPL_OUT: self._output,
+            tags.NAMESPACE: self._namespace,
+            tags.USER_CHAT: self._question,
+            tags.ASSISTANT_CHAT_STREAM: self._token,
+            tags.ASSISTANT_CHAT: self._answer,
+            tags.APPROVAL: self._answers.approval,
+            tags.AGENT: self._agent,
+            tags.KERNEL: self._kernel,
+            tags.NOTICE: self._notice,
+        }
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """Take in records, in their order."""
+        for record in merged(records):
+            if fold := self._folds.get(record.tag):
+                fold(record)
+
+    def take_changed(self) -> list[int]:
+        """Positions of the entries that are new or were changed since the last call, in order."""
+        changed = sorted(self._changed)
+        self._changed.clear()
+        return changed
+
+    def position(self, entry: Entry) -> int:
+        return self._positions[entry]
+
+    def append(self, entry: Entry) -> None:
+        entry.gap = bool(self.entries) and not (isinstance(entry, Note) and isinstance(self.entries[-1], Note))
+        self._positions[entry] = len(self.entries)
+        self._changed.add(len(self.entries))
+        self.entries.append(entry)
+
+    def touch(self, entry: Entry) -> None:
+        """Say that an entry is to be drawn anew."""
+        entry.version += 1
+        self._changed.add(self._positions[entry])
+
+    # Cells
+
+    def _user_code(self, record: Record) -> None:
+        cell = Cell(party=str(record.attrs.get("party", "you")), person=True, code=record.text)
+        self.append(cell)
+        self._start(cell, record)
+
+    def _model_code(self, record: Record) -> None:
+        cell = self._answers.code_that_runs(record)
+        self._start(cell, record)
+        self.touch(cell)
+
+    def _start(self, cell: Cell, record: Record) -> None:
+        number = record.attrs.get("cell")
+        cell.number = number
+        self._last_cell = cell
+        if number is None:
+            return
+        self._cells[number] = cell
+        if record.time >= self._since:
+            cell.started = record.time
+            self.running[number] = cell
+
+    def _output_piece(self, record: Record) -> None:
+        cell = self._cell(record)
+        if cell is None:
+            return
+        output = cell.later if record.attrs.get("late") else cell.output
+        output.feed(record.attrs.get("kind", "stdout"), record.text)
+        self.touch(cell)
+
+    def _output(self, record: Record) -> None:
+        cell = self._cell(record)
+        if cell is None:
+            return
+        if record.attrs.get("late"):
+            cell.later.feed("stdout", record.text)
+        else:
+            self._end(cell, record)
+        self.touch(cell)
+
+    def _end(self, cell: Cell, record: Record) -> None:
+        if not cell.output.received:
+            position = 0
+            for kind, length in record.attrs.get("kinds") or [["stdout", len(record.text)]]:
+                cell.output.feed(kind, record.text[position : position + length])
+                position += length
+        cell.started = None
+        cell.status = record.attrs.get("status", "")
+        cell.duration = record.attrs.get("duration")
+        self.running.pop(record.attrs.get("cell", -1), None)
+
+    def _cell(self, record: Record) -> Cell | None:
+        """The cell that a record speaks of; late output belongs to the last one."""
+        number = record.attrs.get("cell")
+        cell = None if number is None else self._cells.get(number)
+        return self._last_cell if cell is None and record.attrs.get("late") else cell
+
+    def _namespace(self, record: Record) -> None:
+        cell = self._cell(record)
+        changes = record.attrs.get("changes")
+        if cell is not None and changes:
+            cell.changes = changes
+            self.touch(cell)
+
+    # The conversation
+
+    def _question(self, record: Record) -> None:
+        self.append(Question(text=record.text))
+
+    def _token(self, record: Record) -> None:
+        self.activity = None
+        self._answers.token(record)
+
+    def _answer(self, record: Record) -> None:
+        self.activity = None
+        self._answers.answer(record)
+
+    def _agent(self, record: Record) -> None:
+        state, party = str(record.attrs.get("state", "")), str(record.attrs.get("party", "model"))
+        self.activity = None
+        if doing := _DOING.get(state):
+            if record.time >= self._since:
+                self.activity = Activity(party, doing, record.time)
+        elif state == "failed":
+            self.append(Note(level="error", text=record.text or f"{party.capitalize()} could not answer."))
+        elif state == "max-turns":
+            text = record.text or f"{party.capitalize()} used all its turns for this question."
+            self.append(Note(level="warning", text=text))
+        elif state == "stopped" and not self._answers.marked_stopped(record.attrs.get("turn")):
+            self.append(Note(level="quiet", text=record.text or "stopped"))
+
+    # The program itself
+
+    def _kernel(self, record: Record) -> None:
+        dead = record.attrs.get("state") == "dead"
+        if record.text and (dead or record.attrs.get("note")):
+            self.append(Note(level="error" if dead else "info", text=record.text))
+
+    def _notice(self, record: Record) -> None:
+        self.append(Note(level=str(record.attrs.get("level", "info")), text=record.text))
+
+
+def merged(records: Sequence[Record]) -> list[Record]:
+    """Successive pieces of the same stream as one record: a thousand prints cost one feeding."""
+    result: list[Record] = []
+    pieces: list[str] = []
+    for record in records:
+        if pieces and record.tag == result[-1].tag and record.attrs == result[-1].attrs:
+            pieces.append(record.text)
+            continue
+        if len(pieces) > 1:
+            result[-1] = Record(result[-1].tag, "".join(pieces), result[-1].attrs, result[-1].time)
+        pieces = [record.text] if record.tag.endswith("-stream") else []
+        result.append(record)
+    if len(pieces) > 1:
+        result[-1] = Record(result[-1].tag, "".join(pieces), result[-1].attrs, result[-1].time)
+    return result

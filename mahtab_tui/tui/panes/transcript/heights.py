@@ -1,0 +1,61 @@
+"""Heights of a growing list of entries, summed in O(log n): a Fenwick tree."""
+
+from __future__ import annotations
+
+
+class Heights:
+    """Rows of each entry; 0-based."""
+
+    def __init__(self) -> None:
+        self._heights: list[int] = []
+        self._tree: list[int] = [0]
+
+    def __len__(self) -> int:
+        return len(self._heights)
+
+    def __getitem__(self, index: int) -> int:
+        return self._heights[index]
+
+    @property
+    def total(self) -> int:
+        return self.above(len(self._heights))
+
+    def append(self, height: int) -> None:
+        self._heights.append(height)
+        position = len(self._heights)
+        start = position - (position & -position)
+        total, child = height, position - 1
+        while child > start:
+            total += self._tree[child]
+            child -= child & -child
+        self._tree.append(total)
+
+    def set(self, index: int, height: int) -> int:
+        """Returns by how many rows it changed."""
+        change = height - self._heights[index]
+        if change:
+            self._heights[index] = height
+            position = index + 1
+            while position < len(self._tree):
+                self._tree[position] += change
+                position += position & -position
+        return change
+
+    def above(self, index: int) -> int:
+        """Rows of all entries before this one."""
+        total = 0
+        while index > 0:
+            total += self._tree[index]
+            index -= index & -index
+        return total
+
+    def find(self, row: int) -> tuple[int, int]:
+        """The entry that a row belongs to, and the row in it. A row past the end gives `len(self)`."""
+        index, step = 0, 1 << len(self._heights).bit_length()
+        while step:
+            following = index + step
+            if following < len(self._tree) and self._tree[following] <= row:
+                index = following
+                row -= self._tree[following]
+            step >>= 1
+        return index, row

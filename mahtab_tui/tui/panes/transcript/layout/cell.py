@@ -1,0 +1,131 @@
+"""Rows of a cell: header, code, output, what changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from rich.style import Style
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.panes.transcript.entries import Cell
+from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
+from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
+from mahtab_tui.tui.panes.transcript.layout.row import Row, Rows, Span, cut_spans, word_cuts
+from mahtab_tui.tui.panes.transcript.palette import Palette
+
+CHANGES = 12
+"""Names in the line of changes; more are counted."""
+
+_SIGNS = {"added": "+", "rebound": "~", "changed": "~", "perhaps": "~", "deleted": "−"}
+
+
+class CellRows:
+    """A cell at one width."""
+
+    def __init__(self, cell: Cell, width: int, palette: Palette) -> None:
+        self._cell = cell
+        self._width = width
+        self._palette = palette
+        self._bar = palette.party(cell.person)
+        self._code = CodeRows(width, palette, self._bar)
+        self._output = OutputRows(cell.output, width, palette)
+        self._later = OutputRows(cell.later, width, palette)
+        self._parts: list[Rows] = []
+        self._height = 0
+
+    def update(self) -> None:
+        """Take in what has changed in the cell."""
+        cell = self._cell
+        self._code.update(cell.code)
+        self._parts = [_Header(cell, self._palette, self._bar), self._code]
+        blank = [Row()]
+        if len(cell.output):
+            self._output.update()
+            self._parts += [blank, self._output]
+        if cell.changes:
+            self._parts += [blank, list(self._changes())]
+        if len(cell.later):
+            self._later.update()
+            self._parts += [blank, [Row([("later", self._palette.muted)], self._palette.hairline)], self._later]
+        self._height = sum(len(part) for part in self._parts)
+
+    def __len__(self) -> int:
+        return self._height
+
+    def __getitem__(self, index: int) -> Row:
+        for part in self._parts:
+            if index < len(part):
+                return part[index]
+            index -= len(part)
+        raise IndexError(index)
+
+    def _changes(self) -> Iterator[Row]:
+        """What the cell did to the namespace, in one line (wrapped between names)."""
+        palette = self._palette
+        styles = {"+": palette.good, "~": palette.moon, "−": palette.bad}
+        items: list[list[Span]] = []
+        for change in self._cell.changes[:CHANGES]:
+            sign = _SIGNS.get(change.get("change", ""), "~")
+            described = " ".join(plain(str(change.get(key) or "")) for key in ("type", "summary")).strip()
+            item: list[Span] = [(f"{sign} ", styles[sign]), (plain(str(change.get("name", ""))), styles[sign])]
+            if described and sign != "−":
+                item.append((" " + described.replace("\n", " "), palette.muted))
+            items.append(item)
+        if (more := len(self._cell.changes) - CHANGES) > 0:
+            items.append([(f"and {more} more", palette.muted)])
+        # Names and their descriptions stay together where they fit: their inner spaces do not break.
+        line: list[Span] = [("  ", palette.text)]
+        for item in items:
+            line += [*((text.replace(" ", "\xa0"), style) for text, style in item), ("   ", palette.text)]
+        text = "".join(part for part, _ in line)
+        for number, spans in enumerate(cut_spans(line, word_cuts(text, self._width))):
+            yield Row([(part.replace("\xa0", " "), style) for part, style in spans], palette.hairline, soft=number > 0)
+
+
+class _Header:
+    """The quiet line above the code. Made when it is drawn: the time of a running cell goes on."""
+
+    def __init__(self, cell: Cell, palette: Palette, bar: Style) -> None:
+        self._cell = cell
+        self._palette = palette
+        self._bar = bar
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> Row:
+        cell, palette = self._cell, self._palette
+        name = "code" if cell.number is None else f"In {cell.number}"
+        spans: list[Span] = [(name, self._bar), (" · ", palette.hairline), (plain(cell.party), palette.muted)]
+        if cell.approval:
+            spans += [("   ", palette.muted), *self._approval()]
+        return Row(spans, self._bar, right=self._right())
+
+    def _approval(self) -> list[Span]:
+        cell, palette = self._cell, self._palette
+        if cell.approval == "waiting":
+            return [("waits for you", palette.moon)]
+        reason = f": {plain(cell.reason)}" if cell.reason else ""
+        return [(cell.approval + reason.replace("\n", " "), palette.muted)]
+
+    def _right(self) -> list[Span]:
+        cell, palette = self._cell, self._palette
+        if cell.started is not None:
+            return [("● ", palette.moon), (duration(time.time() - cell.started), palette.muted)]
+        spans: list[Span] = []
+        if cell.status not in ("", "ok"):
+            spans.append((f"✗ {cell.status}", palette.moon if cell.status == "interrupted" else palette.bad))
+        if cell.duration is not None:
+            spans += [*([("  ", palette.muted)] if spans else []), (duration(cell.duration), palette.muted)]
+        return spans
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person reads them: `0.08 s`, `4.2 s`, `3 min 05 s`."""
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes} min {rest:02} s"

@@ -1,0 +1,146 @@
+"""Rows of a cell's output. Only the rows that are seen are styled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from rich.cells import cell_len
+from rich.style import Style
+from rich.text import Text
+
+from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus.sanitize import plain, styled
+from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, hard_cuts
+from mahtab_tui.tui.panes.transcript.output import LINE_HEAD, OutLine, Output
+from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+
+TAB = 8
+
+_SGR = re.compile(r"(\x1b\[[\d;:]*m)")
+_FILE = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
+_MARKS = re.compile(r"^\s*[~^]+\s*$")
+_QUIET = ("Traceback (most recent call last)", "During handling of ", "The above exception was ", "  [Previous line")
+
+
+class OutputRows:
+    """Rows of an `Output` at one width; `update` costs as much as lines are kept, not as much as came."""
+
+    def __init__(self, output: Output, width: int, palette: Palette) -> None:
+        self._output = output
+        self._width = width
+        self._palette = palette
+        self._lines: dict[OutLine, LineRows] = {}
+        self._rows: list[tuple[LineRows, int] | Row] = []
+
+    def update(self) -> None:
+        """Take in what has come since."""
+        lines: dict[OutLine, LineRows] = {}
+        for line in self._output:
+            known = self._lines.get(line)
+            if known is None or known.raw != line.text:
+                known = LineRows(line, self._width, self._palette)
+            lines[line] = known
+        self._lines = lines
+        rows: list[tuple[LineRows, int] | Row] = []
+        for number, drawn in enumerate(lines.values()):
+            if number == len(self._output.head) and self._output.left_out:
+                rows.append(self._gap())
+            rows += [(drawn, index) for index in range(len(drawn))]
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Row:
+        row = self._rows[index]
+        return row if isinstance(row, Row) else row[0][row[1]]
+
+    def _gap(self) -> Row:
+        text = f"… {self._output.left_out:,} lines left out (kept in the session's store) …"
+        return Row([(text, self._palette.muted)], self._palette.hairline)
+
+
+class LineRows:
+    """One line of output, wrapped where the row is full, as a terminal does it."""
+
+    __slots__ = ("_cuts", "_kind", "_palette", "_rows", "_text", "raw")
+
+    def __init__(self, line: OutLine, width: int, palette: Palette) -> None:
+        self.raw = line.text
+        self._kind = line.kind
+        self._palette = palette
+        text = expand_tabs(collapse(line.text) if "\r" in line.text or "\b" in line.text else line.text)
+        if line.cut:
+            text = f"{text[:LINE_HEAD]} … {line.cut:,} characters left out … {text[LINE_HEAD:]}"
+        self._text = text
+        self._cuts = hard_cuts(plain(text), width)
+        self._rows: list[Row] | None = None
+
+    def __len__(self) -> int:
+        return len(self._cuts)
+
+    def __getitem__(self, index: int) -> Row:
+        if self._rows is None:
+            bar = self._palette.hairline
+            rows = cut_spans(self._spans(), self._cuts)
+            self._rows = [Row(spans, bar, soft=number > 0) for number, spans in enumerate(rows)]
+        return self._rows[index]
+
+    def _spans(self) -> Sequence[Span]:
+        if "\x1b" in self._text:
+            return text_spans(styled(self._text), self._palette.text)
+        text = plain(self._text)
+        if self._kind == "traceback":
+            return _traceback_spans(text, self._palette)
+        return [(text, self._palette.text)]
+
+
+def expand_tabs(text: str) -> str:
+    """Tabs as spaces up to the next tab stop, counted in cells; SGR sequences take none."""
+    if "\t" not in text:
+        return text
+    parts: list[str] = []
+    column = 0
+    for part in _SGR.split(text):
+        if part.startswith("\x1b"):
+            parts.append(part)
+            continue
+        for number, piece in enumerate(part.split("\t")):
+            if number:
+                spaces = TAB - column % TAB
+                parts.append(" " * spaces)
+                column += spaces
+            parts.append(piece)
+            column += cell_len(plain(piece))
+    return "".join(parts)
+
+
+def text_spans(text: Text, base: Style) -> list[Span]:
+    """A `rich.text.Text` as spans."""
+    limits = sorted({0, len(text), *(limit for span in text.spans for limit in (span.start, span.end))})
+    spans = []
+    for start, end in pairwise(limits):
+        style = base
+        for span in text.spans:
+            if span.start <= start and end <= span.end:
+                style += span.style if isinstance(span.style, Style) else Style.parse(span.style)
+        spans.append((text.plain[start:end], style))
+    return spans
+
+
+def _traceback_spans(text: str, palette: Palette) -> list[Span]:
+    """One line of a traceback: where it was is quiet, the source plain, the error in its colour."""
+    if match := _FILE.match(text):
+        before, file, line, number, after = match.groups()
+        quiet = palette.muted
+        return [(before, quiet), (file, palette.person), (line, quiet), (number, palette.moon), (after, quiet)]
+    if text.startswith(_QUIET):
+        return [(text, palette.muted)]
+    if _MARKS.match(text):
+        return [(text, palette.bad)]
+    if text[:1].isspace():
+        return [(text, palette.text)]
+    name, colon, rest = text.partition(":")
+    return [(name, palette.bad + BOLD), (colon + rest, palette.bad)]

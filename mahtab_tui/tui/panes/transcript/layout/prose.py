@@ -1,0 +1,72 @@
+"""Rows of words that are not Markdown: questions, notes, the spinner, the greeting."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+from rich.style import Style
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.panes.transcript.entries import Activity, Note, Question
+from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, word_cuts
+from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+FRAME_RATE = 10
+"""Frames of the spinner a second."""
+
+GREETING = (
+    "One Python namespace, shared by you and a language model.",
+    "Type Python and press Enter.  `  at the start of the line turns to asking, and back.",
+    "F1 shows all keys.",
+)
+
+
+def paragraph(spans: Sequence[Span], width: int, bar: Style | None, indent: str = "") -> Iterator[Row]:
+    """Words wrapped between words; the rows after the first begin with the indent."""
+    text = "".join(part for part, _ in spans)
+    cuts = word_cuts(text, max(1, width - len(indent)), first=width)
+    for number, row in enumerate(cut_spans(spans, cuts)):
+        yield Row([(indent, Style.null()), *row] if number and indent else row, bar, soft=number > 0)
+
+
+def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
+    """`You  text`, with the person's line breaks."""
+    first, *lines = plain(question.text).expandtabs(4).split("\n")
+    spans = [("You", palette.person + BOLD), ("  ", palette.text), (first, palette.text)]
+    rows = [*paragraph(spans, width, palette.person)]
+    for line in lines:
+        rows += paragraph([(line, palette.text)], width, palette.person)
+    return rows
+
+
+def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
+    """A mark and a sentence."""
+    mark, style = {"warning": ("!", palette.moon), "error": ("✗", palette.bad)}.get(note.level, ("·", palette.muted))
+    words = palette.muted if note.level in ("info", "quiet") else palette.text
+    rows: list[Row] = []
+    for number, line in enumerate(plain(note.text).expandtabs(4).split("\n")):
+        spans = [(f"{mark} " if number == 0 else "  ", style), (line, words)]
+        rows += paragraph(spans, width, None, indent="  ")
+    return rows
+
+
+def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
+    """The spinner at the tail."""
+    elapsed = max(0.0, time.time() - activity.since)
+    frame = FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
+    spans = [
+        (f"{frame} ", palette.model),
+        (f"{plain(activity.party).capitalize()} ", palette.model + BOLD),
+        (f"{activity.doing} · {int(elapsed)} s", palette.muted),
+    ]
+    return [Row(), Row(spans, palette.model)]
+
+
+def greeting_rows(width: int, palette: Palette) -> list[Row]:
+    """What an empty transcript says."""
+    rows = [Row()]
+    for number, line in enumerate(GREETING):
+        rows += paragraph([(line, palette.text if number == 0 else palette.muted)], width, None)
+    return rows

@@ -1,0 +1,98 @@
+"""A row of the screen before it is cut to strips, and the wrapping that makes rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from rich.cells import cell_len, get_character_cell_size
+from rich.style import Style
+
+Span = tuple[str, Style]
+
+
+class Row(NamedTuple):
+    """One row, from the bar on."""
+
+    spans: Sequence[Span] = ()
+    bar: Style | None = None
+    """None: no bar, only its space."""
+    soft: bool = False
+    """It goes on with the row above: copied text has no line break there."""
+    fill: Style | None = None
+    """A background up to the right edge."""
+    right: Sequence[Span] = ()
+    """At the right edge; not copied."""
+
+    @property
+    def text(self) -> str:
+        """What is copied of it."""
+        return "".join(text for text, _ in self.spans)
+
+
+class Rows(Protocol):
+    """Rows, made when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Row: ...
+
+
+def hard_cuts(text: str, width: int) -> list[int]:
+    """Where each row of a text begins (character positions) if rows are filled to the last cell."""
+    if len(text) <= width and (text.isascii() or cell_len(text) <= width):
+        return [0]
+    if text.isascii():
+        return list(range(0, len(text), width))
+    cuts, used = [0], 0
+    for position, character in enumerate(text):
+        cells = get_character_cell_size(character)
+        if used + cells > width and used:
+            cuts.append(position)
+            used = 0
+        used += cells
+    return cuts
+
+
+def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
+    """Where each row begins if rows end between words; the first row may have another width. Too wide words are cut."""
+    cuts, used, limit = [0], 0, width if first is None else first
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start)
+        end = len(text) if end < 0 else end
+        word = cell_len(text[start:end])
+        if used and used + word > limit:
+            cuts.append(start)
+            used, limit = 0, width
+        if word > limit:
+            inner = [start + cut for cut in hard_cuts(text[start:end], limit)][1:]
+            cuts += inner
+            word = cell_len(text[(inner or [start])[-1] : end])
+            limit = width if inner else limit
+        spaces = end
+        while spaces < len(text) and text[spaces] == " ":
+            spaces += 1
+        used += word + spaces - end
+        start = spaces
+    return cuts
+
+
+def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]]:
+    """The spans of each row, given where rows begin."""
+    limits = [*cuts[1:], None]
+    row: list[Span] = []
+    position, line = 0, 0
+    for text, style in spans:
+        while (limit := limits[line]) is not None and position + len(text) > limit:
+            head, text = text[: limit - position], text[limit - position :]
+            if head:
+                row.append((head, style))
+            yield row
+            row, position, line = [], limit, line + 1
+        if text:
+            row.append((text, style))
+            position += len(text)
+    for _ in range(line, len(cuts)):
+        yield row
+        row = []

@@ -1,0 +1,133 @@
+"""The output of one cell as lines, bounded in memory however much comes."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from mahtab_tui.bus.overwrite import collapse
+
+HEAD, TAIL = 200, 800
+"""Lines that are kept of the beginning and of the end."""
+LINE_HEAD, LINE_TAIL = 3_000, 1_000
+"""Characters that are kept of the beginning and of the end of one line."""
+
+_SGR = re.compile(r"\x1b\[[\d;:]*m")
+_RESET = re.compile(r"\x1b\[[0;:]*m")
+
+
+@dataclass(slots=True, eq=False)
+class OutLine:
+    """One line of output, as it was written: escape sequences are taken out where it is drawn."""
+
+    kind: str
+    """``stdout``, ``value`` or ``traceback``."""
+    text: str
+    cut: int = 0
+    """Characters left out after the first `LINE_HEAD`."""
+
+    def extend(self, text: str) -> None:
+        """More of the line has come. A carriage return goes back to its beginning."""
+        text = self.text + text
+        if (start := text.rfind("\r")) > 0:
+            text = collapse(text[:start]) + text[start:]
+        if (over := len(text) - LINE_HEAD - LINE_TAIL) > 0:
+            self.cut += over
+            text = text[:LINE_HEAD] + text[-LINE_TAIL:]
+        self.text = text
+
+
+@dataclass(slots=True, eq=False)
+class Output:
+    """Grows by pieces of any size; feeding one costs as much as the piece is long."""
+
+    received: int = 0
+    """Characters fed so far."""
+    left_out: int = 0
+    """Whole lines that came and are not kept."""
+    head: list[OutLine] = field(default_factory=list)
+    tail: deque[OutLine] = field(default_factory=deque)
+    _open: OutLine | None = None
+    """The last line, as long as it has not ended."""
+    _colours: str = ""
+    """The SGR sequences in force where the next line begins."""
+
+    def __len__(self) -> int:
+        return len(self.head) + len(self.tail)
+
+    def __iter__(self) -> Iterator[OutLine]:
+        yield from self.head
+        yield from self.tail
+
+    def feed(self, kind: str, text: str) -> None:
+        """Take a piece of output."""
+        if not text:
+            return
+        self.received += len(text)
+        if self._open is not None and self._open.kind != kind:
+            self._end_line()
+        first, newline, rest = text.partition("\n")
+        self._write(kind, first)
+        if not newline:
+            return
+        self._end_line()
+        surplus = rest.count("\n") - HEAD - TAIL
+        if surplus > 0:
+            beginning, rest = self._split_long(rest)
+            for line in beginning:
+                self._whole_line(kind, line)
+        *lines, last = rest.split("\n")
+        for line in lines:
+            self._whole_line(kind, line)
+        if last:
+            self._write(kind, last)
+
+    def shrink(self, lines: int) -> None:
+        """Keep so many lines of each end only."""
+        self.left_out += max(0, len(self) - 2 * lines)
+        kept = list(self)
+        self.head, self.tail = kept[:lines], deque(kept[lines:][-lines:])
+
+    def _split_long(self, text: str) -> tuple[list[str], str]:
+        """The lines that still belong to the head, and the text of the last `TAIL` lines; what is between is counted."""
+        wanted = HEAD - len(self.head)
+        beginning = text.split("\n", wanted)[:wanted] if wanted > 0 else []
+        middle = text[sum(len(line) + 1 for line in beginning) :]
+        end = len(middle)
+        for _ in range(TAIL + 1):
+            end = middle.rfind("\n", 0, end)
+        self.left_out += middle.count("\n", 0, end + 1)
+        self._carry(middle[: end + 1])
+        return beginning, middle[end + 1 :]
+
+    def _write(self, kind: str, text: str) -> None:
+        if self._open is None:
+            self._open = OutLine(kind, self._colours)
+            self._append(self._open)
+        self._open.extend(text)
+        self._carry(text)
+
+    def _whole_line(self, kind: str, text: str) -> None:
+        self._write(kind, text)
+        self._end_line()
+
+    def _end_line(self) -> None:
+        self._open = None
+
+    def _append(self, line: OutLine) -> None:
+        if len(self.head) < HEAD and not self.tail:
+            self.head.append(line)
+            return
+        self.tail.append(line)
+        if len(self.tail) > TAIL:
+            self.tail.popleft()
+            self.left_out += 1
+
+    def _carry(self, text: str) -> None:
+        """Remember the colours that the text leaves switched on."""
+        if "\x1b" not in text:
+            return
+        for sequence in _SGR.findall(text):
+            self._colours = "" if _RESET.fullmatch(sequence) else (self._colours + sequence)[-256:]

@@ -1,0 +1,79 @@
+"""Styles by role, made from the variables of the theme that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String
+from pygments.token import _TokenType as TokenType
+from rich.style import Style
+from textual.color import Color
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """What the transcript is drawn with. Two palettes of the same theme are equal."""
+
+    person: Style
+    model: Style
+    moon: Style
+    good: Style
+    bad: Style
+    hairline: Style
+    muted: Style
+    text: Style
+    surface: Style
+    """A background: under code."""
+    panel: Style
+    """A background: under code within words."""
+
+    @classmethod
+    def of(cls, variables: Mapping[str, str]) -> Palette:
+        """From the application's theme variables."""
+
+        def ink(name: str) -> Style:
+            return Style(color=Color.parse(variables[name]).rich_color)
+
+        def ground(name: str) -> Style:
+            return Style(bgcolor=Color.parse(variables[name]).rich_color)
+
+        return cls(
+            person=ink("person"),
+            model=ink("model"),
+            moon=ink("moon"),
+            good=ink("good"),
+            bad=ink("bad"),
+            hairline=ink("hairline"),
+            muted=ink("muted"),
+            text=ink("foreground"),
+            surface=ground("surface"),
+            panel=ground("panel"),
+        )
+
+    def party(self, person: bool) -> Style:
+        return self.person if person else self.model
+
+    def token(self, token: TokenType) -> Style:
+        """The style of a pygments token."""
+        if token in Comment:
+            return self.muted + ITALIC
+        if token in String:
+            return self.good
+        if token in Number or token in Keyword.Constant:
+            return self.moon
+        if token in Keyword or token in Operator.Word:
+            return self.model
+        if token in Name.Function or token in Name.Class or token in Name.Builtin or token in Name.Decorator:
+            return self.person
+        if token in Operator or token in Punctuation:
+            return self.muted if token in Punctuation else self.person
+        if token in Error:
+            return self.text
+        return self.text
+
+
+BOLD = Style(bold=True)
+ITALIC = Style(italic=True)
+UNDERLINE = Style(underline=True)
+STRIKE = Style(strike=True)

@@ -1,0 +1,261 @@
+"""The transcript's widget: a window of rows over the entries, fed by the bus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Offset, Size
+from textual.scroll_view import ScrollView
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.timer import Timer
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE, activity_rows, greeting_rows
+from mahtab_tui.tui.panes.transcript.layout.row import Row
+from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
+from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of, with_hint
+from mahtab_tui.tui.panes.transcript.window import Place, Window
+
+TITLE_HEIGHT = 1
+
+
+class TranscriptPane(ScrollView, can_focus=True):
+    """Everything that happened, in order. It follows the tail unless the person has scrolled up."""
+
+    ALLOW_SELECT = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("end", "scroll_end", "To the end", show=False),
+        Binding("home", "scroll_home", "To the beginning", show=False),
+        Binding("pageup", "page_up", "Page up", show=False),
+        Binding("pagedown", "page_down", "Page down", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._born = time.time()
+        self._transcript = Transcript(self._born)
+        self._palette: Palette | None = None
+        self._window: Window | None = None
+        self._top = Place(0, 0)
+        """What is at the first row below the title, while the tail is not followed."""
+        self._following = True
+        self._unseen_from = 0
+        """Entries that there were when the person scrolled up."""
+        self._grown = False
+        """Something came since."""
+        self._placing = False
+        self._ticking: Timer | None = None
+
+    # What others call
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """Take in what the bus brought. Main thread only."""
+        self._transcript.fold(records)
+        changed = self._transcript.take_changed()
+        if changed and not self._following:
+            self._grown = True
+        if self._window is not None:
+            self._window.take(changed)
+            self._place()
+        self._tick_if_needed()
+
+    def clear(self) -> None:
+        """Empty the transcript; the conversation and the namespace stay."""
+        self._transcript = Transcript(self._born)
+        self._following, self._grown, self._top = True, False, Place(0, 0)
+        self._window = None
+        self._look_anew()
+
+    # Layout
+
+    @property
+    def _text_width(self) -> int:
+        return max(8, self.scrollable_content_region.width - EDGE - RIGHT)
+
+    @property
+    def _page(self) -> int:
+        """Rows of entries that are seen at once."""
+        return max(1, self.size.height - TITLE_HEIGHT)
+
+    def on_mount(self) -> None:
+        self._tick_if_needed()
+
+    def on_resize(self, event: Resize) -> None:
+        self._look_anew()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        if self.is_attached and self.size:
+            self._look_anew()
+
+    def _look_anew(self) -> None:
+        """The width or the colours may be others."""
+        palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
+        if self._window is None:
+            self._window = Window(self._transcript.entries, self._text_width, palette)
+            self._transcript.take_changed()
+            self._window.take(range(len(self._transcript.entries)))
+        else:
+            line = self._window.logical_line(self._top)
+            self._window.redraw(self._text_width, palette)
+            if not self._following:
+                self._top = self._window.same_place(self._top, *line)
+        self._palette = palette
+        self._place()
+
+    def _tail(self) -> list[Row]:
+        """Rows behind the last entry."""
+        assert self._palette is not None
+        if self._transcript.activity is not None:
+            return activity_rows(self._transcript.activity, self._palette)
+        return [] if self._transcript.entries else greeting_rows(self._text_width, self._palette)
+
+    def _place(self) -> None:
+        """Make what is seen exact, and scroll to where the person was, or to the tail."""
+        window = self._window
+        if window is None:
+            return
+        self._placing = True
+        tail = len(self._tail())
+        if self._following:
+            window.measure_up(self._page)
+        else:
+            window.measure_down(self._top, self._page)
+        total = TITLE_HEIGHT + window.total + tail
+        self.virtual_size = Size(self.scrollable_content_region.width, total)
+        row = total - TITLE_HEIGHT - self._page if self._following else window.row_of(self._top)
+        self.scroll_target_y = self.scroll_y = max(0, row)
+        self._placing = False
+        self.refresh()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if self._placing or self._window is None:
+            return
+        was_following = self._following
+        self._following = new_value >= self.max_scroll_y
+        if was_following and not self._following:
+            self._unseen_from, self._grown = len(self._transcript.entries), False
+        self._keep_place(round(new_value))
+
+    def _keep_place(self, row: int) -> None:
+        """The person scrolled: what comes into sight is laid out, its lower edge staying where it was guessed to be."""
+        window = self._window
+        assert window is not None
+        place = window.place_of(row)
+        if place.entry < len(self._transcript.entries):
+            below = window.row_of(Place(place.entry + 1, 0)) - row
+            height = len(window.rows(place.entry))
+            place = Place(place.entry, max(0, height - below))
+        self._top = place
+        self._place()
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        base = self.rich_style
+        if self._window is None or self._palette is None:
+            return Strip.blank(width, base)
+        if y < TITLE_HEIGHT:
+            style = self._palette.text + BOLD if self.has_focus else self._palette.muted
+            return strip_of(Row([("TRANSCRIPT", style)]), -1, width, base, None, base)
+        row = self.scroll_offset.y + y - TITLE_HEIGHT
+        strip = self._strip(row, width, base)
+        if y == self.size.height - 1 and (hint := self._hint()):
+            return with_hint(strip, hint, base + self._palette.moon, width)
+        return strip
+
+    def _strip(self, row: int, width: int, base: Style) -> Strip:
+        assert self._window is not None
+        place = self._window.place_of(row)
+        if place.entry >= len(self._transcript.entries):
+            tail = self._tail()
+            drawn = tail[place.row] if place.row < len(tail) else Row()
+            return strip_of(drawn, number_of_place(place), width, base, None, base)
+        number = number_of_place(place)
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(number)
+        style = self.screen.get_component_rich_style("screen--selection") if span else base
+        return strip_of(self._window.row(place), number, width, base, span, style)
+
+    def _hint(self) -> str:
+        if self._following or not self._grown:
+            return ""
+        new = len(self._transcript.entries) - self._unseen_from
+        return f" ↓ {new} new " if new else " ↓ more "
+
+    # Time
+
+    def _tick_if_needed(self) -> None:
+        needed = self._transcript.activity is not None or bool(self._transcript.running)
+        if needed and self._ticking is None and self.is_attached:
+            self._ticking = self.set_interval(1 / FRAME_RATE, self._tick)
+        elif not needed and self._ticking is not None:
+            self._ticking.stop()
+            self._ticking = None
+
+    def _tick(self) -> None:
+        """Time went on: draw the rows that show it."""
+        window = self._window
+        if window is None:
+            return
+        running = self._transcript.running.values()
+        rows = [window.row_of(Place(self._transcript.position(cell), int(cell.gap))) for cell in running]
+        if self._transcript.activity is not None:
+            rows.append(window.total + 1)
+        for row in rows:
+            self.refresh_line(row + TITLE_HEIGHT)
+
+    # Selecting
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        if self._window is None:
+            return None
+        return selected_text(self._window, len(self._transcript.entries), selection), "\n"
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        self.refresh()
+
+    def on_click(self, event: Click) -> None:
+        """On the hint: to the tail. Twice: the word. Three times: the line."""
+        if event.y == self.size.height - 1 and self._hint() and event.x >= self.size.width - len(self._hint()) - 1:
+            self.action_scroll_end()
+        if event.chain not in (2, 3) or self._window is None:
+            return
+        event.prevent_default()
+        place = self._window.place_of(self.scroll_offset.y + event.y - TITLE_HEIGHT)
+        if place.entry >= len(self._transcript.entries):
+            return
+        text = self._window.row(place).text
+        start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
+        number = number_of_place(place)
+        self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
+
+    # Scrolling by keys: at once, since rows are laid out as they come into sight
+
+    def action_scroll_end(self) -> None:
+        self._following, self._grown = True, False
+        self._place()
+
+    def action_scroll_home(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def action_page_up(self) -> None:
+        self.scroll_to(y=self.scroll_y - self._page + 1, animate=False)
+
+    def action_page_down(self) -> None:
+        self.scroll_to(y=self.scroll_y + self._page - 1, animate=False)
+
+    def action_scroll_up(self) -> None:
+        self.scroll_to(y=self.scroll_y - 1, animate=False)
+
+    def action_scroll_down(self) -> None:
+        self.scroll_to(y=self.scroll_y + 1, animate=False)

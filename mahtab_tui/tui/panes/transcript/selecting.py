@@ -1,0 +1,56 @@
+"""Selected text: rows are known to a selection by numbers that stay the same while rows come and go."""
+
+from __future__ import annotations
+
+import re
+
+from rich.cells import get_character_cell_size
+from textual.selection import Selection
+
+from mahtab_tui.tui.panes.transcript.window import Place, Window
+
+_SHIFT = 32
+
+_WORD = re.compile(r"\w+|[^\w\s]+|\s+")
+
+
+def number_of_place(place: Place) -> int:
+    """The number of a row: entries and their rows in order, whatever stands between."""
+    return place.entry << _SHIFT | place.row
+
+
+def place_of_number(number: int) -> Place:
+    return Place(number >> _SHIFT, number & (1 << _SHIFT) - 1)
+
+
+def selected_text(window: Window, entries: int, selection: Selection) -> str:
+    """The text of a selection: without bars, and without line breaks where rows were only wrapped."""
+    first = Place(0, 0) if selection.start is None else place_of_number(max(0, selection.start.y))
+    last = Place(entries - 1, 1 << _SHIFT) if selection.end is None else place_of_number(max(0, selection.end.y))
+    parts: list[str] = []
+    for position in range(first.entry, min(last.entry + 1, entries)):
+        rows = window.rows(position)
+        begin = first.row if position == first.entry else 0
+        end = min(last.row + 1, len(rows)) if position == last.entry else len(rows)
+        for number in range(begin, end):
+            row = rows[number]
+            span = selection.get_span(number_of_place(Place(position, number)))
+            if span is None:
+                continue
+            start, stop = span
+            if parts and not row.soft:
+                parts.append("\n")
+            parts.append(row.text[start : None if stop == -1 else stop])
+    return "".join(parts)
+
+
+def word_at(text: str, cell: int) -> tuple[int, int]:
+    """Characters of the word at a cell; an empty span past the end."""
+    position = 0
+    for position, character in enumerate(text):  # noqa: B007
+        cell -= get_character_cell_size(character)
+        if cell < 0:
+            break
+    else:
+        return len(text), len(text)
+    return next((match.span() for match in _WORD.finditer(text) if match.end() > position), (0, 0))
