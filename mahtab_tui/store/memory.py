@@ -1,0 +1,25 @@
+"""A store that keeps records in memory, for tests and for sessions that leave no trace."""
+
+from __future__ import annotations
+
+from mahtab_tui.bus.records import Record
+
+
+class MemoryStore:
+    """Keeps every record in `records`."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.partials: dict[str, Record] = {}
+
+    def append(self, record: Record) -> None:
+        self.records.append(record)
+
+    def partial(self, key: str, record: Record | None) -> None:
+        if record is None:
+            self.partials.pop(key, None)
+        else:
+            self.partials[key] = record
+
+    def close(self) -> None:
+        """Nothing to do: the records stay."""
