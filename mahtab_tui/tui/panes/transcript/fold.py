@@ -16,7 +16,7 @@ class Transcript:
     """The entries, and what changed of them. Appending one, or adding to one, costs the same however many there are."""
 
     def __init__(self, since: float) -> None:
-        """`since`, in seconds since the epoch: older records tell of a session that is resumed; nothing of them runs now."""
+        """`since`, in seconds since the epoch: of what older records tell, nothing runs now."""
         self.entries: list[Entry] = []
         self.activity: Activity | None = None
         self._since = since

@@ -32,7 +32,7 @@ class OutLine:
         """More of the line has come. A carriage return goes back to its beginning."""
         text = self.text + text
         if (start := text.rfind("\r")) > 0:
-            text = collapse(text[:start]) + text[start:]
+            text = collapse(_last_passes(text[:start])) + text[start:]
         if (over := len(text) - LINE_HEAD - LINE_TAIL) > 0:
             self.cut += over
             text = text[:LINE_HEAD] + text[-LINE_TAIL:]
@@ -51,7 +51,7 @@ class Output:
     tail: deque[OutLine] = field(default_factory=deque)
     _open: OutLine | None = None
     """The last line, as long as it has not ended."""
-    _colours: str = ""
+    _colours: deque[str] = field(default_factory=lambda: deque(maxlen=16))
     """The SGR sequences in force where the next line begins."""
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ class Output:
         self.head, self.tail = kept[:lines], deque(kept[lines:][-lines:])
 
     def _split_long(self, text: str) -> tuple[list[str], str]:
-        """The lines that still belong to the head, and the text of the last `TAIL` lines; what is between is counted."""
+        """The lines that still belong to the head, and the text of the last `TAIL` ones; those between are counted."""
         wanted = HEAD - len(self.head)
         beginning = text.split("\n", wanted)[:wanted] if wanted > 0 else []
         middle = text[sum(len(line) + 1 for line in beginning) :]
@@ -104,7 +104,7 @@ class Output:
 
     def _write(self, kind: str, text: str) -> None:
         if self._open is None:
-            self._open = OutLine(kind, self._colours)
+            self._open = OutLine(kind, "".join(self._colours))
             self._append(self._open)
         self._open.extend(text)
         self._carry(text)
@@ -130,4 +130,21 @@ class Output:
         if "\x1b" not in text:
             return
         for sequence in _SGR.findall(text):
-            self._colours = "" if _RESET.fullmatch(sequence) else (self._colours + sequence)[-256:]
+            if _RESET.fullmatch(sequence):
+                self._colours.clear()
+            else:
+                self._colours.append(sequence)
+
+
+def _last_passes(text: str) -> str:
+    """Of a line that was written over and over, only the passes of which something may still be seen: each longer than all after it."""
+    passes = text.split("\r")
+    if len(passes) < 16:
+        return text
+    seen: list[str] = []
+    longest = -1
+    for written in reversed(passes):
+        if len(written) > longest:
+            seen.append(written)
+            longest = len(written)
+    return "\r".join(reversed(seen))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Offset, Size
@@ -20,7 +21,7 @@ from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE, activity_ro
 from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
-from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of, with_hint
+from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of, title_strip, with_hint
 from mahtab_tui.tui.panes.transcript.window import Place, Window
 
 TITLE_HEIGHT = 1
@@ -166,7 +167,7 @@ class TranscriptPane(ScrollView, can_focus=True):
             return Strip.blank(width, base)
         if y < TITLE_HEIGHT:
             style = self._palette.text + BOLD if self.has_focus else self._palette.muted
-            return strip_of(Row([("TRANSCRIPT", style)]), -1, width, base, None, base)
+            return title_strip("TRANSCRIPT", base + style, base, width)
         row = self.scroll_offset.y + y - TITLE_HEIGHT
         strip = self._strip(row, width, base)
         if y == self.size.height - 1 and (hint := self._hint()):

@@ -40,6 +40,7 @@ def selected_text(window: Window, entries: int, selection: Selection) -> str:
             start, stop = span
             if parts and not row.soft:
                 parts.append("\n")
+            start = max(start, row.indent) if row.soft else start
             parts.append(row.text[start : None if stop == -1 else stop])
     return "".join(parts)
 

@@ -66,3 +66,8 @@ def with_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
     hint = set_cell_size(hint, min(cell_len(hint), width))
     start = width - cell_len(hint)
     return Strip([*strip.crop(0, start), Segment(hint, style)], width)
+
+
+def title_strip(title: str, style: Style, base: Style, width: int) -> Strip:
+    """The pane's title line."""
+    return Strip([Segment(" " * MARGIN, base), Segment(title, style)]).crop_extend(0, width, base)

@@ -97,7 +97,7 @@ class _Header:
     def __getitem__(self, index: int) -> Row:
         cell, palette = self._cell, self._palette
         name = "code" if cell.number is None else f"In {cell.number}"
-        spans: list[Span] = [(name, self._bar), (" · ", palette.hairline), (plain(cell.party), palette.muted)]
+        spans: list[Span] = [(name, self._bar), (" · ", palette.muted), (plain(cell.party), palette.muted)]
         if cell.approval:
             spans += [("   ", palette.muted), *self._approval()]
         return Row(spans, self._bar, right=self._right())
@@ -114,8 +114,10 @@ class _Header:
         if cell.started is not None:
             return [("● ", palette.moon), (duration(time.time() - cell.started), palette.muted)]
         spans: list[Span] = []
-        if cell.status not in ("", "ok"):
-            spans.append((f"✗ {cell.status}", palette.moon if cell.status == "interrupted" else palette.bad))
+        if cell.status == "interrupted":
+            spans.append(("■ interrupted", palette.moon))
+        elif cell.status not in ("", "ok"):
+            spans.append((f"✗ {plain(cell.status)}", palette.bad))
         if cell.duration is not None:
             spans += [*([("  ", palette.muted)] if spans else []), (duration(cell.duration), palette.muted)]
         return spans

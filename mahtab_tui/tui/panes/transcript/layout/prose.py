@@ -16,19 +16,15 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAME_RATE = 10
 """Frames of the spinner a second."""
 
-GREETING = (
-    "One Python namespace, shared by you and a language model.",
-    "Type Python and press Enter.  `  at the start of the line turns to asking, and back.",
-    "F1 shows all keys.",
-)
-
 
 def paragraph(spans: Sequence[Span], width: int, bar: Style | None, indent: str = "") -> Iterator[Row]:
     """Words wrapped between words; the rows after the first begin with the indent."""
     text = "".join(part for part, _ in spans)
     cuts = word_cuts(text, max(1, width - len(indent)), first=width)
     for number, row in enumerate(cut_spans(spans, cuts)):
-        yield Row([(indent, Style.null()), *row] if number and indent else row, bar, soft=number > 0)
+        if number and indent:
+            row = [(indent, Style.null()), *row]
+        yield Row(row, bar, soft=number > 0, indent=len(indent))
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:
@@ -65,8 +61,11 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
 
 
 def greeting_rows(width: int, palette: Palette) -> list[Row]:
-    """What an empty transcript says."""
-    rows = [Row()]
-    for number, line in enumerate(GREETING):
-        rows += paragraph([(line, palette.text if number == 0 else palette.muted)], width, None)
-    return rows
+    """What an empty transcript says: what this is, how to ask, where the keys are."""
+    moon, text, muted = palette.moon, palette.text, palette.muted
+    lines = (
+        [("◐ ", moon), ("One Python namespace, shared by you and a language model.", text)],
+        [("` ", moon), ("at the start of the line turns from Python to asking, and back.", muted)],
+        [("F1 ", moon), ("shows all keys.", muted)],
+    )
+    return [Row(), *(row for line in lines for row in paragraph(line, width, None, indent="  "))]

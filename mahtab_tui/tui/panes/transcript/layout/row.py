@@ -21,6 +21,8 @@ class Row(NamedTuple):
     """It goes on with the row above: copied text has no line break there."""
     fill: Style | None = None
     """A background up to the right edge."""
+    indent: int = 0
+    """Characters at the beginning that are not copied where the row goes on with the one above."""
     right: Sequence[Span] = ()
     """At the right edge; not copied."""
 

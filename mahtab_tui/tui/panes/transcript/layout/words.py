@@ -1,10 +1,10 @@
-"""Rows of the model's words."""
+"""Rows of the model's words: Markdown, drawn while it comes. Only the last block is drawn again."""
 
 from __future__ import annotations
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.panes.transcript.entries import Words
-from mahtab_tui.tui.panes.transcript.layout.prose import paragraph
+from mahtab_tui.tui.panes.transcript.layout.markdown import Block, Markdown, first_line, parse
 from mahtab_tui.tui.panes.transcript.layout.row import Row, Span
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 
@@ -16,20 +16,45 @@ class WordsRows:
         self._words = words
         self._width = width
         self._palette = palette
+        self._markdown = Markdown(palette)
+        self._revision = words.revision
+        self._settled = 0
+        """Characters of the (plain) source whose blocks are drawn for good."""
+        self._settled_rows: list[Row] = []
         self._rows: list[Row] = []
 
     def update(self) -> None:
         """Take in what has come since."""
-        self._rows = []
-        palette = self._palette
-        for number, line in enumerate(plain(self._words.source).strip().split("\n")):
-            spans: list[Span] = [(line, palette.text)]
-            if number == 0 and self._words.named:
-                spans = [(self._words.party.capitalize(), palette.model + BOLD), ("  ", palette.text), *spans]
-            self._rows += paragraph(spans, self._width, palette.model)
+        if self._revision != self._words.revision:
+            self._revision = self._words.revision
+            self._settled, self._settled_rows = 0, []
+        open_source = plain(self._words.source)[self._settled :]
+        blocks = parse(open_source)
+        for block in blocks[:-1]:
+            self._settled_rows += self._block(block, first=not self._settled_rows)
+        if len(blocks) > 1:
+            lines = open_source.split("\n", first_line(blocks[-1]))
+            self._settled += len(open_source) - len(lines[-1])
+        last = self._block(blocks[-1], first=not self._settled_rows) if blocks else []
+        self._rows = [*self._settled_rows, *last, *self._mark()]
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, index: int) -> Row:
         return self._rows[index]
+
+    def _block(self, block: Block, *, first: bool) -> list[Row]:
+        rows = self._markdown.rows(block, self._width, self._name() if first else ())
+        rows = [row._replace(bar=self._palette.model) for row in rows]
+        return rows if first else [Row(bar=self._palette.model), *rows]
+
+    def _name(self) -> list[Span]:
+        if not self._words.named:
+            return []
+        return [(plain(self._words.party).capitalize(), self._palette.model + BOLD), ("  ", self._palette.text)]
+
+    def _mark(self) -> list[Row]:
+        if not self._words.mark:
+            return []
+        return [Row([(f"■ {self._words.mark}", self._palette.muted)], self._palette.model)]
