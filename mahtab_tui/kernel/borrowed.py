@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TextIO
 
-from mahtab_tui.kernel.output import DELAY, Chunks
+from mahtab_tui.kernel.output import DELAY
 from mahtab_tui.kernel.worker.capture import LimitedOutput
 from mahtab_tui.kernel.worker.console import Replacement
 
@@ -45,14 +45,16 @@ class ThreadOutput(io.TextIOBase):
 
 
 class CellOutput(io.TextIOBase):
-    """Joins a cell's prints to chunks; a ticker hands on what is left while the cell computes."""
+    """Joins a cell's prints, and hands them on from a thread of its own: what the listener prints is not the cell's."""
 
     def __init__(self, hand_on: Callable[[str], None]) -> None:
         super().__init__()
-        self._chunks = Chunks(hand_on)
-        self._lock = threading.Lock()
-        self._busy = threading.Event()
-        self._closing = threading.Event()
+        self._hand_on = hand_on
+        self._changed = threading.Condition()
+        self._pending: list[str] = []
+        self._handing = False
+        self._hurry = False
+        self._closing = False
         self._ticker = threading.Thread(target=self._tick, name="mahtab-kernel-output", daemon=True)
         self._ticker.start()
 
@@ -60,27 +62,40 @@ class CellOutput(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        with self._lock:
-            self._chunks.add(text)
-        self._busy.set()
+        with self._changed:
+            self._pending.append(text)
+            self._changed.notify_all()
         return len(text)
 
-    def flush(self) -> None:
-        with self._lock:
-            self._chunks.flush()
+    def drain(self) -> None:
+        """Wait until all of it was handed on."""
+        with self._changed:
+            self._hurry = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._pending and not self._handing)
+            self._hurry = False
 
     def end(self) -> None:
         """No more will come."""
-        self._closing.set()
-        self._busy.set()
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
         self._ticker.join()
 
     def _tick(self) -> None:
-        while not self._closing.is_set():
-            self._busy.wait()
-            self._busy.clear()
-            self._closing.wait(DELAY)
-            self.flush()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._closing)
+                text, self._pending = "".join(self._pending), []
+                self._handing = True
+            if text:
+                self._hand_on(text)
+            with self._changed:
+                self._handing = False
+                self._changed.notify_all()
+                if self._closing:
+                    return
+                self._changed.wait_for(lambda: self._hurry or self._closing, DELAY)
 
 
 class BorrowedStage(NamedTuple):
@@ -112,7 +127,7 @@ class BorrowedSurroundings:
     def leave(self, stage: BorrowedStage, nested: bool) -> None:
         for replacement in stage.before:
             setattr(*replacement)
-        self._output.flush()
+        self._output.drain()
 
     def leave_child(self, error: BaseException | None) -> None:
         """A child that a cell forks is the caller's own affair, as in any program."""

@@ -32,10 +32,7 @@ class Chunks:
 
     def feed(self, data: bytes) -> None:
         """Take bytes; a character may be split between two calls."""
-        self.add(self._decoder.decode(data))
-
-    def add(self, text: str) -> None:
-        """Take text."""
+        text = self._decoder.decode(data)
         if not text:
             return
         self._pending.append(text)

@@ -36,6 +36,8 @@ class Worker:
         main.__dict__["__builtins__"] = __builtins__
         sys.modules["__main__"] = main
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        # Each is written by one thread: the control thread knows of a cell before the main thread does.
+        self._begun = self._ended_cells = 0
         self._loop = EventLoop()
         self._interrupts = Interrupts()
         self._interrupts.cancel_await = self._loop.cancel
@@ -56,7 +58,7 @@ class Worker:
                 "variables": self._variables,
                 "interrupt": self._interrupt,
             },
-            active=lambda: self._executor.depth > 0 or self._loop.exists,
+            active=lambda: self._begun != self._ended_cells or self._loop.exists,
             flush=self._surroundings.flush,
             repair=self._surroundings.repair_builtins,
             ended=self._ended,
@@ -84,6 +86,7 @@ class Worker:
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
         outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal)
+        self._ended_cells += 1
         self._channel.send(
             {
                 "op": "done",
@@ -95,6 +98,7 @@ class Worker:
         )
 
     def _received(self, frame: Frame) -> None:
+        self._begun += frame["op"] == "execute"
         if (frame["op"] == "answer" or frame["nested"]) and self._calls.deliver(frame):
             return
         if frame["op"] == "execute":
@@ -113,7 +117,7 @@ class Worker:
         self._channel.send({"op": "reply", "id": frame["id"], "value": self._executor.watch.listing()})
 
     def _ended(self) -> None:
-        if self._executor.depth:
+        if self._begun != self._ended_cells:
             self._surroundings.flush()
             os._exit(0)
         self._jobs.put(None)

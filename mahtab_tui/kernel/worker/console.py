@@ -95,7 +95,7 @@ class HostInput(io.TextIOBase):
         self._ask_line = ask_line
         self._rest = ""
 
-    encoding = "utf-8"  # type: ignore[assignment]
+    encoding = "utf-8"
 
     def readable(self) -> bool:
         return True

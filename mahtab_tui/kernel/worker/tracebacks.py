@@ -7,7 +7,8 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of all that is ours around a cell: the worker's parent, which holds the in-process kernel."""
 CELL = "In ["
 """How the file names of cells begin."""
 
@@ -67,14 +68,14 @@ def _keep(described: traceback.TracebackException, cells_only: bool) -> None:
         frames = [frames[index] for index in cells]
     elif cells:
         frames = frames[cells[0] :]
-    described.stack = _ShortStack.from_list(frames)
+    described.stack = _ShortStack(frames)
 
 
 def _without_own_frames(described: traceback.TracebackException, seen: set[int]) -> None:
     if id(described) in seen:
         return
     seen.add(id(described))
-    described.stack = _ShortStack.from_list([f for f in described.stack if not f.filename.startswith(HERE)])
+    described.stack = _ShortStack([f for f in described.stack if not f.filename.startswith(HERE)])
     linked = [described.__cause__, described.__context__, *(getattr(described, "exceptions", None) or ())]
     for other in linked:
         if other is not None:

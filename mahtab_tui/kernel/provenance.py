@@ -1,0 +1,40 @@
+"""Who made or last changed each name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mahtab_tui.kernel.base import Change
+
+
+class Author(NamedTuple):
+    """Who, and in which cell."""
+
+    party: str
+    cell: int
+    perhaps: bool
+    """The cell may have changed it in place; nothing visible says so."""
+
+
+class Provenance:
+    """Folds the changes of one cell after the other."""
+
+    def __init__(self) -> None:
+        self._authors: dict[str, Author] = {}
+
+    def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
+        """A cell of `party` made these changes."""
+        for change in changes:
+            if change.change == "deleted":
+                self._authors.pop(change.name, None)
+            else:
+                self._authors[change.name] = Author(party, cell, change.change == "perhaps")
+
+    def who(self, name: str) -> Author | None:
+        """Who made or last changed a name; None where no cell has."""
+        return self._authors.get(name)
+
+    def clear(self) -> None:
+        """A new, empty namespace."""
+        self._authors.clear()

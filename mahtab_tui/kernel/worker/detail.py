@@ -1,0 +1,96 @@
+"""A look inside one variable, when a person asks for it."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from typing import Any, Dict, List
+
+from .limited_repr import limited_repr
+from .limits import TooSlow, within
+from .summary import kind_of, one_line, size_of, summary, type_name
+from .variables import described
+
+SECONDS = 2.0
+"""How long an object's own `__repr__` may take."""
+CHARACTERS = 200_000
+ATTRIBUTES = 500
+
+
+def describe(namespace: Dict[str, Any], name: str) -> Dict[str, Any]:
+    """The fields of the host's `Detail`. May take `SECONDS` and a little. Raises `KeyError` where there is no such name."""
+    value = namespace[name]
+    result: Dict[str, Any] = {
+        "name": name,
+        "type": type_name(value),
+        "summary": summary(value),
+        "text": "",
+        "cut": 0,
+        "attributes": _attributes(value),
+        "doc": _doc(value),
+        "source": "",
+        "where": "",
+        "error": "",
+    }
+    try:
+        result["text"], was_cut = within(SECONDS, lambda: limited_repr(value, CHARACTERS))
+    except TooSlow:
+        result["error"] = f"Its __repr__ did not end within {SECONDS:g} s."
+    except BaseException as error:  # the object's own code, SystemExit included
+        result["error"] = f"Its __repr__ raised {type(error).__name__}: {_message(error)}"
+    else:
+        if was_cut:
+            size = size_of(value)
+            result["cut"] = max(1, size - CHARACTERS) if size is not None and isinstance(value, (str, bytes)) else 1
+    if kind_of(value) in ("function", "class"):
+        result["source"], result["where"] = _source(value)
+    return result
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return one_line(str(error), 500)
+    except BaseException:  # the message is the user's object, too
+        return "(its message could not be read)"
+
+
+def _attributes(value: Any) -> List[Dict[str, Any]]:
+    """Attributes of the object itself, and of its class what is not special; properties are named, not run."""
+    found: Dict[str, Any] = {}
+    for cls in reversed(type(value).__mro__[:-1] or ()):
+        found.update((name, item) for name, item in list(type.__dict__["__dict__"].__get__(cls).items()) if type(name) is str)
+    try:
+        own = object.__getattribute__(value, "__dict__")
+    except (AttributeError, TypeError):
+        own = None
+    if type(own) in (dict, types.MappingProxyType):
+        found.update((name, item) for name, item in list(own.items()) if type(name) is str)
+    names = sorted((name for name in found if not name.startswith("__")), key=lambda name: (name.startswith("_"), name))
+    return [_attribute(name, found[name]) for name in names[:ATTRIBUTES]]
+
+
+def _attribute(name: str, value: Any) -> Dict[str, Any]:
+    if type(value) is property:
+        return {"name": name, "type": "property", "summary": "(…)", "kind": "data"}
+    return described(name, value)
+
+
+def _doc(value: Any) -> str:
+    """The docstring of a function, class or module, else of the object's class; only where it is a plain string."""
+    holder = value if kind_of(value) != "data" else type(value)
+    try:
+        doc = inspect.getattr_static(holder, "__doc__", None)
+    except Exception:  # around an object of the user's
+        return ""
+    if isinstance(doc, types.GetSetDescriptorType):
+        doc = getattr(holder, "__doc__", None)
+    return inspect.cleandoc(doc) if type(doc) is str else ""
+
+
+def _source(value: Any) -> "tuple[str, str]":
+    """Source and "file:line" of a function or class, where they are known."""
+    try:
+        lines, number = inspect.getsourcelines(value)
+        return "".join(lines), f"{inspect.getsourcefile(value) or inspect.getfile(value)}:{number or 1}"
+    except Exception:  # around an object of the user's: __wrapped__, __module__ and __code__ may be anything
+        return "", ""

@@ -1,0 +1,109 @@
+"""Tools for files; they act in the kernel's working directory, with the person's own rights."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+import tempfile
+from typing import Optional
+
+
+def read(path: str, start: int = 1, end: Optional[int] = None) -> str:
+    """Return the lines of a text file, each with its number.
+
+    start, end: the first and the last line, from 1; without an end, to the last line.
+    Raises FileNotFoundError, IsADirectoryError, PermissionError.
+    Example: print(read("app.py", 10, 40)).
+    """
+    lines = _text(path).splitlines()
+    last = len(lines) if end is None else min(end, len(lines))
+    first = max(1, start)
+    return "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
+
+
+def edit(path: str, old: str, new: str) -> None:
+    """Replace a piece of a file that occurs exactly once, and show what changed. A module that was imported from it is reloaded.
+
+    Raises ValueError where old is empty, does not occur, or occurs more than once; FileNotFoundError.
+    Example: edit("app.py", "timeout = 3", "timeout = 30").
+    """
+    if not old:
+        raise ValueError("old is empty: say what to replace")
+    before = _text(path)
+    if old not in before and "\r\n" in before:
+        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
+    count = before.count(old)
+    if count == 0:
+        raise ValueError(f"{path}: the text to replace does not occur.{_nearest(before, old)}")
+    if count > 1:
+        raise ValueError(f"{path}: the text to replace occurs {count} times; give more of what stands around it")
+    after = before.replace(old, new)
+    _write(path, after)
+    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
+    print("\n".join(diff))
+    _reload(path)
+
+
+def create(name: str, content: str) -> None:
+    """Write a new file, making its folders; a file that is there already is left alone.
+
+    Raises FileExistsError.
+    Example: create("notes/plan.md", "# Plan\\n").
+    """
+    folder = os.path.dirname(os.path.abspath(name))
+    os.makedirs(folder, exist_ok=True)
+    try:
+        with open(name, "x", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.write(content)
+    except FileExistsError:
+        raise FileExistsError(f"{name} is there already; change it with edit(path, old, new)") from None
+    print(f"{name}: {content.count(chr(10)) + (not content.endswith(chr(10)) and bool(content))} lines written")
+    _reload(name)
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        return file.read()
+
+
+def _write(path: str, text: str) -> None:
+    """Put the text in the file's place at once, with the file's mode; a link stays a link."""
+    target = os.path.realpath(path)
+    mode = os.stat(target).st_mode & 0o7777
+    handle, draft = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".", suffix=".draft")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.write(text)
+        os.chmod(draft, mode)
+        os.replace(draft, target)
+    except BaseException:
+        os.unlink(draft)
+        raise
+
+
+def _nearest(text: str, old: str) -> str:
+    """Which line is most like the first line of what was looked for."""
+    wanted = old.strip().split("\n")[0].strip()
+    lines = text.splitlines()
+    close = difflib.get_close_matches(wanted, [line.strip() for line in lines[:20000]], n=1, cutoff=0.7)
+    if not close:
+        return ""
+    number = next(number for number, line in enumerate(lines, 1) if line.strip() == close[0])
+    return f" Line {number} is near: {close[0]!r}"
+
+
+def _reload(path: str) -> None:
+    """Load a module again that was imported from this file; its error is told and is not fatal."""
+    real = os.path.realpath(path)
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name != "__main__" and isinstance(file, str) and os.path.realpath(file) == real:
+            importlib.invalidate_caches()
+            try:
+                importlib.reload(module)
+            except Exception as error:  # the module is the user's own
+                print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
+            else:
+                print(f"{name} was reloaded")

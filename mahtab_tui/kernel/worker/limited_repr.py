@@ -1,0 +1,67 @@
+"""A representation that stops at a size, however big the object is."""
+
+from __future__ import annotations
+
+from typing import Any, List, Set
+
+_BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})"), dict: ("{", "}")}
+_DEPTH = 50
+
+
+class _Full(Exception):
+    """The limit is reached."""
+
+
+class _Writer:
+    def __init__(self, limit: int) -> None:
+        self._left = limit
+        self.pieces: List[str] = []
+        self._open: Set[int] = set()
+
+    def put(self, text: str) -> None:
+        self.pieces.append(text[: self._left])
+        self._left -= len(text)
+        if self._left < 0:
+            raise _Full
+
+    def write(self, value: Any, depth: int = 0) -> None:
+        cls = type(value)
+        if cls in (str, bytes, bytearray) and len(value) > self._left:
+            # Cut before it is copied: a representation is never shorter than its text.
+            self.put(repr(value[: self._left + 1]))
+            raise _Full
+        if cls not in _BRACKETS or not value or depth > _DEPTH:
+            self.put(_own_repr(value))
+        elif id(value) in self._open:
+            self.put("…")
+        else:
+            self._open.add(id(value))
+            self._container(value, depth + 1)
+            self._open.discard(id(value))
+
+    def _container(self, value: Any, depth: int) -> None:
+        opening, closing = _BRACKETS[type(value)]
+        self.put(opening)
+        for place, item in enumerate(value):
+            if place:
+                self.put(", ")
+            self.write(item, depth)
+            if type(value) is dict:
+                self.put(": ")
+                self.write(value[item], depth)
+        self.put(("," if type(value) is tuple and len(value) == 1 else "") + closing)
+
+
+def _own_repr(value: Any) -> str:
+    text = repr(value)
+    return text if type(text) is str else str.__str__(text)
+
+
+def limited_repr(value: Any, limit: int) -> "tuple[str, bool]":
+    """The representation up to a number of characters, and whether it was cut. What a `__repr__` raises is raised."""
+    writer = _Writer(limit)
+    try:
+        writer.write(value)
+    except _Full:
+        return "".join(writer.pieces), True
+    return "".join(writer.pieces), False

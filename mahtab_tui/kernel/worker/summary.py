@@ -1,0 +1,218 @@
+"""Short descriptions of objects by exact type, from metadata only.
+
+No `repr`, `len`, `hasattr`, property or descriptor of a user's class ever runs here: what is not known by its exact type is described by
+its type's name alone.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import pathlib
+import sys
+import types
+from typing import Any, Callable, Dict, Optional
+
+WIDTH = 60
+"""Characters that a summary may have."""
+
+_FUNCTIONS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+_PATHS = tuple(getattr(pathlib, name) for name in ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"))
+_BIG = 1 << 200
+
+
+def kind_of(value: object) -> str:
+    """``module``, ``function``, ``class`` or ``data``."""
+    cls = type(value)
+    if cls is types.ModuleType or types.ModuleType in cls.__mro__:
+        return "module"
+    if cls in _FUNCTIONS or cls.__name__ == "ufunc":
+        return "function"
+    if type in cls.__mro__:
+        return "class"
+    return "data"
+
+
+def type_name(value: object) -> str:
+    """The type's name, cut to a bounded width."""
+    name = type.__dict__["__name__"].__get__(type(value))
+    return one_line(str(name), 40)
+
+
+def counted(number: int, unit: str) -> str:
+    """``1,200 items``, ``18.4 M chars``, ``1 item``."""
+    if number >= 1_000_000_000:
+        text = "%.1f G" % (number / 1e9)
+    elif number >= 1_000_000:
+        text = "%.1f M" % (number / 1e6)
+    else:
+        text = f"{number:,}"
+    return f"{text} {unit[:-1] if number == 1 and unit.endswith('s') else unit}"
+
+
+def one_line(text: str, width: int = WIDTH) -> str:
+    """A text as one printable line of a bounded width."""
+    cut = text[: width + 1]
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+    return shown if len(shown) <= width else shown[: width - 1] + "…"
+
+
+def _str(value: str) -> str:
+    length = str.__len__(value)
+    return f"'{one_line(value)}'" if length <= WIDTH - 2 else counted(length, "chars")
+
+
+def _bytes(value: Any) -> str:
+    length = len(value)
+    return one_line(repr(bytes(value))) if length <= 20 else counted(length, "bytes")
+
+
+def _int(value: int) -> str:
+    if -_BIG < value < _BIG:
+        return str(value)
+    return counted(value.bit_length(), "bits")
+
+
+def _sized(value: Any) -> str:
+    return counted(len(value), "items")
+
+
+def _module(value: Any) -> str:
+    version = types.ModuleType.__getattribute__(value, "__dict__").get("__version__")
+    return one_line(version) if type(version) is str else ""
+
+
+def _function(value: Any) -> str:
+    if type(value) is not types.FunctionType:
+        return ""
+    code = value.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return one_line(f"({', '.join(names)})")
+
+
+_BY_TYPE: Dict[type, Callable[[Any], str]] = {
+    bool: str,
+    type(None): str,
+    type(Ellipsis): str,
+    int: _int,
+    float: repr,
+    complex: repr,
+    str: _str,
+    bytes: _bytes,
+    bytearray: _bytes,
+    memoryview: lambda value: counted(value.nbytes, "bytes"),
+    list: _sized,
+    tuple: _sized,
+    set: _sized,
+    frozenset: _sized,
+    dict: _sized,
+    range: lambda value: one_line(repr(value)),
+    slice: lambda value: "",
+    decimal.Decimal: lambda value: one_line(str(value)),
+    fractions.Fraction: lambda value: one_line(str(value)) if abs(value.numerator) < _BIG else "",
+    datetime.date: str,
+    datetime.time: lambda value: value.isoformat() if value.tzinfo is None else "",
+    datetime.timedelta: str,
+    datetime.datetime: lambda value: value.isoformat(" ") if type(value.tzinfo) in (type(None), datetime.timezone) else "",
+    types.FunctionType: _function,
+}
+_BY_TYPE.update({path: lambda value: one_line(str(value)) for path in _PATHS})
+
+
+def _shape(shape: Any) -> str:
+    """A shape of plain integers, as in ``10000 × 5``."""
+    if type(shape) is tuple and all(type(size) is int for size in shape):
+        return " × ".join(map(str, shape)) if len(shape) == 2 else f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+    return ""
+
+
+def _table(value: Any) -> str:
+    return _shape(value.shape)
+
+
+def _series(value: Any) -> str:
+    return one_line(f"{value.dtype} ({len(value)},)")
+
+
+def _array(value: Any) -> str:
+    shape = value.shape
+    return one_line(f"{value.dtype} ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})")
+
+
+def _tensor(value: Any) -> str:
+    return one_line(f"{value.dtype} ({', '.join(map(str, tuple(value.shape)))}) {value.device}")
+
+
+# Types of libraries, by module and name: (the class that is looked up there, how it is described).
+_KNOWN = {
+    ("pandas", "DataFrame"): _table,
+    ("pandas", "Series"): _series,
+    ("pandas", "Index"): _series,
+    ("numpy", "ndarray"): _array,
+    ("polars", "DataFrame"): _table,
+    ("polars", "Series"): _series,
+    ("pyarrow", "Table"): _table,
+    ("torch", "Tensor"): _tensor,
+    ("cupy", "ndarray"): _array,
+}
+_ARRAY_SCALARS = ("numpy", "generic")
+
+
+def _library(value: object) -> Optional[str]:
+    """The description of an object of a known library that is loaded; None where it is not of one."""
+    cls = type(value)
+    for (module, name), describe in _KNOWN.items():
+        loaded = sys.modules.get(module)
+        if loaded is not None and cls is types.ModuleType.__getattribute__(loaded, "__dict__").get(name):
+            return describe(value)
+    return None
+
+
+# Sizes of subclasses of the built-in containers, read by the base's own slot: the subclass' methods do not run.
+_BASES: Dict[type, Callable[[Any], int]] = {
+    dict: dict.__len__,
+    list: list.__len__,
+    tuple: tuple.__len__,
+    set: set.__len__,
+    frozenset: frozenset.__len__,
+    str: str.__len__,
+    bytes: bytes.__len__,
+}
+
+
+def size_of(value: object) -> Optional[int]:
+    """The length where it is told without running code of the user's; else None."""
+    for base in type(value).__mro__:
+        if base in _BASES:
+            return _BASES[base](value)
+    return None
+
+
+def summary(value: object) -> str:
+    """One line: shape, length, or the value of simple things; empty where nothing can be said safely."""
+    cls = type(value)
+    describe = _BY_TYPE.get(cls)
+    if describe is not None:
+        return describe(value)
+    kind = kind_of(value)
+    if kind == "module":
+        return _module(value)
+    if kind != "data":
+        return ""
+    try:
+        found = _library(value)
+    except Exception:  # a library's object in a state that it does not expect itself
+        return ""
+    if found is not None:
+        return found
+    size = size_of(value)
+    return "" if size is None else counted(size, "chars" if str in cls.__mro__ else "items")

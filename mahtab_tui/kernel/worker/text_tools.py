@@ -1,0 +1,77 @@
+"""Tools for a text too long to print."""
+
+from __future__ import annotations
+
+import re
+from typing import List
+
+LINE_WIDTH = 500
+"""Characters of a matching line that `grep` shows."""
+
+
+def peek(text: str, n: int = 2000, start: int = 0) -> str:
+    """Return n characters of a text, from a start (negative: from the end), with a line that says where they stand.
+
+    text: the text; of other objects, their str().
+    Example: print(peek(log, 500)), print(peek(log, 500, -500)).
+    """
+    text = text if isinstance(text, str) else str(text)
+    begin = max(0, len(text) + start) if start < 0 else min(start, len(text))
+    end = min(len(text), begin + max(0, n))
+    return f"[characters {begin:,} to {end:,} of {len(text):,}]\n{text[begin:end]}"
+
+
+def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> str:
+    """Return the lines of a text that match a regular expression, each with its number.
+
+    context: lines shown before and after each match. max_matches: how many matching lines at the most; more are counted.
+    Raises ValueError, with a sentence, where the pattern is not a regular expression.
+    Example: print(grep(log, r"ERROR|FATAL", context=2)).
+    """
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
+    lines = (text if isinstance(text, str) else str(text)).split("\n")
+    hits = [number for number, line in enumerate(lines) if compiled.search(line)]
+    shown = hits[:max_matches]
+    result: List[str] = []
+    last = -1
+    for hit in shown:
+        first = max(last + 1, hit - context)
+        if context and result and first > last + 1:
+            result.append("--")
+        until = min(len(lines), hit + context + 1)
+        for number in range(first, until):
+            mark = ":" if number in (hit,) or number in hits[: len(shown)] else "-"
+            result.append(f"{number + 1}{mark} {_cut(lines[number])}")
+        last = max(last, until - 1)
+    if len(hits) > len(shown):
+        result.append(f"… {len(hits) - len(shown):,} more matching lines; narrow the pattern or raise max_matches")
+    return "\n".join(result) if result else f"no line matches {pattern!r}"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line):,} characters)"
+
+
+def partition(text: str, n: int = 10) -> List[str]:
+    """Cut a text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
+
+    Raises ValueError where n is less than 1.
+    Example: parts = partition(log, 20).
+    """
+    if n < 1:
+        raise ValueError("n must be at least 1")
+    parts: List[str] = []
+    begin = 0
+    for left in range(n, 0, -1):
+        if begin >= len(text):
+            break
+        end = begin + -(-(len(text) - begin) // left)
+        if end < len(text):
+            line_end = text.find("\n", end - 1)
+            end = len(text) if line_end < 0 else line_end + 1
+        parts.append(text[begin:end])
+        begin = end
+    return parts

@@ -1,0 +1,102 @@
+"""The tools that both parties find in every namespace. They live in builtins, so that they never clutter or collide."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import os
+import shlex
+import shutil
+from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+
+from . import shell
+from .claude_sessions import load_claude_sessions
+from .files import create, edit, read
+from .text_tools import grep, partition, peek
+
+CallHost = Callable[[str, Dict[str, Any]], Any]
+
+
+class Tool(NamedTuple):
+    """A tool as a prompt lists it."""
+
+    name: str
+    signature: str
+    summary: str
+
+
+def _no_host(name: str, args: Dict[str, Any]) -> Any:
+    raise RuntimeError("There is no host to call")
+
+
+class _Host:
+    """The host that the tools call, set by `install`."""
+
+    call: CallHost = staticmethod(_no_host)
+
+
+def ask(prompt: str) -> str:
+    """Ask the model; it may run code in this namespace. Prints its answer in the transcript and returns its last words.
+
+    Raises RuntimeError where the model cannot be reached.
+    Example: answer = ask("which rows of df look wrong?").
+    """
+    return str(_Host.call("ask", {"prompt": str(prompt)}))
+
+
+def skill(name: str, args: str = "") -> str:
+    """Return the instructions of a skill by its name.
+
+    args: what the skill is to be used on. Raises RuntimeError where there is no such skill.
+    Example: print(skill("explore-data")).
+    """
+    return str(_Host.call("skill", {"name": str(name), "args": str(args)}))
+
+
+def open_in_editor(path: str) -> None:
+    """Open a file in $VISUAL, $EDITOR, vi or nano; the screen is suspended until the editor ends.
+
+    Raises RuntimeError where there is no terminal or no editor.
+    Example: open_in_editor("app.py").
+    """
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    if not editor:
+        editor = [found for found in map(shutil.which, ("vi", "nano")) if found][:1]
+    if not editor:
+        raise RuntimeError("There is no editor: set EDITOR")
+    code = _Host.call("terminal", {"argv": [*editor, str(path)], "cwd": os.getcwd()})
+    if code:
+        print(f"{editor[0]} ended with exit code {code}")
+
+
+_FUNCTIONS: Tuple[Callable[..., Any], ...] = (
+    read,
+    edit,
+    create,
+    open_in_editor,
+    peek,
+    grep,
+    partition,
+    ask,
+    skill,
+    load_claude_sessions,
+)
+
+TOOLS: Tuple[Tool, ...] = tuple(
+    Tool(function.__name__, str(inspect.signature(function)).replace("'", ""), (function.__doc__ or "").split("\n")[0])
+    for function in _FUNCTIONS
+)
+"""The one catalogue: from the functions' own signatures and docstrings."""
+
+
+def install(call_host: CallHost) -> None:
+    """Put the tools into builtins. `call_host(name, args)` asks the host and waits."""
+    _Host.call = staticmethod(call_host)
+    for function in _FUNCTIONS:
+        setattr(builtins, function.__name__, function)
+    shell.install(call_host)
+
+
+def shadowed(namespace: Dict[str, Any]) -> List[str]:
+    """The tools whose names the person has bound to something else."""
+    return [tool.name for tool in TOOLS if tool.name in namespace]
