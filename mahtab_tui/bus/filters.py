@@ -1,25 +1,26 @@
-"""Which records a handler takes."""
+"""Which records reach a handler."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Literal
 
-from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.tags import ROUTES
+from mahtab_tui.bus import tags
 
 
 class TagFilter(logging.Filter):
-    """Lets through records of some tags: those given, or those that the routing table sends one way."""
+    """Lets some tags through: those given, or all that `tags.ROUTES` sends along one route.
 
-    def __init__(self, wanted: Collection[str] | Literal["display", "prompt", "store"]) -> None:
+    Records without a tag count as notices; a tag that has no row goes nowhere.
+    """
+
+    def __init__(self, wanted: Literal["display", "prompt", "store"] | Iterable[str]) -> None:
         super().__init__()
-        self.tags = (
-            frozenset(tag for tag, route in ROUTES.items() if getattr(route, wanted))
-            if isinstance(wanted, str)
-            else frozenset(wanted)
-        )
+        if isinstance(wanted, str):
+            self.tags = frozenset(tag for tag, route in tags.ROUTES.items() if getattr(route, wanted))
+        else:
+            self.tags = frozenset(wanted)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return Record.of(record).tag in self.tags
+        return getattr(record, "tag", tags.NOTICE) in self.tags

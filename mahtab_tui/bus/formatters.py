@@ -1,72 +1,88 @@
-"""Records as XML for a model, as styled text for a screen, as bytes for a pipe."""
+"""Records as XML for the model, as styled text for the screen, as bytes."""
 
 from __future__ import annotations
 
 import logging
 import re
-from typing import TYPE_CHECKING
-from xml.sax.saxutils import quoteattr
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.tags import ROUTES
+from mahtab_tui.bus.sanitize import plain, styled
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-_OURS = "|".join(sorted((re.escape(tag) for tag in ROUTES), key=len, reverse=True))
-_FORGEABLE = re.compile(rf"<(?=/?\s*(?:{_OURS})\b)|&(?=(?:amp;)*lt;)", re.IGNORECASE)
+_OURS = tuple(tag for tag in tags.ROUTES if "-" in tag)
+"""Tags that no content may forge. The others never reach a prompt, and ``<input>`` is also HTML: they count only in their own record."""
+
+_IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
-def defuse(text: str) -> str:
-    """Escape only what could be read as one of our own tags, or as that escape; all else stays as it is."""
-    return _FORGEABLE.sub(lambda matched: "&lt;" if matched[0] == "<" else "&amp;", text)
+@lru_cache(maxsize=64)
+def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What is escaped in content of this tag, and what is an escape. A model may also read ``< /USER-CHAT`` as a tag."""
+    names = "|".join(sorted({*_OURS, tag}, key=len, reverse=True))
+    rest = rf"\s*+(?:/\s*+)?(?:{names})(?![\w-])"
+    return (
+        re.compile(rf"<(?={rest})|&(?=(?:amp;)*+lt;{rest})", re.IGNORECASE),
+        re.compile(rf"&lt;(?={rest})|&amp;(?=(?:amp;)*+lt;{rest})", re.IGNORECASE),
+    )
 
 
-def restore(text: str) -> str:
+def defuse(text: str, tag: str = tags.USER_REPL_OUT) -> str:
+    """Content that cannot begin or end a record: ``<`` becomes ``&lt;`` where one of our own tags would stand, and ``&`` becomes ``&amp;``
+    only where it would read as that escape. Everything else stays, so that code stays code."""
+    return _patterns(tag)[0].sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
+
+
+def restore(text: str, tag: str = tags.USER_REPL_OUT) -> str:
     """The inverse of `defuse`."""
-    return re.sub(r"&(?:(lt);(?=/?\s*(?:" + _OURS + r")\b)|amp;(?=(?:amp;)*lt;))", lambda m: "<" if m[1] else "&", text, flags=re.IGNORECASE)
+    return _patterns(tag)[1].sub(lambda found: "<" if found[0].lower() == "&lt;" else "&", text)
+
+
+def attributes(attrs: Mapping[str, Any]) -> str:
+    """Attributes as XML, each with a space before it; None, lists and mappings are left out."""
+    parts = []
+    for name, value in attrs.items():
+        if value is None or isinstance(value, list | tuple | dict) or not name.isidentifier():
+            continue
+        word = str(value).lower() if isinstance(value, bool) else plain(str(value))
+        parts.append(f' {name}="{"".join(_IN_ATTRIBUTE.get(char, char) for char in word)}"')
+    return "".join(parts)
+
+
+def to_xml(record: Record) -> str:
+    """A record as one XML element whose content cannot forge another."""
+    return f"<{record.tag}{attributes(record.attrs)}>{defuse(record.text, record.tag)}</{record.tag}>"
 
 
 class XMLFormatter(logging.Formatter):
-    """A record as an XML element that its content cannot break out of."""
+    """Records as the model reads them."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return self.format_record(Record.of(record))
-
-    def format_record(self, record: Record) -> str:
-        """The element. Attributes that are lists, mappings, null or empty stay out."""
-        attrs = "".join(
-            f" {name}={quoteattr(_attribute(value))}"
-            for name, value in record.attrs.items()
-            if isinstance(value, str | int | float) and value != ""
-        )
-        return f"<{record.tag}{attrs}>{defuse(record.text)}</{record.tag}>"
+        return to_xml(Record.of(record))
 
 
-def _attribute(value: str | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+class BytesFormatter:
+    """Records as UTF-8, one XML element and a newline each; lone surrogates become U+FFFD."""
+
+    def format(self, record: logging.LogRecord) -> bytes:
+        """The bytes of one record."""
+        text = to_xml(Record.of(record)) + "\n"
+        return re.sub(r"[\ud800-\udfff]", "\ufffd", text).encode()
 
 
-class RichFormatter(logging.Formatter):
-    """A record as `rich.text.Text`; what it contains is never read as markup."""
+class RichFormatter:
+    """Records as styled text: a quiet line that says what it is, then its content. Never markup."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        return self.text(Record.of(record)).plain
+    def format(self, record: logging.LogRecord) -> Text:
+        """The text of one record, safe to show."""
+        from rich.text import Text
 
-    def text(self, record: Record) -> Text:
-        """The record's text with its colours."""
-        from mahtab_tui.bus.overwrite import collapse
-        from mahtab_tui.bus.sanitize import styled
-
-        return styled(collapse(record.text))
-
-
-class BytesFormatter(logging.Formatter):
-    """A record's text as UTF-8 bytes; what cannot be encoded is replaced."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return self.encode(Record.of(record)).decode("utf-8")
-
-    def encode(self, record: Record) -> bytes:
-        """The bytes."""
-        return record.text.encode("utf-8", "replace")
+        value = Record.of(record)
+        text = Text(plain(value.tag + attributes(value.attrs)), style="dim")
+        return text.append("\n").append_text(styled(collapse(value.text)))

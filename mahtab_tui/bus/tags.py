@@ -9,7 +9,9 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   ``kinds`` (list of [kind, characters] in order, as they make up the text), ``late`` (true for what came after its cell had
   ended: a thread's print; such records have no status).
 - ``user-chat``: ``turn``. ``assistant-chat``: ``turn``, ``step`` (number of the generation in the turn, from 0), ``party``, ``stopped`` (bool).
-  ``assistant-chat-stream`` (text: a token): ``turn``, ``step``, ``party``.
+  ``assistant-chat-stream`` (text: a piece to draw, tags and Python fence lines left out): ``turn``, ``step``, ``party``, ``kind``
+  ("chat", "code"), ``block`` (index of the code block in the answer, from 0; of chat: of the next one).
+- ``cut`` (true) on a whole output or answer: the program was killed before its end, and this is what had come.
 - ``agent`` (what the agent does now): ``turn``, ``step``, ``state`` ("thinking", "reflecting", "done", "stopped", "max-turns", "failed"), ``party``.
 - ``approval`` (text: the code): ``request`` (id), ``turn``, ``block`` and ``blocks`` (this is block 1 of 3), ``state`` ("waiting", "run",
   "edited", "skipped", "stopped"), ``reason`` (of a skip), ``party``.
@@ -93,3 +95,13 @@ ROUTES: Mapping[str, Route] = {
     SESSION: Route(display=True, prompt=False, store=False),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
+
+STREAMS = frozenset(tag for tag in ROUTES if tag.endswith("-stream"))
+"""Pieces of something that a whole record ends."""
+
+WHOLE_OF: Mapping[str, str] = {
+    USER_REPL_OUT_STREAM: USER_REPL_OUT,
+    ASSISTANT_REPL_OUT_STREAM: ASSISTANT_REPL_OUT,
+    ASSISTANT_CHAT_STREAM: ASSISTANT_CHAT,
+}
+"""The tag of the whole record for each stream whose text is kept on disk at its end."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.handlers import StoreError as StoreError
 from mahtab_tui.bus.records import Record
 
 SCHEMA_VERSION = 1

@@ -1,0 +1,81 @@
+"""From the bus to the model: what happened since it last spoke."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import replace
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.filters import TagFilter
+from mahtab_tui.bus.formatters import to_xml
+from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
+
+MAX_CHARS = 20_000
+"""Characters of the whole context, unless asked otherwise."""
+
+LONGEST = 4_000
+"""Characters of one record in it."""
+
+RECORDS = 1_000
+"""Records that are remembered between two questions; older ones are only counted."""
+
+_RAW = 32_000
+"""Characters that are remembered of one record's beginning, and of its end."""
+
+_MESSAGES = frozenset((tags.USER_CHAT, tags.ASSISTANT_CHAT))
+"""These are messages of the conversation already."""
+
+
+class PromptHandler(logging.Handler):
+    """Gathers what the model is told with the person's next turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addFilter(TagFilter(TagFilter("prompt").tags - _MESSAGES))
+        self._records: deque[Record] = deque(maxlen=RECORDS)
+        self._count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = Record.of(record)
+        self._records.append(replace(value, text=shorten(value.text, _RAW * 2)))
+        self._count += 1
+
+    def get_context(self, max_chars: int = MAX_CHARS) -> str:
+        """What went over the bus since `clear`, as XML of at most `max_chars` characters: the newest records, the long ones as head and
+        tail; what is left out is counted."""
+        self.acquire()
+        records, count = list(self._records), self._count
+        self.release()
+        elements: list[str] = []
+        room = max_chars - len(_earlier(count)) - 1
+        for record in reversed(records):
+            text = plain(collapse(record.text)).rstrip("\n")
+            element = to_xml(replace(record, text=shorten(text, min(LONGEST, max_chars // 2))))
+            room -= len(element) + 1
+            if room < 0:
+                break
+            elements.append(element)
+        left_out = count - len(elements)
+        return "\n".join([*([_earlier(left_out)] if left_out else []), *reversed(elements)])
+
+    def clear(self) -> None:
+        """Forget all: the model knows it now."""
+        self.acquire()
+        self._records.clear()
+        self._count = 0
+        self.release()
+
+
+def shorten(text: str, limit: int) -> str:
+    """The head and the tail of a long text, and between them how many characters are left out."""
+    if len(text) <= limit:
+        return text
+    head, tail = limit * 2 // 3, limit - limit * 2 // 3
+    return f"{text[:head]}\n[… {len(text) - limit:,} characters left out …]\n{text[len(text) - tail :]}"
+
+
+def _earlier(count: int) -> str:
+    return f"[{count:,} earlier records left out]"
