@@ -38,11 +38,10 @@ class Answers:
         block = record.attrs.get("block")
         last = pieces[-1] if pieces else None
         if kind == "code":
-            blocks = [piece for piece in pieces if isinstance(piece, Cell)]
-            if isinstance(last, Cell) and (block is None or block == len(blocks) - 1):
+            if isinstance(last, Cell) and last.block == block:
                 self._grow(last, record.text)
             else:
-                self._begin(pieces, Cell(party=_party(record), person=False, code=record.text))
+                self._begin(pieces, Cell(party=_party(record), person=False, code=record.text, block=block))
         elif isinstance(last, Words):
             self._grow(last, record.text)
         elif record.text.strip():
@@ -121,7 +120,7 @@ class Answers:
                 return
             piece.code = text
         else:
-            if piece.source == text:
+            if piece.source.strip("\n") == text.strip("\n"):
                 return
             piece.source = text
             piece.revision += 1
@@ -133,17 +132,18 @@ class Answers:
 
     def _mark(self, record: Record, pieces: list[Words | Cell]) -> None:
         """Say how it ended, if it did not end by itself."""
-        if not record.attrs.get("stopped"):
+        mark = "stopped" if record.attrs.get("stopped") else "cut off" if record.attrs.get("cut") else ""
+        if not mark:
             return
         self._stopped.add(record.attrs.get("turn"))
         shown = [piece for piece in pieces if not piece.hidden]
         if not shown:
-            self._begin(pieces, Words(party=_party(record), mark="stopped"))
+            self._begin(pieces, Words(party=_party(record), mark=mark))
         elif isinstance(last := shown[-1], Words):
-            last.mark = "stopped"
+            last.mark = mark
             self._touch(last)
         else:
-            last.approval = "stopped"
+            last.approval = mark
             self._touch(last)
 
 

@@ -41,7 +41,7 @@ class Words(Entry):
     named: bool = True
     """The party's name stands before it: only before its first words of a step."""
     mark: str = ""
-    """How it ended, if not by itself: "stopped"."""
+    """How it ended, if not by itself: "stopped"; "cut off" where the whole program was killed."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -51,20 +51,22 @@ class Cell(Entry):
     party: str
     person: bool
     code: str = ""
+    block: int | None = None
+    """The number that the stream gave to this piece of an answer."""
     number: int | None = None
     """None as long as it has not run."""
     started: float | None = None
     """Seconds since the epoch; None if it does not run now."""
     status: str = ""
-    """A `kernel.base.Status` value once it has ended."""
+    """A `kernel.base.Status` value once it has ended; "cut off" where the whole program was killed."""
     duration: float | None = None
     """Seconds."""
     approval: str = ""
-    """The state of its approval, while that is worth telling: waiting, skipped, stopped."""
+    """What is worth telling of its approval: waiting, skipped, stopped; "cut off" like the status."""
     reason: str = ""
     """Why it was skipped."""
     output: Output = field(default_factory=Output)
-    later: Output = field(default_factory=Output)
+    later: Output | None = None
     """What was printed after it had ended."""
     changes: Sequence[dict[str, Any]] = ()
     """What it did to the namespace, as the record tells it."""

@@ -8,6 +8,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.answers import Answers
 from mahtab_tui.tui.panes.transcript.entries import Activity, Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.memory import Memory
+from mahtab_tui.tui.panes.transcript.output import Output
 
 _DOING = {"thinking": "is thinking", "reflecting": "is checking the result"}
 
@@ -26,6 +28,7 @@ class Transcript:
         self._last_cell: Cell | None = None
         self.running: dict[int, Cell] = {}
         """Cells that run now, by number."""
+        self._memory = Memory()
         self._answers = Answers(self.append, self.touch)
         self._folds: dict[str, Callable[[Record], None]] = {
             tags.USER_REPL_IN: self._user_code,
@@ -38,7 +41,7 @@ class Transcript:
             tags.USER_CHAT: self._question,
             tags.ASSISTANT_CHAT_STREAM: self._token,
             tags.ASSISTANT_CHAT: self._answer,
-            tags.APPROVAL: self._answers.approval,
+            tags.APPROVAL: self._approval,
             tags.AGENT: self._agent,
             tags.KERNEL: self._kernel,
             tags.NOTICE: self._notice,
@@ -46,9 +49,18 @@ class Transcript:
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in records, in their order."""
-        for record in merged(records):
+        for record in records:
             if fold := self._folds.get(record.tag):
                 fold(record)
+
+    def renewed(self) -> Transcript:
+        """An empty transcript in which what runs now goes on."""
+        fresh = Transcript(self._since)
+        fresh.activity = self.activity
+        for number, cell in self.running.items():
+            fresh.append(cell)
+            fresh.running[number] = fresh._cells[number] = fresh._last_cell = cell
+        return fresh
 
     def take_changed(self) -> list[int]:
         """Positions of the entries that are new or were changed since the last call, in order."""
@@ -97,8 +109,10 @@ class Transcript:
         cell = self._cell(record)
         if cell is None:
             return
-        output = cell.later if record.attrs.get("late") else cell.output
-        output.feed(record.attrs.get("kind", "stdout"), record.text)
+        if record.attrs.get("late"):
+            self._feed_later(cell, record.text)
+        else:
+            cell.output.feed(record.attrs.get("kind", "stdout"), record.text)
         self.touch(cell)
 
     def _output(self, record: Record) -> None:
@@ -106,10 +120,15 @@ class Transcript:
         if cell is None:
             return
         if record.attrs.get("late"):
-            cell.later.feed("stdout", record.text)
+            self._feed_later(cell, record.text)
         else:
             self._end(cell, record)
         self.touch(cell)
+
+    def _feed_later(self, cell: Cell, text: str) -> None:
+        if cell.later is None:
+            cell.later = Output()
+        cell.later.feed("stdout", text)
 
     def _end(self, cell: Cell, record: Record) -> None:
         if not cell.output.received:
@@ -118,9 +137,11 @@ class Transcript:
                 cell.output.feed(kind, record.text[position : position + length])
                 position += length
         cell.started = None
-        cell.status = record.attrs.get("status", "")
+        cell.status = "cut off" if record.attrs.get("cut") else str(record.attrs.get("status", ""))
         cell.duration = record.attrs.get("duration")
         self.running.pop(record.attrs.get("cell", -1), None)
+        for shortened in self._memory.ended(cell):
+            self.touch(shortened)
 
     def _cell(self, record: Record) -> Cell | None:
         """The cell that a record speaks of; late output belongs to the last one."""
@@ -148,6 +169,10 @@ class Transcript:
         self.activity = None
         self._answers.answer(record)
 
+    def _approval(self, record: Record) -> None:
+        if record.time >= self._since or record.attrs.get("state") != "waiting":
+            self._answers.approval(record)
+
     def _agent(self, record: Record) -> None:
         state, party = str(record.attrs.get("state", "")), str(record.attrs.get("party", "model"))
         self.activity = None
@@ -171,20 +196,3 @@ class Transcript:
 
     def _notice(self, record: Record) -> None:
         self.append(Note(level=str(record.attrs.get("level", "info")), text=record.text))
-
-
-def merged(records: Sequence[Record]) -> list[Record]:
-    """Successive pieces of the same stream as one record: a thousand prints cost one feeding."""
-    result: list[Record] = []
-    pieces: list[str] = []
-    for record in records:
-        if pieces and record.tag == result[-1].tag and record.attrs == result[-1].attrs:
-            pieces.append(record.text)
-            continue
-        if len(pieces) > 1:
-            result[-1] = Record(result[-1].tag, "".join(pieces), result[-1].attrs, result[-1].time)
-        pieces = [record.text] if record.tag.endswith("-stream") else []
-        result.append(record)
-    if len(pieces) > 1:
-        result[-1] = Record(result[-1].tag, "".join(pieces), result[-1].attrs, result[-1].time)
-    return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -11,6 +10,8 @@ from mahtab_tui.bus.overwrite import collapse
 
 HEAD, TAIL = 200, 800
 """Lines that are kept of the beginning and of the end."""
+COLOURS = 16
+"""SGR sequences that are carried on to the next line."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
 """Characters that are kept of the beginning and of the end of one line."""
 
@@ -48,10 +49,10 @@ class Output:
     left_out: int = 0
     """Whole lines that came and are not kept."""
     head: list[OutLine] = field(default_factory=list)
-    tail: deque[OutLine] = field(default_factory=deque)
+    tail: list[OutLine] = field(default_factory=list)
     _open: OutLine | None = None
     """The last line, as long as it has not ended."""
-    _colours: deque[str] = field(default_factory=lambda: deque(maxlen=16))
+    _colours: tuple[str, ...] = ()
     """The SGR sequences in force where the next line begins."""
 
     def __len__(self) -> int:
@@ -70,15 +71,20 @@ class Output:
             self._end_line()
         first, newline, rest = text.partition("\n")
         self._write(kind, first)
-        if not newline:
-            return
-        self._end_line()
-        surplus = rest.count("\n") - HEAD - TAIL
-        if surplus > 0:
-            beginning, rest = self._split_long(rest)
+        if newline:
+            self._end_line()
+            self._feed_lines(kind, rest)
+        if (over := len(self.tail) - TAIL) > 0:
+            del self.tail[:over]
+            self.left_out += over
+
+    def _feed_lines(self, kind: str, text: str) -> None:
+        """Take text that begins with a new line."""
+        if text.count("\n") > HEAD + TAIL:
+            beginning, text = self._split_long(text)
             for line in beginning:
                 self._whole_line(kind, line)
-        *lines, last = rest.split("\n")
+        *lines, last = text.split("\n")
         for line in lines:
             self._whole_line(kind, line)
         if last:
@@ -88,7 +94,7 @@ class Output:
         """Keep so many lines of each end only."""
         self.left_out += max(0, len(self) - 2 * lines)
         kept = list(self)
-        self.head, self.tail = kept[:lines], deque(kept[lines:][-lines:])
+        self.head, self.tail = kept[:lines], kept[lines:][-lines:]
 
     def _split_long(self, text: str) -> tuple[list[str], str]:
         """The lines that still belong to the head, and the text of the last `TAIL` ones; those between are counted."""
@@ -121,9 +127,6 @@ class Output:
             self.head.append(line)
             return
         self.tail.append(line)
-        if len(self.tail) > TAIL:
-            self.tail.popleft()
-            self.left_out += 1
 
     def _carry(self, text: str) -> None:
         """Remember the colours that the text leaves switched on."""
@@ -131,9 +134,9 @@ class Output:
             return
         for sequence in _SGR.findall(text):
             if _RESET.fullmatch(sequence):
-                self._colours.clear()
+                self._colours = ()
             else:
-                self._colours.append(sequence)
+                self._colours = (*self._colours, sequence)[-COLOURS:]
 
 
 def _last_passes(text: str) -> str:

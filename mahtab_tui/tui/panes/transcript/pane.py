@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.style import Style
-from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Offset, Size
 from textual.scroll_view import ScrollView
@@ -31,17 +29,10 @@ class TranscriptPane(ScrollView, can_focus=True):
     """Everything that happened, in order. It follows the tail unless the person has scrolled up."""
 
     ALLOW_SELECT = True
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("end", "scroll_end", "To the end", show=False),
-        Binding("home", "scroll_home", "To the beginning", show=False),
-        Binding("pageup", "page_up", "Page up", show=False),
-        Binding("pagedown", "page_down", "Page down", show=False),
-    ]
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._born = time.time()
-        self._transcript = Transcript(self._born)
+        self._transcript = Transcript(since=time.time())
         self._palette: Palette | None = None
         self._window: Window | None = None
         self._top = Place(0, 0)
@@ -68,11 +59,12 @@ class TranscriptPane(ScrollView, can_focus=True):
         self._tick_if_needed()
 
     def clear(self) -> None:
-        """Empty the transcript; the conversation and the namespace stay."""
-        self._transcript = Transcript(self._born)
+        """Empty the transcript; the conversation and the namespace stay, and so does what runs."""
+        self._transcript = self._transcript.renewed()
         self._following, self._grown, self._top = True, False, Place(0, 0)
         self._window = None
-        self._look_anew()
+        if self.is_attached:
+            self._look_anew()
 
     # Layout
 
@@ -96,6 +88,12 @@ class TranscriptPane(ScrollView, can_focus=True):
         if self.is_attached and self.size:
             self._look_anew()
 
+    def on_focus(self) -> None:
+        self.refresh_line(self.scroll_offset.y)
+
+    def on_blur(self) -> None:
+        self.refresh_line(self.scroll_offset.y)
+
     def _look_anew(self) -> None:
         """The width or the colours may be others."""
         palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
@@ -103,7 +101,7 @@ class TranscriptPane(ScrollView, can_focus=True):
             self._window = Window(self._transcript.entries, self._text_width, palette)
             self._transcript.take_changed()
             self._window.take(range(len(self._transcript.entries)))
-        else:
+        elif (self._text_width, palette) != (self._window.width, self._palette):
             line = self._window.logical_line(self._top)
             self._window.redraw(self._text_width, palette)
             if not self._following:
@@ -162,7 +160,7 @@ class TranscriptPane(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         width = self.scrollable_content_region.width
-        base = self.rich_style
+        base = self.visual_style.rich_style
         if self._window is None or self._palette is None:
             return Strip.blank(width, base)
         if y < TITLE_HEIGHT:

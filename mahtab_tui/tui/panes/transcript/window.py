@@ -27,7 +27,7 @@ class Window:
 
     def __init__(self, entries: Sequence[Entry], width: int, palette: Palette) -> None:
         self._entries = entries
-        self._width = width
+        self.width = width
         self._palette = palette
         self._heights = Heights()
         self._drawn: dict[int, EntryRows] = {}
@@ -40,7 +40,7 @@ class Window:
     def take(self, changed: Sequence[int]) -> None:
         """Take in entries that are new or were changed; what is not seen is only guessed."""
         for position in changed:
-            height = guess(self._entries[position], self._width)
+            height = guess(self._entries[position], self.width)
             if position == len(self._heights):
                 self._heights.append(height)
             elif position not in self._drawn:
@@ -50,14 +50,14 @@ class Window:
 
     def redraw(self, width: int, palette: Palette) -> None:
         """Another width or palette: heights stay as guesses until they are seen."""
-        self._width, self._palette = width, palette
+        self.width, self._palette = width, palette
         self._drawn.clear()
 
     def rows(self, position: int) -> EntryRows:
         """The rows of an entry, up to date; its height is exact from then on."""
         drawn = self._drawn.pop(position, None)
         if drawn is None:
-            drawn = EntryRows(self._entries[position], self._width, self._palette)
+            drawn = EntryRows(self._entries[position], self.width, self._palette)
             if len(self._drawn) >= KEPT:
                 del self._drawn[next(iter(self._drawn))]
         self._drawn[position] = drawn

@@ -17,6 +17,9 @@ from mahtab_tui.tui.panes.transcript.palette import Palette
 CHANGES = 12
 """Names in the line of changes; more are counted."""
 
+PATIENCE = 0.3
+"""Seconds that a cell runs before its time is shown: most are done by then."""
+
 _SIGNS = {"added": "+", "rebound": "~", "changed": "~", "perhaps": "~", "deleted": "−"}
 
 
@@ -30,14 +33,14 @@ class CellRows:
         self._bar = palette.party(cell.person)
         self._code = CodeRows(width, palette, self._bar)
         self._output = OutputRows(cell.output, width, palette)
-        self._later = OutputRows(cell.later, width, palette)
+        self._later: OutputRows | None = None
         self._parts: list[Rows] = []
         self._height = 0
 
     def update(self) -> None:
         """Take in what has changed in the cell."""
         cell = self._cell
-        self._code.update(cell.code)
+        self._code.update(cell.code.strip("\n"))
         self._parts = [_Header(cell, self._palette, self._bar), self._code]
         blank = [Row()]
         if len(cell.output):
@@ -45,7 +48,8 @@ class CellRows:
             self._parts += [blank, self._output]
         if cell.changes:
             self._parts += [blank, list(self._changes())]
-        if len(cell.later):
+        if cell.later is not None:
+            self._later = self._later or OutputRows(cell.later, self._width, self._palette)
             self._later.update()
             self._parts += [blank, [Row([("later", self._palette.muted)], self._palette.hairline)], self._later]
         self._height = sum(len(part) for part in self._parts)
@@ -112,7 +116,8 @@ class _Header:
     def _right(self) -> list[Span]:
         cell, palette = self._cell, self._palette
         if cell.started is not None:
-            return [("● ", palette.moon), (duration(time.time() - cell.started), palette.muted)]
+            elapsed = time.time() - cell.started
+            return [("● ", palette.moon), (duration(elapsed), palette.muted)] if elapsed >= PATIENCE else []
         spans: list[Span] = []
         if cell.status == "interrupted":
             spans.append(("■ interrupted", palette.moon))

@@ -58,7 +58,7 @@ def guess(entry: Entry, width: int) -> int:
         case Cell():
             code = min(LIMIT, entry.code.count("\n") + 1)
             output = len(entry.output) + bool(len(entry.output))
-            later = len(entry.later) + 2 * bool(len(entry.later))
+            later = 0 if entry.later is None else len(entry.later) + 2
             return entry.gap + 1 + code + output + 2 * bool(entry.changes) + later
         case Words():
             return entry.gap + entry.source.count("\n") + len(entry.source) // width + 1
