@@ -1,0 +1,44 @@
+"""The agent: a graph that answers a question with words and with code that runs in the namespace."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mahtab_tui.agent.graph import create_repl_graph, run_graph
+    from mahtab_tui.agent.reflection import build_reflection_prompt
+    from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
+    from mahtab_tui.agent.state import AgentState, ReflectionResult, create_initial_state
+    from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
+
+_HOMES = {
+    "AgentState": "mahtab_tui.agent.state",
+    "REFLECTION_PROMPT_TEMPLATE": "mahtab_tui.llm.prompts",
+    "ReflectionResult": "mahtab_tui.agent.state",
+    "ReplAgent": "mahtab_tui.agent.repl_agent",
+    "build_reflection_prompt": "mahtab_tui.agent.reflection",
+    "create_initial_state": "mahtab_tui.agent.state",
+    "create_repl_agent": "mahtab_tui.agent.repl_agent",
+    "create_repl_graph": "mahtab_tui.agent.graph",
+    "run_graph": "mahtab_tui.agent.graph",
+}
+
+__all__ = [
+    "REFLECTION_PROMPT_TEMPLATE",
+    "AgentState",
+    "ReflectionResult",
+    "ReplAgent",
+    "build_reflection_prompt",
+    "create_initial_state",
+    "create_repl_agent",
+    "create_repl_graph",
+    "run_graph",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, loaded when they are first wanted: langgraph is heavy."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

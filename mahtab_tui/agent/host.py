@@ -1,0 +1,62 @@
+"""What the agent needs of a session, and the values that go between them. Loads nothing heavy."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any, Literal, NamedTuple, Protocol
+
+
+class Decision(NamedTuple):
+    """What the person says of a code block that waits."""
+
+    action: Literal["run", "skip", "all", "stop"]
+    """``all``: run this one, and everything from now on without asking."""
+    code: str | None = None
+    """Edited code, to run in the block's place."""
+    reason: str = ""
+    """Of a skip, for the model."""
+
+
+class ApprovalRequest(NamedTuple):
+    """A code block that waits for the person."""
+
+    request: str
+    turn: int
+    step: int
+    """Which generation of the turn it came from, from 0."""
+    block: int
+    """Which block of that generation, from 0."""
+    blocks: int
+    code: str
+
+
+class Execution(NamedTuple):
+    """What became of a code block that ran."""
+
+    cell: int
+    output: str
+    is_error: bool
+    status: str
+
+
+class AgentHost(Protocol):
+    """The session as the agent sees it."""
+
+    log: logging.Logger
+    cancelled: threading.Event
+    """Set by whoever stops the turn; the agent clears it when a turn begins."""
+    party: str
+    """The model's short name."""
+
+    def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
+        """Run code in the namespace and wait; the host logs it."""
+
+    def decide(self, request: ApprovalRequest) -> Decision:
+        """What to do with a block; waits for the person where the session is to ask. The host logs it."""
+
+    def context(self) -> str:
+        """What goes with the person's turn: variables, what happened since the model last spoke."""
+
+    def usage(self, **attrs: Any) -> None:
+        """Log a `usage` record with these attributes."""

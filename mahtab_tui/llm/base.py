@@ -1,0 +1,20 @@
+"""What every model here has in common."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+
+class ModelError(Exception):
+    """The model cannot answer; the message is a sentence that says why and what to do."""
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A model whose generation can be ended from another thread."""
+
+    def stop(self) -> None:
+        """End the generation that runs; what came stays, the stream simply ends."""
+
+    def close(self) -> None:
+        """Let go of processes and connections."""

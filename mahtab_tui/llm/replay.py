@@ -1,0 +1,62 @@
+"""A model that answers from a file: for tests, talks and runs that can be repeated."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
+from pydantic import PrivateAttr
+
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.replay_file import ReplayLine, read_replay
+from mahtab_tui.llm.spoken import Spoken, text_of
+
+
+class ChatReplay(Spoken):
+    """The first unused line that matches the last message answers. Several threads may ask."""
+
+    lines: list[ReplayLine]
+    source: str
+
+    _used: set[int] = PrivateAttr(default_factory=set)
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+
+    @classmethod
+    def from_file(cls, path: Path) -> ChatReplay:
+        """Raises `ModelError` where the file cannot be used."""
+        return cls(lines=read_replay(path), source=str(path))
+
+    @property
+    def _llm_type(self) -> str:
+        return "replay"
+
+    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        line = self._next(text_of(messages[-1]))
+        if line.error:
+            raise ModelError(line.error)
+        yield from self.speak(line.text, line.tokens_per_second)
+        usage = line.usage
+        yield ChatGenerationChunk(
+            message=AIMessageChunk(
+                content="",
+                usage_metadata={
+                    "input_tokens": usage.input_tokens,
+                    "output_tokens": usage.output_tokens,
+                    "total_tokens": usage.input_tokens + usage.output_tokens,
+                },
+                response_metadata={"cost_usd": usage.cost, "model_name": "replay"},
+            )
+        )
+
+    def _next(self, message: str) -> ReplayLine:
+        with self._lock:
+            for number, line in enumerate(self.lines):
+                if number not in self._used and line.answers(message):
+                    if not line.repeat:
+                        self._used.add(number)
+                    return line
+        raise ModelError(f"The replay file {self.source} has no answer left that matches.")

@@ -1,0 +1,52 @@
+"""Answers that are known beforehand, spoken a token at a time."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from pydantic import PrivateAttr
+
+_TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
+
+
+def text_of(message: BaseMessage) -> str:
+    """A message's words."""
+    return message.text if isinstance(message.text, str) else str(message.content)
+
+
+def tokens(text: str) -> list[str]:
+    """A text in small pieces; joined, they are the text."""
+    return _TOKENS.findall(text)
+
+
+class Spoken(BaseChatModel):
+    """A model that streams texts it has at hand, and can be stopped between two tokens."""
+
+    _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
+
+    def stop(self) -> None:
+        """End the answer that is being given."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def speak(self, text: str, tokens_per_second: float | None) -> Iterator[ChatGenerationChunk]:
+        """The text as chunks, at a pace (None: at once), until stopped."""
+        self._stopped.clear()
+        for token in tokens(text):
+            if tokens_per_second is not None and self._stopped.wait(1 / tokens_per_second):
+                return
+            yield ChatGenerationChunk(message=AIMessageChunk(content=token))
+
+    def _generate(self, messages: Sequence[BaseMessage], stop: object = None, run_manager: object = None, **kwargs: object) -> ChatResult:
+        chunks = list(self._stream(list(messages)))
+        whole = chunks[0]
+        for chunk in chunks[1:]:
+            whole += chunk
+        return ChatResult(generations=[ChatGeneration(message=whole.message)])
