@@ -116,15 +116,11 @@ class InProcessKernel:
             return True
 
     def kill(self) -> NoReturn:
-        raise KernelError(
-            "The code runs inside the program that opened this session, so it cannot be killed without it."
-        )
+        raise KernelError("The code runs inside the program that opened this session, so it cannot be killed without it.")
 
     def reset(self) -> None:
         if not self._turn.acquire(blocking=False):
-            raise KernelError(
-                "A cell runs; stop it first. Inside the program that opened this session it cannot be killed."
-            )
+            raise KernelError("A cell runs; stop it first. Inside the program that opened this session it cannot be killed.")
         try:
             for name in self._made:
                 self._namespace.pop(name, None)
@@ -133,14 +129,11 @@ class InProcessKernel:
             self._made.clear()
         finally:
             self._turn.release()
-        self._tell(
-            KernelState.IDLE, f"{count} names that cells had made were removed; the process and its imports stay."
-        )
+        self._tell(KernelState.IDLE, f"{count} names that cells had made were removed; the process and its imports stay.")
 
     def activate(self, python: str) -> NoReturn:
         raise KernelError(
-            "The session runs inside the program that opened it, so it cannot change the interpreter. "
-            "Open mahtab-tui by itself for that."
+            "The session runs inside the program that opened it, so it cannot change the interpreter. Open mahtab-tui by itself for that."
         )
 
     def change_directory(self, path: str) -> str:

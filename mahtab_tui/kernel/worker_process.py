@@ -103,9 +103,7 @@ class WorkerProcess:
         try:
             return answer.result(timeout)
         except FutureTimeout:
-            raise KernelError(
-                "The kernel does not answer: code that cannot be interrupted keeps its interpreter busy."
-            ) from None
+            raise KernelError("The kernel does not answer: code that cannot be interrupted keeps its interpreter busy.") from None
         finally:
             with self._lock:
                 self._requests.pop(number, None)

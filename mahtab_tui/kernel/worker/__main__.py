@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import builtins
 import ctypes
 import fcntl
 import gc
@@ -33,7 +34,7 @@ class Worker:
 
     def __init__(self, fd: int) -> None:
         main = ModuleType("__main__")
-        main.__dict__["__builtins__"] = __builtins__
+        main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         # Each is written by one thread: the control thread knows of a cell before the main thread does.

@@ -54,8 +54,8 @@ class EventLoop:
         task, loop = self._task, self._loop
         if task is None or loop is None or self._cancelled:
             return False
-        if late_import("asyncio").current_task(loop) is task:
-            return False
+        if late_import("asyncio").current_task(loop) is not None:
+            return False  # a task computes, ours or one that keeps ours from going on
         self._cancelled = True
         task.cancel()
         loop.call_soon_threadsafe(lambda: None)

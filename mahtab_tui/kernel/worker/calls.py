@@ -61,10 +61,8 @@ class HostCalls:
     def deliver(self, frame: Frame) -> bool:
         """Hand over an answer or a nested cell (the control thread does); False where nobody waits for it."""
         with self._lock:
-            if frame["op"] == "answer":
-                inbox = self._open.get(frame["id"])
-            else:
-                inbox = self._waiting[-1] if self._waiting else None
+            waiting = self._waiting[-1] if self._waiting else None
+            inbox = self._open.get(frame["id"]) if frame["op"] == "answer" else waiting
             if inbox is None:
                 return False
             inbox.put(frame)

@@ -111,7 +111,7 @@ def flush(*streams: TextIO | None) -> None:
     """Flush what can be flushed: the person's code may have closed or broken any of them."""
     for stream in streams:
         if stream is not None:
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
 
 

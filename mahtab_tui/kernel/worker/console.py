@@ -142,9 +142,7 @@ def _debugger() -> Any:
     class Debugger(pdb.Pdb):  # type: ignore[misc]
         """pdb that knows nothing of the frames below the cell."""
 
-        def get_stack(
-            self, frame: FrameType | None, tb: TracebackType | None
-        ) -> tuple[list[tuple[FrameType, int]], int]:
+        def get_stack(self, frame: FrameType | None, tb: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
             stack, current = super().get_stack(frame, tb)
             chosen = stack[current]
             kept = [entry for entry in stack if not entry[0].f_code.co_filename.startswith(HERE)]

@@ -63,9 +63,7 @@ class NotCompiledError(Exception):
 class Executor:
     """Cells over one namespace. `run` is called on one thread only, and by itself again for nested cells."""
 
-    def __init__(
-        self, namespace: dict[str, Any], surroundings: Surroundings, interrupts: Interrupts, loop: EventLoop
-    ) -> None:
+    def __init__(self, namespace: dict[str, Any], surroundings: Surroundings, interrupts: Interrupts, loop: EventLoop) -> None:
         self.namespace = namespace
         self.watch = NamespaceWatch(namespace)
         self.depth = 0

@@ -49,7 +49,7 @@ class ProcessSurroundings:
         os.register_at_fork(before=self.flush, after_in_child=self._in_child)
 
     def enter(self, limit: int | None) -> Stage:
-        before = (sys.stdout, sys.stderr)
+        before = (getattr(sys, "stdout", None), getattr(sys, "stderr", None))
         limited = None
         sys.stdout, sys.stderr = self._out, self._err
         if limit is not None:
@@ -63,7 +63,7 @@ class ProcessSurroundings:
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
         self._c_library.fflush(None)
-        flush(sys.stdout, sys.stderr)
+        flush(getattr(sys, "stdout", None), getattr(sys, "stderr", None))
         self._restore_descriptors()
         self.flush()
         if nested:

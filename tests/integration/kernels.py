@@ -1,0 +1,112 @@
+"""Real kernels for tests, and a host that writes down what they say."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from mahtab_tui.kernel.base import CellResult, Kernel, KernelInfo, KernelState, Origin, OutputKind
+
+PATIENCE = 30.0
+"""Seconds after which something that must come counts as lost."""
+
+
+class RecordingHost:
+    """A `KernelHost` that keeps what it is told, and answers calls with `answer`."""
+
+    def __init__(self) -> None:
+        self.states: queue.Queue[tuple[KernelState, str]] = queue.Queue()
+        self.late: queue.Queue[str] = queue.Queue()
+        self.calls: queue.Queue[tuple[str, Mapping[str, Any]]] = queue.Queue()
+        self.cancelled: queue.Queue[str] = queue.Queue()
+        self.answer: Callable[[str, Mapping[str, Any]], Any] = lambda name, args: None
+
+    def kernel_state(self, info: KernelInfo, text: str) -> None:
+        self.states.put((info.state, text))
+
+    def late_output(self, text: str) -> None:
+        self.late.put(text)
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        self.calls.put((name, args))
+        return self.answer(name, args)
+
+    def call_cancelled(self, name: str) -> None:
+        self.cancelled.put(name)
+
+    def wait_for_state(self, state: KernelState) -> str:
+        """The sentence that came with the next such state."""
+        while True:
+            found, text = self.states.get(timeout=PATIENCE)
+            if found is state:
+                return text
+
+    def wait_for_late(self, wanted: str) -> str:
+        """Late output up to the piece with which `wanted` is complete."""
+        text = ""
+        while wanted not in text:
+            text += self.late.get(timeout=PATIENCE)
+        return text
+
+
+class Cells:
+    """Runs cells in a kernel, numbered as a session numbers them."""
+
+    def __init__(self, kernel: Kernel, host: RecordingHost) -> None:
+        self.kernel = kernel
+        self.host = host
+        self._number = 0
+
+    def run(self, code: str, limit: int | None = None, nested: bool = False) -> CellResult:
+        """Run a cell and wait for its end."""
+        return self.run_until("", lambda: None, code, limit, nested)
+
+    def run_until(self, wanted: str, then: Callable[[], object], code: str, limit: int | None = None, nested: bool = False) -> CellResult:
+        """Run a cell, and do `then` as soon as it has printed `wanted`."""
+        self._number += 1
+        seen: list[str] = []
+
+        def on_output(kind: OutputKind, text: str) -> None:
+            before = wanted in "".join(seen)
+            seen.append(text)
+            if wanted and not before and wanted in "".join(seen):
+                then()
+
+        origin: Origin = "user" if limit is None else "assistant"
+        result = self.kernel.execute(code, cell=self._number, origin=origin, on_output=on_output, limit=limit, nested=nested)
+        assert "".join(seen) == result.output or result.detail
+        return result
+
+    def interrupt_after(self, wanted: str, code: str) -> CellResult:
+        """Run a cell and interrupt it as soon as it has printed `wanted`."""
+        return self.run_until(wanted, self.kernel.interrupt, code)
+
+    def text(self, code: str) -> str:
+        """The output of a cell that ends well."""
+        result = self.run(code)
+        assert result.status == "ok", result
+        return result.output
+
+
+def interpreters() -> list[str]:
+    """Every Python from 3.9 on that is found here: on the PATH, and among pyenv's versions."""
+    found = [shutil.which(f"python3.{minor}") for minor in range(9, 20)]
+    root = os.environ.get("PYENV_ROOT") or (shutil.which("pyenv") and _output("pyenv", "root"))
+    if root:
+        found += [str(path) for path in sorted(Path(root, "versions").glob("3.*/bin/python"))]
+    by_version: dict[str, str] = {}
+    for python in found:
+        version = python and _output(python, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])")
+        if python and version and tuple(map(int, version.split(".")[:2])) >= (3, 9):
+            by_version.setdefault(version, python)
+    return list(by_version.values())
+
+
+def _output(*command: str) -> str:
+    """What a command prints; empty where it fails (pyenv's shims stand on the PATH for versions that are not set)."""
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -1,0 +1,163 @@
+"""Code in the kernel asks the host: input, passwords, the debugger, any call by name; cells inside cells."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel.base import CellResult, Status
+from tests.integration.kernels import PATIENCE, Cells
+
+
+def answers(cells: Cells, *lines: str | None) -> None:
+    """Answer the next requests for input with these lines, then with the end of the input."""
+    left = list(lines)
+    cells.host.answer = lambda name, args: left.pop(0) if left else None
+
+
+def test_input_asks_the_host_and_shows_prompt_and_answer(cells: Cells) -> None:
+    answers(cells, "Ada")
+    assert cells.text("print('hello', end=' ')\nname = input('Name? ')\nname") == "hello Name? Ada\n'Ada'\n"
+    assert cells.host.calls.get_nowait() == ("input", {"prompt": "Name? ", "password": False})
+
+
+def test_no_more_input_is_an_end_of_file(cells: Cells) -> None:
+    answers(cells)
+    assert cells.run("input()").output.endswith("EOFError: no more input\n")
+
+
+def test_a_password_is_asked_as_one_and_not_shown(cells: Cells) -> None:
+    answers(cells, "secret")
+    output = cells.text("import getpass\np = getpass.getpass('Key: ')\nlen(p)")
+    assert output == "Key: \n6\n"
+    assert cells.host.calls.get_nowait() == ("input", {"prompt": "Key: ", "password": True})
+
+
+def test_sys_stdin_reads_lines_of_the_person(cells: Cells) -> None:
+    answers(cells, "one", "two", "three")
+    assert cells.text("import sys\nline = sys.stdin.readline(); rest = sys.stdin.read()\nline, rest") == (
+        "one\ntwo\nthree\n('one\\n', 'two\\nthree\\n')\n"
+    )
+
+
+def test_children_find_the_end_of_their_input_and_do_not_take_the_persons(cells: Cells) -> None:
+    assert cells.text("import subprocess; subprocess.run(['cat']).returncode") == "0\n"
+
+
+def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(cells: Cells) -> None:
+    answers(cells, "p x", "w", "n", "n", "n", "n", "c")
+    result = cells.run("def f(x):\n    breakpoint()\n    y = x + 1\n    return y\nf(41)\n'end'")
+    assert "(Pdb) p x\n41\n" in result.output
+    assert "worker" not in result.output
+    assert result.output.endswith("'end'\n")
+
+
+def test_quitting_the_debugger_ends_the_cell_quietly(cells: Cells) -> None:
+    answers(cells, "q", "y")
+    result = cells.run("breakpoint()\nx = 1\nprint('not reached')")
+    assert result.status is Status.OK
+    assert "not reached" not in result.output.replace("print('not reached')", "")
+    assert "Traceback" not in result.output
+    assert cells.text("1 + 1") == "2\n"
+
+
+@pytest.mark.parametrize("code", ["exit()", "quit()", "exit(3)"])
+def test_exit_tells_the_host_and_ends_the_cell(cells: Cells, code: str) -> None:
+    result = cells.run(f"{code}\nprint('not reached')")
+    assert (result.status, result.output) == (Status.OK, "")
+    assert cells.host.calls.get_nowait()[0] == "quit"
+
+
+def test_exit_tells_how_to_use_it_when_it_is_only_looked_at(cells: Cells) -> None:
+    assert "exit()" in cells.text("exit")
+
+
+def test_an_interrupt_ends_the_wait_and_the_host_is_told(cells: Cells) -> None:
+    release = threading.Event()
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        cells.kernel.interrupt()
+        assert release.wait(PATIENCE)
+        return "too late"
+
+    cells.host.answer = answer
+    assert cells.run("input('?')").status is Status.INTERRUPTED
+    assert cells.host.cancelled.get(timeout=PATIENCE) == "input"
+    release.set()
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_what_the_host_raises_is_raised_with_its_words(cells: Cells) -> None:
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        raise ValueError("no line today")
+
+    cells.host.answer = answer
+    assert cells.run("input()").output.endswith("RuntimeError: no line today\n")
+
+
+def test_an_answer_that_json_cannot_carry_is_an_error_and_not_a_hang(cells: Cells) -> None:
+    cells.host.answer = lambda name, args: object()
+    assert "RuntimeError" in cells.run("input()").output
+
+
+def test_a_cell_inside_a_waiting_cell_runs_in_the_same_namespace(cells: Cells) -> None:
+    inner: list[CellResult] = []
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        inner.append(cells.run("print('inner sees', x)\ny = x + 1", limit=10_000, nested=True))
+        return "answered"
+
+    cells.host.answer = answer
+    outer = cells.run("x = 1\nprint('before')\nz = input()\nprint('after', y)")
+    assert inner[0].output == "inner sees 1\n"
+    assert [change.name for change in inner[0].changes] == ["y"]
+    assert outer.output == "before\nanswered\nafter 2\n"
+    assert {change.name for change in outer.changes} == {"x", "z"}
+
+
+def test_a_cell_inside_does_not_print_into_the_outer_cells_redirection(cells: Cells) -> None:
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        return cells.run("print('inner')", nested=True).output
+
+    cells.host.answer = answer
+    code = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as s:\n    print('kept'); a = input()\ns.getvalue(), a"
+    assert cells.text(code) == "('kept\\ninner\\n\\n', 'inner\\n')\n"
+
+
+def test_cells_nest_two_levels_deep_and_no_further(cells: Cells) -> None:
+    inner: list[CellResult] = []
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        inner.append(cells.run("input()", nested=True))
+        return "x"
+
+    cells.host.answer = answer
+    assert cells.run("input()").status is Status.OK
+    assert [result.status for result in inner] == [Status.ERROR, Status.OK, Status.OK]
+    assert "two levels deep" in inner[0].output
+
+
+def test_an_await_inside_a_cell_that_waits_in_the_loop_is_a_clear_error(cells: Cells) -> None:
+    inner: list[CellResult] = []
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        inner.append(cells.run("import asyncio; await asyncio.sleep(0)", nested=True))
+        return "x"
+
+    cells.host.answer = answer
+    cells.run("async def f():\n    return input()\nawait f()")
+    assert inner[0].status is Status.ERROR
+    assert "event loop" in inner[0].output
+
+
+def test_threads_of_a_cell_may_call_too(cells: Cells) -> None:
+    answers(cells, "a", "b")
+    code = """
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(2) as pool:
+    got = sorted(pool.map(input, ['', '']))
+got"""
+    assert cells.text(code).endswith("['a', 'b']\n")

@@ -1,0 +1,233 @@
+"""What running a cell gives: output in order, values, tracebacks, changes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import Status
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import Cells, RecordingHost
+
+
+def test_the_last_expression_is_shown_and_kept_as_underscore(cells: Cells) -> None:
+    result = cells.run("print('a')\n6 * 7")
+    assert (result.output, result.kinds) == ("a\n42\n", (("stdout", 2), ("value", 3)))
+    assert cells.text("_ + 1") == "43\n"
+
+
+@pytest.mark.parametrize("code", ["5;", "(1 +\n 4) ;  # hidden", "None", "x = 5", "'ä';", "", "# only a comment"])
+def test_a_semicolon_none_and_statements_show_no_value(cells: Cells, code: str) -> None:
+    assert cells.text(code) == ""
+
+
+def test_a_semicolon_within_a_string_hides_nothing(cells: Cells) -> None:
+    assert cells.text("';'  # ;") == "';'\n"
+
+
+def test_stdout_stderr_children_and_c_code_come_out_in_the_order_of_the_writes(cells: Cells) -> None:
+    code = """
+import ctypes, os, subprocess, sys
+print("1 out")
+print("2 err", file=sys.stderr)
+print("3 out")
+os.system("echo 4 system")
+print("5 out", end="; ")
+subprocess.run(["sh", "-c", "echo 6 child; echo 7 child >&2"])
+sys.stdout.write("8 out\\n")
+os.write(1, b"")
+if os.fork() == 0:
+    print("9 fork")
+    os._exit(0 if sys.stdout.flush() is None else 1)
+os.wait()
+ctypes.CDLL(None).puts(b"10 C")
+"end"
+"""
+    lines = cells.text(code).replace("; ", "\n").splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "'end'"]
+
+
+def test_output_streams_while_the_cell_still_runs(cells: Cells) -> None:
+    go = Path("go")
+    code = "import os, time\nprint('started')\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('went on')"
+    assert cells.run_until("started", go.touch, code).output == "started\nwent on\n"
+
+
+def test_a_million_lines_arrive_whole(cells: Cells) -> None:
+    assert cells.text("for i in range(1_000_000): print(i)") == "".join(f"{i}\n" for i in range(1_000_000))
+
+
+def test_output_without_end_is_kept_with_its_head_and_tail_only(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.kernel.output.KEEP", 1000)
+    result = cells.kernel.execute(
+        "print('head'); print('x' * 1_000_000); print('tail')", cell=1, origin="user", on_output=lambda kind, text: None
+    )
+    assert result.output.startswith("head\nxxx")
+    assert result.output.endswith("xxx\ntail\n")
+    assert "\n… 998,011 characters left out …\n" in result.output
+    assert sum(count for _, count in result.kinds) == len(result.output)
+
+
+def test_undecodable_bytes_and_lone_surrogates_are_shown_as_such(cells: Cells) -> None:
+    assert cells.text(r"import os; os.write(1, b'a\xffb\n'); print('\ud800|\0|')") == "a\ufffdb\n\\ud800|\0|\n"
+    assert cells.text(r"'\ud800'") == "'\\ud800'\n"
+
+
+def test_a_character_split_between_two_writes_is_one_character(cells: Cells) -> None:
+    code = r"import os, time; os.write(1, b'\xe2\x82'); time.sleep(0.2); os.write(1, b'\xac\n')"
+    assert cells.text(code + ";") == "€\n"
+
+
+def test_top_level_await_works_and_tasks_go_on_between_cells(cells: Cells) -> None:
+    assert cells.text("import asyncio\nawait asyncio.sleep(0.001)\nawait asyncio.sleep(0, 'slept')") == "'slept'\n"
+    code = """
+async def later():
+    while not os.path.exists('go'): await asyncio.sleep(0.01)
+    print('in the background')
+async def begin():
+    global task
+    task = asyncio.create_task(later())
+import os
+await begin()
+"""
+    cells.run(code)
+    Path("go").touch()
+    assert "in the background" in cells.host.wait_for_late("background\n")
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_asyncio_run_works_in_a_plain_cell_before_and_after_an_await(cells: Cells) -> None:
+    code = "import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 'ran'\nasyncio.run(f())"
+    assert cells.text(code) == "'ran'\n"
+    assert cells.text("await f()") == "'ran'\n"
+    assert cells.text(code) == "'ran'\n"
+
+
+def test_a_traceback_shows_the_cells_lines_and_none_of_our_frames(cells: Cells) -> None:
+    cells.run("def half(x):\n    return x / 0")
+    result = cells.run("print('before')\nhalf(3)")
+    assert result.status is Status.ERROR
+    assert [kind for kind, _ in result.kinds] == ["stdout", "traceback"]
+    assert "    half(3)\n" in result.output
+    assert "    return x / 0\n" in result.output
+    assert result.output.endswith("ZeroDivisionError: division by zero\n")
+    assert "worker" not in result.output
+    assert result.output.count("File ") == 2
+
+
+def test_chained_exceptions_are_shown_without_our_frames(cells: Cells) -> None:
+    result = cells.run("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('no') from e")
+    assert "direct cause" in result.output
+    assert "KeyError: 'a'" in result.output
+    assert "worker" not in result.output
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exception groups came with 3.11")
+def test_an_exception_group_shows_its_parts(cells: Cells) -> None:
+    result = cells.run("raise ExceptionGroup('two', [ValueError('one'), TypeError('other')])")
+    assert "ValueError: one" in result.output
+    assert "TypeError: other" in result.output
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("x = = 1", "SyntaxError"),
+        ("def f(:\n  pass", "    def f(:"),
+        ("return 5", "outside function"),
+        ("print('ran'); x = (1", "SyntaxError"),
+        ("a\0b", "null bytes"),
+        ("'\ud800'", "surrogates not allowed"),
+        ("-" * 100_000 + "1", "Error"),
+        ("  indented", "IndentationError"),
+    ],
+    ids=["assignment", "parameters", "return", "half", "NUL", "surrogate", "deep", "indent"],
+)
+def test_source_that_is_not_python_is_an_error_and_none_of_it_runs(cells: Cells, code: str, wanted: str) -> None:
+    result = cells.run(code)
+    assert result.status is Status.ERROR
+    assert wanted in result.output
+    assert "Traceback" not in result.output
+    assert "ran" not in result.output.replace("print('ran')", "")
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_the_traceback_of_a_recursion_is_short(cells: Cells) -> None:
+    result = cells.run("def a(n): return b(n)\ndef b(n): return a(n)\na(1)")
+    assert result.output.rstrip().splitlines()[-1].startswith("RecursionError")
+    assert "frames left out" in result.output
+    assert len(result.output.splitlines()) < 150
+
+
+def test_futures_of_one_cell_hold_in_the_next(cells: Cells) -> None:
+    cells.run("from __future__ import annotations")
+    assert cells.text("def f(x: undefined): ...\nf.__annotations__") == "{'x': 'undefined'}\n"
+
+
+def test_source_of_functions_of_cells_is_found(cells: Cells) -> None:
+    cells.run("def f():\n    return 'here'")
+    assert cells.text("import inspect; print(inspect.getsource(f))") == "def f():\n    return 'here'\n\n"
+
+
+def test_changes_name_what_the_cell_bound_and_deleted_even_where_it_fails(cells: Cells) -> None:
+    assert {c.name: c.change for c in cells.run("x = 1\ny = 2\n1 / 0").changes} == {"x": "added", "y": "added"}
+    assert {c.name: c.change for c in cells.run("x = 'new'\ndel y").changes} == {"x": "rebound", "y": "deleted"}
+    assert cells.run("1 + 1").changes == ()
+
+
+def test_cells_live_in_a_main_module_of_their_own(cells: Cells) -> None:
+    assert cells.text("__name__") == "'__main__'\n"
+    assert cells.text("import sys; vars(sys.modules['__main__']) is globals()") == "True\n"
+    assert cells.text("class A: ...\nimport pickle; type(pickle.loads(pickle.dumps(A()))) is A") == "True\n"
+    assert cells.text("sys.argv, sys.path[0]") == "([''], '')\n"
+
+
+def test_variables_and_details_are_told_while_a_cell_runs(cells: Cells) -> None:
+    seen: list[str] = []
+
+    def look() -> None:
+        seen.extend(variable.name for variable in cells.kernel.variables())
+        seen.append(cells.kernel.inspect("answer").text)
+        Path("go").touch()
+
+    import threading
+
+    code = "import os, time\nanswer = 42\nprint('started')\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    # On a thread of its own: `run_until` calls back on the thread that reads the answers.
+    assert cells.run_until("started", threading.Thread(target=look).start, code).status is Status.OK
+    assert "answer" in seen
+    assert seen[-1] == "42"
+
+
+def test_the_persons_displayhook_is_used_and_kept(cells: Cells) -> None:
+    cells.run("import sys\nsys.displayhook = lambda value: print('shown', value)")
+    assert cells.text("5") == "shown 5\n"
+    cells.run("sys.displayhook = None")
+    assert cells.text("5") == "5\n"
+
+
+def test_the_width_of_the_screen_and_colour_reach_the_code(cells: Cells) -> None:
+    cells.kernel.set_size(117, 33)
+    assert cells.text("import shutil; tuple(shutil.get_terminal_size())") == "(117, 33)\n"
+    assert cells.text("import os; os.environ['FORCE_COLOR'], 'NO_COLOR' in os.environ") == "('1', False)\n"
+
+
+def test_without_colour_programs_are_told_so(project: Path) -> None:
+    kernel = ProcessKernel(RecordingHost(), color=False)
+    kernel.start()
+    try:
+        assert Cells(kernel, RecordingHost()).text("import os; os.environ['NO_COLOR'], os.environ['TERM']") == "('1', 'dumb')\n"
+    finally:
+        kernel.close()
+
+
+def test_the_working_directory_can_be_changed_and_a_missing_one_is_an_error(cells: Cells) -> None:
+    Path("inner").mkdir()
+    Path("inner/mine.py").write_text("x = 'mine'")
+    assert cells.kernel.change_directory("inner").endswith("inner")
+    assert cells.text("import mine; mine.x") == "'mine'\n"
+    with pytest.raises(Exception, match="No such file"):
+        cells.kernel.change_directory("nowhere")
+    assert cells.kernel.info().cwd.endswith("inner")

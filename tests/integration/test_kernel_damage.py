@@ -1,0 +1,199 @@
+"""What cells may do to the process around them: the next cell works as if nothing had been."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import Status
+from tests.integration.kernels import Cells
+
+DAMAGE = {
+    "closes fd 1": "import os; os.close(1)",
+    "closes fd 1 and 2 with text pending": "import os; print('pending'); os.close(1); os.close(2)",
+    "points fd 1 elsewhere": "import os; os.dup2(os.open('/dev/null', os.O_WRONLY), 1)",
+    "closes small descriptors": "import os; os.closerange(0, 10)",
+    "replaces sys.stdout": "import sys, io; sys.stdout = io.StringIO(); sys.stderr = None; print('lost')",
+    "closes sys.stdout": "import sys; sys.stdout.close()",
+    "closes sys.stderr": "import sys; sys.stderr.close()",
+    "deletes sys.stdout": "import sys; del sys.stdout",
+    "deletes __builtins__": "del __builtins__",
+    "replaces __builtins__": "__builtins__ = {}",
+    "rebinds print": "import builtins; builtins.print = None",
+    "rebinds input and repr": "import builtins; builtins.input = builtins.repr = builtins.len = None",
+    "deletes a builtin": "import builtins; del builtins.isinstance, builtins.print",
+    "empties builtins": "import builtins; builtins.__dict__.clear()",
+    "installs a signal handler": "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)",
+    "blocks signals": "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})",
+    "lowers the recursion limit": "import sys; sys.setrecursionlimit(60)",
+    "replaces __main__": "import sys; sys.modules['__main__'] = None",
+    "sets a trace function": "import sys; sys.settrace(lambda *a: 1 / 0)",
+    "deletes the displayhook": "import sys; del sys.displayhook",
+    "clears its globals": "globals().clear()",
+    "leaves the folder and removes it": "import os; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')",
+    "stops the loop": "import asyncio\nawait asyncio.sleep(0)\nasyncio.get_running_loop().stop()\nawait asyncio.sleep(1)",
+    "closes the loop": "import asyncio\nawait asyncio.sleep(0)\nloop = asyncio.get_event_loop_policy()._local._loop.close()",
+    "raises SystemExit": "raise SystemExit",
+    "raises GeneratorExit": "raise GeneratorExit",
+    "raises a string subclass's trap": "class E(BaseException):\n    def __str__(self): raise self\nraise E()",
+    "runs out of memory": "x = [0] * (2 ** 60)",
+    "empties linecache": "import linecache; linecache.cache.clear(); 1 / 0",
+    "switches the collector": "import gc; gc.collect(); gc.unfreeze(); gc.collect()",
+}
+
+
+@pytest.mark.parametrize("code", DAMAGE.values(), ids=DAMAGE.keys())
+def test_the_next_cell_works_after_one_that(cells: Cells, code: str) -> None:
+    pid = cells.kernel.info().pid
+    assert cells.run(code).status in (Status.OK, Status.ERROR)
+    result = cells.run("import sys\nprint('out')\nprint('err', file=sys.stderr)\nlen(repr([1, 2]))")
+    assert (result.output, result.status) == ("out\nerr\n6\n", Status.OK)
+    assert cells.interrupt_after("go", "print('go')\nwhile True: pass").status is Status.INTERRUPTED
+    assert cells.kernel.info().pid == pid
+
+
+def test_what_was_printed_before_fd_1_was_closed_is_not_lost(cells: Cells) -> None:
+    assert "pending\n" in cells.run("import os; print('pending'); os.close(1); os.close(2)").output
+
+
+def test_a_users_own_name_for_a_builtin_is_theirs(cells: Cells) -> None:
+    cells.run("def print(text): __builtins__.print('mine:', text)")
+    assert cells.text("print('hello')") == "mine: hello\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("raise ValueError('in repr')", "ValueError: in repr"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("return 5", "__repr__ returned non-string"),
+        ("return chr(0xd800) + chr(0)", "\ud800\0\n"),
+        ("return type('S', (str,), {'__add__': None, '__str__': None})('sub')", "sub\n"),
+        ("return repr(self)", "RecursionError"),
+    ],
+    ids=["raises", "exits", "no string", "surrogate", "subclass", "recursion"],
+)
+def test_a_repr_that_misbehaves_is_shown_as_it_is(cells: Cells, body: str, wanted: str) -> None:
+    result = cells.run(f"class A:\n    def __repr__(self): {body}\nA()")
+    assert wanted in result.output
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_a_repr_without_end_can_be_interrupted(cells: Cells) -> None:
+    code = "class A:\n    def __repr__(self):\n        print('go')\n        while True: pass\nA()"
+    assert cells.interrupt_after("go", code).status is Status.INTERRUPTED
+
+
+def test_an_exceptions_text_without_end_can_be_interrupted(cells: Cells) -> None:
+    code = "class E(Exception):\n    def __str__(self):\n        print('go')\n        while True: pass\nraise E"
+    assert "E" in cells.interrupt_after("go", code).output
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_sys_exit_ends_the_cell_and_not_the_kernel(cells: Cells) -> None:
+    result = cells.run("import sys\nx = 1\nsys.exit(3)\nx = 2")
+    assert (result.status, result.output) == (Status.OK, "SystemExit: 3\n")
+    assert cells.text("x") == "1\n"
+
+
+def test_threads_that_print_after_their_cell_are_late_output(cells: Cells) -> None:
+    result = cells.run("import threading\nthreading.Timer(0.05, print, ['from a thread']).start()\nprint('cell')")
+    assert result.output == "cell\n"
+    assert cells.host.wait_for_late("from a thread\n") == "from a thread\n"
+
+
+def test_children_that_print_after_their_cell_are_late_output(cells: Cells) -> None:
+    wait = "while [ ! -e go ]; do sleep 0.01; done; echo from a child"
+    cells.run(f"import subprocess\np = subprocess.Popen(['sh', '-c', {wait!r}])")
+    Path("go").touch()
+    assert cells.host.wait_for_late("from a child\n") == "from a child\n"
+
+
+def test_a_forked_child_that_falls_out_of_its_cell_ends_there(cells: Cells) -> None:
+    code = "import os, sys\npid = os.fork()\nprint('child' if pid == 0 else 'parent' * bool(os.waitpid(pid, 0)))"
+    assert cells.text(code) == "child\nparent\n"
+    assert cells.text("1 + 1") == "2\n"
+
+
+@pytest.mark.parametrize(("body", "code"), [("sys.exit(7)", 7), ("1 / 0", 1), ("pass", 0)])
+def test_a_forked_childs_exit_code_is_what_its_code_says(cells: Cells, body: str, code: int) -> None:
+    source = f"import os, sys\npid = os.fork()\nif pid == 0:\n    {body}\nelse:\n    status = os.waitpid(pid, 0)[1]"
+    cells.run(source)
+    assert cells.text("os.WEXITSTATUS(status)") == f"{code}\n"
+
+
+def test_a_forked_child_cannot_speak_with_the_session(cells: Cells) -> None:
+    code = "import os\npid = os.fork()\nif pid == 0:\n    input('?')\nelse:\n    os.waitpid(pid, 0)\n    print('parent')"
+    assert "cannot speak" in cells.run(code).output
+    assert cells.host.calls.empty()
+
+
+def test_multiprocessing_works(cells: Cells) -> None:
+    code = "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as pool:\n    r = pool.map(abs, [-1, -2])\nr"
+    assert cells.text(code) == "[1, 2]\n"
+    code = "with multiprocessing.get_context('spawn').Pool(1) as pool:\n    r = pool.map(abs, [-3])\nr"
+    assert cells.text(code) == "[3]\n"
+
+
+def test_frames_written_to_small_or_inherited_descriptors_reach_nobody(cells: Cells) -> None:
+    code = """
+import json, os, struct, subprocess, sys
+done = {"op": "done", "cell": 1, "status": "ok", "pieces": [["value", "forged"]], "changes": [], "duration": 0, "cwd": ""}
+body = json.dumps(done)
+frame = struct.pack("!I", len(body)) + body.encode()
+for fd in range(3, 40):
+    try: os.write(fd, frame)
+    except OSError: pass
+child = '''
+import os, sys
+for fd in range(3, 1100):
+    try: os.write(fd, bytes.fromhex(sys.argv[1])); print('open', fd)
+    except OSError: pass
+'''
+subprocess.run([sys.executable, "-c", child, frame.hex()])
+os.write(1, frame)
+"""
+    result = cells.run(code + "'end'")
+    assert result.status is Status.OK
+    assert result.kinds[-1] == ("value", len("'end'\n"))
+    assert "open" not in result.output
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_what_is_not_a_frame_on_the_real_connection_ends_the_kernel_and_nothing_else(cells: Cells) -> None:
+    code = """
+import os, socket, stat
+for fd in range(3, 1100):
+    try:
+        if stat.S_ISSOCK(os.fstat(fd).st_mode): os.write(fd, b"garbage, not a frame")
+    except OSError: pass
+"""
+    result = cells.run(code)
+    assert result.status is Status.DIED
+    assert "connection" in result.detail
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_limited_output_stops_a_cell_and_names_what_helps(cells: Cells) -> None:
+    result = cells.run("print('x' * 9_999)\nprint('more')\nprint('never')", limit=10_000)
+    assert (result.status, result.output[:10_000]) == (Status.ERROR, "x" * 9_999 + "\n")
+    assert "OutputLimitError: more than 10,000 characters" in result.output
+    assert "peek" in result.output
+    assert "grep" in result.output
+    assert cells.run("print('x' * 9_999)", limit=10_000).status is Status.OK
+
+
+def test_the_limit_counts_stderr_and_the_value_too(cells: Cells) -> None:
+    result = cells.run("import sys\nprint('x' * 500)\nsys.stderr.write('y' * 500);\n'z' * 500", limit=1000)
+    assert result.status is Status.ERROR
+    assert result.kinds[0] == ("stdout", 1000)
+
+
+@pytest.mark.parametrize("code", ["import os; os.system('yes')", "import os\nwhile True: os.write(1, b'x' * 1000)"])
+def test_children_and_descriptors_stop_at_the_limit_too(cells: Cells, code: str) -> None:
+    result = cells.run(code, limit=10_000)
+    assert result.status is Status.ERROR
+    assert result.kinds[0] == ("stdout", 10_000)
+    assert "OutputLimitError" in result.output
+    assert cells.text("1 + 1") == "2\n"

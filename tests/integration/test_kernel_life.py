@@ -1,0 +1,264 @@
+"""Starting, dying, replacing, ending: nothing hangs, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError, KernelState, Status
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import Cells, RecordingHost
+
+
+def executable(path: Path, text: str) -> str:
+    """A program of this text."""
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (a zombie does not)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize(
+    ("code", "how"),
+    [
+        ("import os; os._exit(3)", "it exited with code 3"),
+        ("import ctypes; ctypes.string_at(0)", "segmentation fault (SIGSEGV)"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+        ("import os; os.abort()", "(SIGABRT)"),
+        ("import os; os.execv('/bin/true', ['true'])", "it exited with code 0"),
+    ],
+    ids=["exit", "segfault", "kill", "abort", "exec"],
+)
+def test_a_cell_that_ends_the_kernel_is_told_and_a_new_kernel_goes_on(cells: Cells, code: str, how: str) -> None:
+    before = cells.kernel.info().pid
+    result = cells.run(f"print('last words', flush=True)\n{code}")
+    assert result.status is Status.DIED
+    assert result.output == "last words\n"
+    assert how in result.detail
+    assert how in cells.host.wait_for_state(KernelState.DEAD)
+    assert cells.text("1 + 1") == "2\n"
+    assert cells.kernel.info().pid != before
+
+
+def test_a_kernel_killed_from_outside_while_idle_is_replaced(cells: Cells) -> None:
+    before = cells.kernel.info().pid
+    cells.run("x = 1")
+    os.kill(before, signal.SIGKILL)
+    assert "SIGKILL" in cells.host.wait_for_state(KernelState.DEAD)
+    assert "new kernel" in cells.host.wait_for_state(KernelState.IDLE)
+    assert "NameError" in cells.run("x").output
+
+
+def test_a_kernel_killed_from_outside_while_busy_ends_the_cell_as_died(cells: Cells) -> None:
+    pid = cells.kernel.info().pid
+    result = cells.run_until("go", lambda: os.kill(pid, signal.SIGKILL), "print('go')\nwhile True: pass")
+    assert (result.status, result.output) == (Status.DIED, "go\n")
+
+
+def test_killing_ends_the_cell_as_killed_and_gives_a_new_kernel(cells: Cells) -> None:
+    kill = threading.Thread(target=cells.kernel.kill)
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass"
+    result = cells.run_until("go", kill.start, code)
+    kill.join()
+    assert (result.status, result.detail) == (Status.KILLED, "The kernel was killed.")
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_reset_forgets_the_namespace_and_keeps_the_directory(cells: Cells) -> None:
+    Path("inner").mkdir()
+    cells.kernel.change_directory("inner")
+    cells.run("x = 1")
+    cells.kernel.reset()
+    assert "NameError" in cells.run("x").output
+    assert cells.text("import os; os.path.basename(os.getcwd())") == "'inner'\n"
+
+
+def test_reset_while_a_cell_runs_ends_it_as_killed(cells: Cells) -> None:
+    reset = threading.Thread(target=cells.kernel.reset)
+    result = cells.run_until("go", reset.start, "print('go')\nwhile True: pass")
+    reset.join()
+    assert result.status is Status.KILLED
+    assert cells.text("1 + 1") == "2\n"
+
+
+def test_exit_handlers_run_when_the_kernel_is_closed(cells: Cells) -> None:
+    cells.run("import atexit, pathlib\natexit.register(pathlib.Path('ran').touch)")
+    cells.kernel.close()
+    assert Path("ran").exists()
+
+
+def test_close_leaves_no_process_thread_or_descriptor(project: Path) -> None:
+    threads, descriptors = threading.active_count(), len(os.listdir("/dev/fd"))
+    host = RecordingHost()
+    kernel = ProcessKernel(host)
+    kernel.start()
+    cells = Cells(kernel, host)
+    child = int(cells.text("import subprocess\np = subprocess.Popen(['sleep', '1000'])\np.pid"))
+    pids = [kernel.info().pid, child]
+    cells.run("import threading, time; threading.Thread(target=time.sleep, args=[1000]).start()")
+    kernel.close()
+    assert [pid for pid in pids if alive(pid)] == []
+    assert threading.active_count() == threads
+    assert len(os.listdir("/dev/fd")) == descriptors
+    result = cells.run("1 + 1")
+    assert (result.status, result.detail) == (Status.DIED, "The session was closed.")
+
+
+def test_closing_while_a_cell_runs_ends_it(cells: Cells) -> None:
+    close = threading.Thread(target=cells.kernel.close)
+    result = cells.run_until("go", close.start, "print('go')\nwhile True: pass")
+    close.join()
+    assert result.status is Status.KILLED
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_the_kernel_ends_with_its_host_even_in_c_code(project: Path) -> None:
+    import subprocess
+
+    host = subprocess.Popen([sys.executable, "-c", HOST_THAT_WAITS], stdout=subprocess.PIPE, text=True, env={**os.environ})
+    assert host.stdout is not None
+    pid = int(host.stdout.readline())
+    host.kill()
+    host.wait()
+    fd = os.pidfd_open(pid) if alive(pid) else None
+    if fd is not None:
+        import select
+
+        assert select.select([fd], [], [], 30.0)[0]
+        os.close(fd)
+    host.stdout.close()
+
+
+HOST_THAT_WAITS = """
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import RecordingHost
+kernel = ProcessKernel(RecordingHost())
+kernel.start()
+def on_output(kind, text):
+    print(text.strip(), flush=True)
+# A sort that never gives the interpreter away.
+code = "import os; print(os.getpid(), flush=True)\\nimport time; time.sleep(0.1); sum(range(10**12))"
+kernel.execute(code, cell=1, origin="user", on_output=on_output)
+"""
+
+
+def test_a_starting_thread_that_ends_does_not_take_the_kernel_with_it(project: Path) -> None:
+    host = RecordingHost()
+    kernel = ProcessKernel(host)
+    starter = threading.Thread(target=kernel.start)
+    starter.start()
+    starter.join()
+    try:
+        assert Cells(kernel, host).text("1 + 1") == "2\n"
+    finally:
+        kernel.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted"),
+    [
+        (lambda folder: str(folder / "nothing"), "There is no file"),
+        (lambda folder: "no-such-python", "none on the PATH"),
+        (lambda folder: str(folder), "a folder without bin/python"),
+        (lambda folder: str((folder / "text").write_text("x") and folder / "text"), "is not a program"),
+        (lambda folder: executable(folder / "sh", "#!/bin/sh\necho I am a shell; exit 4"), "saying: I am a shell"),
+        (lambda folder: executable(folder / "old", "#!/bin/sh\necho -n 2.7.18; exit 86"), "is Python 2.7.18; a kernel needs"),
+        (lambda folder: executable(folder / "junk", "\x7fELF junk"), "cannot be started"),
+        (lambda folder: executable(folder / "dies", "#!/bin/sh\nkill -9 $$"), "SIGKILL"),
+    ],
+    ids=["missing", "not on the PATH", "folder", "text", "shell", "old", "junk", "dies"],
+)
+def test_what_is_not_an_interpreter_is_refused_with_a_sentence(project: Path, make: object, wanted: str) -> None:
+    assert callable(make)
+    kernel = ProcessKernel(RecordingHost(), python=make(project))
+    with pytest.raises(KernelError, match=wanted) as caught:
+        kernel.start()
+    assert str(caught.value).endswith(".")
+    assert "\n" not in str(caught.value)
+    assert Cells(kernel, RecordingHost()).run("1").status is Status.DIED
+    kernel.close()
+
+
+def test_activating_what_is_not_an_interpreter_keeps_the_kernel_and_its_names(cells: Cells) -> None:
+    cells.run("x = 1")
+    with pytest.raises(KernelError):
+        cells.kernel.activate(executable(Path("sh").absolute(), "#!/bin/sh\nexit 4"))
+    assert cells.text("x") == "1\n"
+
+
+def test_a_virtual_environments_folder_is_an_interpreter(cells: Cells) -> None:
+    import venv
+
+    venv.create("env", with_pip=False, symlinks=True)
+    cells.kernel.activate("env")
+    assert cells.text("import sys; sys.prefix != sys.base_prefix") == "True\n"
+    assert cells.kernel.info().executable.endswith("env/bin/python")
+
+
+def test_a_kernel_that_dies_at_each_start_stays_dead_and_says_so(project: Path) -> None:
+    switch = project / "broken"
+    python = executable(project / "python", f'#!/bin/sh\n[ -e {switch} ] && exit 9\nexec {sys.executable} "$@"')
+    host = RecordingHost()
+    kernel = ProcessKernel(host, python=python)
+    kernel.start()
+    cells = Cells(kernel, host)
+    switch.touch()
+    cells.run("import os; os._exit(1)")
+    assert host.wait_for_state(KernelState.DEAD)
+    assert "3 times in a row" in host.wait_for_state(KernelState.DEAD)
+    assert cells.run("1 + 1").status is Status.DIED
+    switch.unlink()
+    kernel.reset()
+    assert cells.text("1 + 1") == "2\n"
+    kernel.close()
+
+
+def test_files_of_the_person_do_not_become_ours_and_are_theirs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("queue", "json", "ast", "asyncio", "traceback", "pdb"):
+        (project / f"{name}.py").write_text("theirs = True")
+    (project / "other").mkdir()
+    (project / "other" / "signal.py").write_text("theirs = True")
+    monkeypatch.setenv("PYTHONPATH", str(project / "other"))
+    host = RecordingHost()
+    kernel = ProcessKernel(host)
+    kernel.start()
+    try:
+        cells = Cells(kernel, host)
+        assert cells.text("async def f(): return 5\nawait f()") == "5\n"
+        assert cells.text("import pathlib, sys; str(pathlib.Path('other').absolute()) in sys.path") == "True\n"
+    finally:
+        kernel.close()
+
+
+def test_cells_of_several_threads_run_one_after_the_other(cells: Cells) -> None:
+    outputs: list[str] = []
+    code = "for i in range(2000): print({0})"
+    threads = [threading.Thread(target=lambda n=n: outputs.append(cells.text(code.format(n)))) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outputs) == [f"{n}\n" * 2000 for n in range(4)]
+
+
+def test_what_the_listener_raises_is_raised_to_the_caller_and_the_kernel_lives(cells: Cells) -> None:
+    def on_output(kind: str, text: str) -> None:
+        raise LookupError("in the listener")
+
+    with pytest.raises(LookupError, match="in the listener"):
+        cells.kernel.execute("print('x' * 100_000)", cell=1, origin="user", on_output=on_output)
+    assert cells.text("1 + 1") == "2\n"

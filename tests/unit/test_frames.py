@@ -1,0 +1,63 @@
+"""Frames carry any JSON value, in pieces of any size, and refuse what is not one."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.kernel.worker.frames import MAX_FRAME, FrameError, FrameReader, encode
+
+# Any text, lone surrogates and NUL too.
+TEXT = st.text(st.characters(), max_size=30)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(TEXT, children, max_size=3),
+    max_leaves=8,
+)
+FRAMES = st.lists(st.fixed_dictionaries({"op": TEXT, "value": VALUES}), max_size=4)
+
+
+@given(FRAMES, st.lists(st.integers(1, 40), min_size=1))
+def test_frames_come_out_as_they_went_in_however_the_bytes_are_split(frames: list[dict[str, Any]], sizes: list[int]) -> None:
+    data = b"".join(encode(frame) for frame in frames)
+    reader, out, turn = FrameReader(), [], 0
+    while data:
+        size = sizes[turn % len(sizes)]
+        out += reader.feed(data[:size])
+        data, turn = data[size:], turn + 1
+    assert out == frames
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\0b", "\U0001f319", "\u202e"])
+def test_text_that_utf8_or_c_cannot_carry_goes_through(text: str) -> None:
+    assert FrameReader().feed(encode({"op": "x", "text": text})) == [{"op": "x", "text": text}]
+
+
+@pytest.mark.parametrize(
+    "body", [b"not json", b"[]", b"{}", b'{"op":1}', b"\xff\xff", b"", b"[" * 100_000], ids=lambda body: repr(body[:8])
+)
+def test_what_is_not_a_frame_is_refused(body: bytes) -> None:
+    with pytest.raises(FrameError):
+        FrameReader().feed(struct.pack("!I", len(body)) + body)
+
+
+def test_an_absurd_length_is_refused_before_anything_is_kept() -> None:
+    with pytest.raises(FrameError, match="announced"):
+        FrameReader().feed(struct.pack("!I", MAX_FRAME + 1))
+
+
+def test_values_that_json_cannot_carry_are_type_errors() -> None:
+    with pytest.raises(TypeError):
+        encode({"op": "call", "args": {"value": object()}})
+
+
+def test_values_that_are_nested_too_deeply_are_frame_errors() -> None:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(FrameError, match="deeply"):
+        encode({"op": "call", "args": value})
