@@ -1,28 +1,26 @@
-"""A model's whole answer, taken apart into words and code. What is code here is what will run."""
+"""A model's whole answer, taken apart into words and code. What is code here is what may run."""
 
 from __future__ import annotations
 
 import logging
-import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.fences import Fence, first_fence, is_python
+from mahtab_tui.bus.fences import python_fences
 from mahtab_tui.bus.records import emit
-
-_OPEN = re.compile(r"<assistant-repl-in(?:\s[^<>\n]*)?>")
-_CLOSE = re.compile(r"</assistant-repl-in\s*>")
-_CHAT = re.compile(r"</?assistant-chat(?:\s[^<>\n]*)?>")
+from mahtab_tui.bus.splitter import Kind, Splitter
 
 
 class Part(NamedTuple):
     """A stretch of an answer."""
 
-    kind: Literal["chat", "code"]
+    kind: Kind
     text: str
     closed: bool = True
-    """Whether the block was ended by its author."""
+    """False for code whose end was never written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,8 @@ class ParsedResponse:
     """An answer in parts, in order."""
 
     parts: tuple[Part, ...]
-    ended: bool
+    ended: bool = True
+    """Whether the model ended its turn itself, and was not cut short."""
 
     @property
     def code_blocks(self) -> tuple[str, ...]:
@@ -40,72 +39,42 @@ class ParsedResponse:
     @property
     def chat(self) -> str:
         """The words."""
-        return "\n\n".join(part.text.strip("\n") for part in self.parts if part.kind == "chat")
+        return "\n\n".join(part.text for part in self.parts if part.kind == "chat")
 
 
 def parse_response(text: str, *, ended: bool = True) -> ParsedResponse:
-    """Take an answer apart; understands ``<assistant-repl-in>`` tags and fences of Python. Any text is an answer."""
-    parts: list[Part] = []
-    words = ""
-    rest = text.replace("\r\n", "\n")
-    while rest:
-        opened = _OPEN.search(rest)
-        fence = first_fence(rest)
-        at_fence = _offset(rest, fence.start) if fence is not None else -1
-        if opened is not None and (fence is None or opened.start() < at_fence):
-            words += rest[: opened.start()]
-            rest, part = _tagged(rest[opened.end() :])
-        elif fence is not None:
-            words += rest[:at_fence]
-            after = _offset(rest, fence.end)
-            if not is_python(fence.info):
-                words, rest = words + rest[at_fence:after], rest[after:]
-                continue
-            rest, part = rest[after:], _fenced(fence)
-        else:
-            words, rest = words + rest, ""
-            continue
-        words = _add_words(parts, words)
-        if part.text.strip():
-            parts.append(part)
-    _add_words(parts, words)
-    return ParsedResponse(tuple(parts), ended)
+    """Take an answer apart: ``<assistant-repl-in>`` tags, and Markdown with fences of Python. Any text is an answer."""
+    return ParsedResponse(tuple(part for part in _parts(text) if part.text), ended)
 
 
 def route_response(text: str, log: logging.Logger, *, ended: bool = True, **attrs: Any) -> ParsedResponse:
-    """Log a whole answer as `assistant-chat`, and take it apart."""
+    """Log a whole answer as one ``assistant-chat`` record, and take it apart."""
     emit(log, tags.ASSISTANT_CHAT, text, **attrs)
     return parse_response(text, ended=ended)
 
 
-def _offset(text: str, line: int) -> int:
-    """Where a line begins."""
-    place = 0
-    for _ in range(line):
-        found = text.find("\n", place)
-        if found < 0:
-            return len(text)
-        place = found + 1
-    return place
+def _parts(text: str) -> Iterator[Part]:
+    splitter = Splitter(fences=False)
+    pieces = [*splitter.feed(text), *splitter.end()]
+    stretches = [(kind, "".join(piece.text for piece in group)) for (kind, _), group in groupby(pieces, key=lambda piece: piece[:2])]
+    for number, (kind, stretch) in enumerate(stretches, 1):
+        if kind == "code":
+            yield Part("code", _trimmed(stretch), closed=number < len(stretches) or not splitter.in_tag)
+        else:
+            yield from _markdown_parts(stretch)
 
 
-def _tagged(text: str) -> tuple[str, Part]:
-    """The rest of the text and the code that stands before the closing tag."""
-    closed = _CLOSE.search(text)
-    code, rest = (text[: closed.start()], text[closed.end() :]) if closed else (text, "")
-    fence = first_fence(code)
-    if fence is not None and code.strip().startswith(("```", "~~~")) and is_python(fence.info or "python"):
-        code = fence.content
-    return rest, Part("code", code.strip("\n"), closed is not None)
+def _markdown_parts(text: str) -> Iterator[Part]:
+    lines, done = text.split("\n"), 0
+    for fence in python_fences(text):
+        yield Part("chat", _trimmed("\n".join(lines[done : fence.start])))
+        yield Part("code", _trimmed(fence.code), fence.closed)
+        done = fence.end
+    yield Part("chat", _trimmed("\n".join(lines[done:])))
 
 
-def _fenced(fence: Fence) -> Part:
-    return Part("code", fence.content.rstrip("\n"), fence.closed)
-
-
-def _add_words(parts: list[Part], words: str) -> str:
-    """Append words that are not empty; returns the new, empty words."""
-    words = _CHAT.sub("", words)
-    if words.strip():
-        parts.append(Part("chat", words.strip("\n")))
-    return ""
+def _trimmed(text: str) -> str:
+    """Without blank lines around it; the first line keeps its indentation."""
+    lines = text.rstrip().split("\n")
+    first = next((place for place, line in enumerate(lines) if line.strip()), len(lines))
+    return "\n".join(lines[first:])
