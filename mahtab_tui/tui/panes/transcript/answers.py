@@ -28,7 +28,7 @@ class Answers:
         self._append = append
         self._touch = touch
         self._pieces: dict[StepKey, list[Words | Cell]] = {}
-        self._stopped: set[Any] = set()
+        self._marked: set[Any] = set()
         """Turns that already bear the mark."""
 
     def token(self, record: Record) -> None:
@@ -89,9 +89,9 @@ class Answers:
         cell.approval = ""
         return cell
 
-    def marked_stopped(self, turn: Any) -> bool:
+    def marked(self, turn: Any) -> bool:
         """Whether an entry of this turn says already that it was stopped."""
-        return turn in self._stopped
+        return turn in self._marked
 
     def _block(self, record: Record) -> Cell | None:
         """The code entry that a record speaks of, as long as it has not run."""
@@ -135,7 +135,7 @@ class Answers:
         mark = "stopped" if record.attrs.get("stopped") else "cut off" if record.attrs.get("cut") else ""
         if not mark:
             return
-        self._stopped.add(record.attrs.get("turn"))
+        self._marked.add(record.attrs.get("turn"))
         shown = [piece for piece in pieces if not piece.hidden]
         if not shown:
             self._begin(pieces, Words(party=_party(record), mark=mark))

@@ -11,7 +11,7 @@ from mahtab_tui.tui.panes.transcript.entries import Activity, Cell, Entry, Note,
 from mahtab_tui.tui.panes.transcript.memory import Memory
 from mahtab_tui.tui.panes.transcript.output import Output
 
-_DOING = {"thinking": "is thinking", "reflecting": "is checking the result"}
+_DOING = {"thinking": "is thinking", "reflecting": "is checking the result", "max-turns": "is summing up"}
 
 
 class Transcript:
@@ -175,17 +175,12 @@ class Transcript:
 
     def _agent(self, record: Record) -> None:
         state, party = str(record.attrs.get("state", "")), str(record.attrs.get("party", "model"))
-        self.activity = None
-        if doing := _DOING.get(state):
-            if record.time >= self._since:
-                self.activity = Activity(party, doing, record.time)
-        elif state == "failed":
-            self.append(Note(level="error", text=record.text or f"{party.capitalize()} could not answer."))
-        elif state == "max-turns":
-            text = record.text or f"{party.capitalize()} used all its turns for this question."
-            self.append(Note(level="warning", text=text))
-        elif state == "stopped" and not self._answers.marked_stopped(record.attrs.get("turn")):
-            self.append(Note(level="quiet", text=record.text or "stopped"))
+        doing = _DOING.get(state)
+        self.activity = Activity(party, doing, record.time) if doing and record.time >= self._since else None
+        if state == "max-turns":
+            self.append(Note(level="warning", text=f"{party.capitalize()} has used all its turns for this question."))
+        elif state == "stopped" and not self._answers.marked(record.attrs.get("turn")):
+            self.append(Note(level="quiet", text="stopped"))
 
     # The program itself
 

@@ -1,0 +1,264 @@
+"""Records become entries: who said and ran what, whether it streamed or is told afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript import memory
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
+from mahtab_tui.tui.panes.transcript.fold import Transcript
+
+NOW = 1_000.0
+
+ANSWER = "First words.\n\n```python\na = 1\n```\n\nMore words.\n\n```python\nb = 2\n```\n"
+
+
+def record(tag: str, text: str = "", /, *, at: float = NOW, **attrs: Any) -> Record:
+    return Record(tag, text, attrs, at)
+
+
+def token(text: str, kind: str = "chat", block: int = 0, step: int = 0) -> Record:
+    return record(tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=step, party="claude", kind=kind, block=block)
+
+
+def answer(text: str, step: int = 0, **attrs: Any) -> Record:
+    return record(tags.ASSISTANT_CHAT, text, turn=1, step=step, party="claude", **attrs)
+
+
+def runs(code: str, cell: int, block: int, step: int = 0) -> Record:
+    return record(tags.ASSISTANT_REPL_IN, code, cell=cell, turn=1, step=step, block=block, party="claude")
+
+
+def folded(*records: Record) -> Transcript:
+    transcript = Transcript(since=NOW)
+    transcript.fold(records)
+    return transcript
+
+
+def outline(transcript: Transcript) -> list[tuple[str, str]]:
+    """Kind and text of the entries that are seen."""
+
+    def told(entry: Entry) -> tuple[str, str]:
+        match entry:
+            case Cell():
+                return "code", entry.code.strip("\n")
+            case Words():
+                return "words", entry.source.strip("\n")
+            case Question():
+                return "question", entry.text
+            case Note():
+                return "note", entry.text
+        raise AssertionError(entry)
+
+    return [told(entry) for entry in transcript.entries if not entry.hidden]
+
+
+def cell_of(transcript: Transcript, position: int = 0) -> Cell:
+    cells = [entry for entry in transcript.entries if isinstance(entry, Cell) and not entry.hidden]
+    return cells[position]
+
+
+def output_of(cell: Cell) -> list[tuple[str, str]]:
+    return [(line.kind, line.text) for line in cell.output]
+
+
+def test_a_cell_has_its_output_its_end_and_its_changes() -> None:
+    changes = [{"name": "x", "change": "added", "type": "int", "summary": "1"}]
+    transcript = folded(
+        record(tags.USER_REPL_IN, "x = 1; x", cell=3, party="you"),
+        record(tags.USER_REPL_OUT_STREAM, "printed\n", cell=3, kind="stdout"),
+        record(tags.USER_REPL_OUT_STREAM, "1\n", cell=3, kind="value"),
+        record(tags.USER_REPL_OUT, "printed\n1\n", cell=3, status="ok", duration=0.08, kinds=[["stdout", 8], ["value", 2]]),
+        record(tags.NAMESPACE, cell=3, party="you", changes=changes),
+    )
+    cell = cell_of(transcript)
+    assert (cell.number, cell.person, cell.status, cell.duration) == (3, True, "ok", 0.08)
+    assert output_of(cell) == [("stdout", "printed"), ("value", "1")]
+    assert cell.changes == changes
+    assert transcript.running == {}
+
+
+def test_a_resumed_cell_gets_its_output_from_the_whole_record() -> None:
+    transcript = folded(
+        record(tags.USER_REPL_IN, "x", cell=1, party="you", at=NOW - 60),
+        record(tags.USER_REPL_OUT, "aTraceback\n", cell=1, status="error", kinds=[["stdout", 1], ["traceback", 10]], at=NOW - 60),
+    )
+    assert output_of(cell_of(transcript)) == [("stdout", "a"), ("traceback", "Traceback")]
+
+
+def test_what_was_going_on_in_a_resumed_session_does_not_go_on() -> None:
+    transcript = folded(
+        record(tags.USER_REPL_IN, "while True: pass", cell=1, party="you", at=NOW - 60),
+        record(tags.AGENT, turn=1, step=0, state="thinking", party="claude", at=NOW - 60),
+        answer(ANSWER),
+        record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="waiting", at=NOW - 60),
+    )
+    assert transcript.running == {}
+    assert transcript.activity is None
+    assert cell_of(transcript, 1).approval == ""
+
+
+def test_late_output_stands_under_the_last_cell() -> None:
+    transcript = folded(
+        record(tags.USER_REPL_IN, "t.start()", cell=1, party="you"),
+        record(tags.USER_REPL_OUT, "", cell=1, status="ok", duration=0.0),
+        record(tags.USER_REPL_OUT, "from a thread\n", late=True),
+        record(tags.USER_REPL_OUT, "again\n", cell=1, late=True),
+    )
+    cell = cell_of(transcript)
+    assert cell.later is not None
+    assert [line.text for line in cell.later] == ["from a thread", "again"]
+    assert (cell.status, len(cell.output)) == ("ok", 0)
+
+
+def test_words_and_code_stream_into_entries_of_their_own() -> None:
+    transcript = folded(
+        token("\n"), token("First "), token("words."), token("a = ", "code"), token("1", "code"),
+        token("More"), token("b = 2", "code", block=1),
+    )  # fmt: skip
+    assert outline(transcript) == [("words", "First words."), ("code", "a = 1"), ("words", "More"), ("code", "b = 2")]
+    assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
+    assert [entry.named for entry in transcript.entries if isinstance(entry, Words)] == [True, False]
+
+
+def test_the_whole_answer_replaces_what_streamed() -> None:
+    transcript = folded(token("First wor"), token("a =", "code"), answer(ANSWER))
+    assert outline(transcript) == [("words", "First words."), ("code", "a = 1"), ("words", "More words."), ("code", "b = 2")]
+
+
+def test_a_whole_answer_that_never_streamed_is_drawn_the_same() -> None:
+    streamed = folded(
+        token("First words."), token("a = 1", "code"), token("More words."), token("b = 2", "code", block=1), answer(ANSWER)
+    )  # fmt: skip
+    whole = folded(answer(ANSWER))
+    assert outline(whole) == outline(streamed)
+
+
+def test_what_streamed_as_code_and_was_none_vanishes() -> None:
+    transcript = folded(token("First words."), token("x", "code"), token("more"), answer("First words.\n\nmore"))
+    assert outline(transcript) == [("words", "First words.\n\nmore")]
+
+
+def test_a_block_waits_runs_and_becomes_a_cell() -> None:
+    transcript = folded(answer(ANSWER), record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="waiting"))
+    assert [cell_of(transcript, number).approval for number in (0, 1)] == ["waiting", ""]
+    transcript.fold(
+        [
+            record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="run"),
+            runs("a = 1", 4, 0),
+            record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout"),
+            record(tags.ASSISTANT_REPL_OUT, "out\n", cell=4, status="ok", duration=0.2),
+            record(tags.APPROVAL, "b = 2", turn=1, step=0, block=1, state="skipped", reason="no need"),
+        ]
+    )
+    first, second = cell_of(transcript, 0), cell_of(transcript, 1)
+    assert (first.number, first.approval, output_of(first)) == (4, "", [("stdout", "out")])
+    assert (second.number, second.approval, second.reason) == (None, "skipped", "no need")
+    assert len(outline(transcript)) == 4
+
+
+def test_an_edited_block_shows_the_code_that_runs() -> None:
+    transcript = folded(
+        answer(ANSWER),
+        record(tags.APPROVAL, "a = 99", turn=1, step=0, block=0, state="edited"),
+        runs("a = 99", 4, 0),
+    )
+    assert outline(transcript)[1] == ("code", "a = 99")
+
+
+def test_steps_of_a_turn_do_not_mix() -> None:
+    transcript = folded(answer(ANSWER), answer("```python\nc = 3\n```", step=1), runs("c = 3", 5, 0, step=1))
+    assert outline(transcript)[-1] == ("code", "c = 3")
+    assert [cell.number for cell in (cell_of(transcript, 0), cell_of(transcript, 2))] == [None, 5]
+
+
+def test_code_of_the_models_without_an_answer_is_a_cell_too() -> None:
+    transcript = folded(record(tags.ASSISTANT_REPL_IN, "x", cell=1, party="mcp"))
+    assert outline(transcript) == [("code", "x")]
+    assert cell_of(transcript).person is False
+
+
+def test_a_stopped_answer_is_marked_once() -> None:
+    stopped = record(tags.AGENT, turn=1, step=0, state="stopped", party="claude")
+    transcript = folded(token("Half an ans"), answer("Half an ans", stopped=True), stopped)
+    (words,) = transcript.entries
+    assert isinstance(words, Words)
+    assert words.mark == "stopped"
+    assert outline(folded(stopped)) == [("note", "stopped")]
+
+
+def test_what_the_end_of_the_program_cut_off_says_so() -> None:
+    transcript = folded(
+        answer("Half", cut=True),
+        record(tags.USER_REPL_IN, "x", cell=1, party="you"),
+        record(tags.USER_REPL_OUT, "1\n", cell=1, cut=True),
+    )
+    assert isinstance(words := transcript.entries[0], Words)
+    assert words.mark == "cut off"
+    assert cell_of(transcript).status == "cut off"
+
+
+@pytest.mark.parametrize("state", ["thinking", "reflecting", "max-turns"])
+def test_the_spinner_turns_until_something_comes(state: str) -> None:
+    begin = record(tags.AGENT, turn=1, step=0, state=state, party="claude")
+    transcript = folded(begin)
+    assert transcript.activity is not None
+    assert transcript.activity.since == NOW
+    for end in (token("x"), answer("x"), record(tags.AGENT, turn=1, step=0, state="done", party="claude")):
+        transcript = folded(begin, end)
+        assert transcript.activity is None
+
+
+def test_notices_and_deaths_are_notes_and_the_kernels_daily_life_is_not() -> None:
+    transcript = folded(
+        record(tags.NOTICE, "mind this", level="warning"),
+        record(tags.KERNEL, "busy", state="busy", cell=1),
+        record(tags.KERNEL, "The kernel died: segmentation fault.", state="dead"),
+        record(tags.QUEUE, items=[]),
+        record(tags.USAGE, model="x"),
+        record(tags.INPUT, "name? ", request="1", state="waiting"),
+    )
+    assert outline(transcript) == [("note", "mind this"), ("note", "The kernel died: segmentation fault.")]
+    assert [entry.gap for entry in transcript.entries] == [False, False]
+
+
+def test_records_without_what_they_should_carry_do_no_harm() -> None:
+    for tag in tags.ROUTES:
+        folded(Record(tag, "text", {}, NOW), Record(tag, "", {}, NOW))
+
+
+def test_only_what_changed_is_told() -> None:
+    transcript = folded(record(tags.USER_REPL_IN, "a", cell=1), record(tags.USER_REPL_IN, "b", cell=2))
+    assert transcript.take_changed() == [0, 1]
+    transcript.fold([record(tags.USER_REPL_OUT_STREAM, "x", cell=1, kind="stdout")])
+    assert transcript.take_changed() == [0]
+    assert transcript.take_changed() == []
+
+
+def test_old_outputs_keep_their_ends_when_all_together_are_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "BUDGET", 1_000)
+    transcript = Transcript(since=NOW)
+    for number in range(5):
+        transcript.fold(
+            [
+                record(tags.USER_REPL_IN, "x", cell=number),
+                record(tags.USER_REPL_OUT, "a line\n" * 100, cell=number, status="ok"),
+            ]
+        )
+    cells = [entry for entry in transcript.entries if isinstance(entry, Cell)]
+    assert [len(cell.output) for cell in cells] == [40, 40, 40, 40, 100]
+    assert cells[0].output.left_out == 60
+
+
+def test_clearing_keeps_what_runs() -> None:
+    transcript = folded(
+        record(tags.NOTICE, "gone", level="info"),
+        record(tags.USER_REPL_IN, "long()", cell=1),
+    ).renewed()
+    transcript.fold([record(tags.USER_REPL_OUT_STREAM, "more\n", cell=1, kind="stdout")])
+    assert outline(transcript) == [("code", "long()")]
+    assert output_of(cell_of(transcript)) == [("stdout", "more")]

@@ -1,0 +1,313 @@
+"""Wrapping, highlighting and Markdown: what is drawn bit by bit is what is drawn at once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.style import Style
+
+from mahtab_tui.tui.panes.transcript.entries import Cell, Note, Words
+from mahtab_tui.tui.panes.transcript.layout.cell import CellRows, duration
+from mahtab_tui.tui.panes.transcript.layout.code import LIMIT, CodeRows
+from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows, expand_tabs
+from mahtab_tui.tui.panes.transcript.layout.prose import note_rows
+from mahtab_tui.tui.panes.transcript.layout.row import Row, Rows, cut_spans, hard_cuts, word_cuts
+from mahtab_tui.tui.panes.transcript.layout.table import fitted
+from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
+from mahtab_tui.tui.panes.transcript.output import HEAD, TAIL, Output
+from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.theme import MAHTAB, role_variables
+
+PALETTE = Palette.of(
+    {
+        **role_variables(MAHTAB),
+        "foreground": MAHTAB.foreground or "",
+        "surface": MAHTAB.surface or "",
+        "panel": MAHTAB.panel or "",
+    }
+)
+
+CODE = '''def f(x):
+    """Doc
+    string""" ; y = {"a": [1, 2]}
+    return f"{x!r} {y}" + 'b' # comment
+
+class A: pass
+'''
+
+MARKDOWN = """# Title
+
+Some *emphasis*, **strong**, `code`, ~~gone~~ and [a link](https://example.org/a).
+A second line.
+
+- one
+- two
+  - inner
+
+1. first
+2. second
+
+| a | b |
+|---|--:|
+| 1 | 22 |
+
+> quoted
+
+---
+
+```sql
+SELECT 1;
+
+SELECT 2;
+```
+
+Last words.
+"""
+
+
+def drawn(rows: Rows) -> list[Row]:
+    return [rows[number] for number in range(len(rows))]
+
+
+def lines(rows: Rows) -> list[str]:
+    return [row.text for row in drawn(rows)]
+
+
+def words_rows(source: str, width: int = 60) -> WordsRows:
+    rows = WordsRows(Words(party="claude", source=source), width, PALETTE)
+    rows.update()
+    return rows
+
+
+def output_rows(text: str, width: int = 60, kind: str = "stdout") -> OutputRows:
+    output = Output()
+    output.feed(kind, text)
+    rows = OutputRows(output, width, PALETTE)
+    rows.update()
+    return rows
+
+
+texts = st.text(alphabet="ab \u4f60e\u0301\U0001f600", max_size=60)
+
+
+@given(texts, st.integers(2, 12))
+def test_hard_wrapped_rows_fit_and_lose_nothing(text: str, width: int) -> None:
+    cuts = hard_cuts(text, width)
+    pieces = [text[start:end] for start, end in pairwise([*cuts, len(text)])]
+    assert "".join(pieces) == text
+    assert all(cell_len(piece) <= width for piece in pieces)
+
+
+@given(texts, st.integers(2, 12))
+def test_word_wrapped_rows_fit_but_for_their_last_spaces(text: str, width: int) -> None:
+    cuts = word_cuts(text, width)
+    pieces = [text[start:end] for start, end in pairwise([*cuts, len(text)])]
+    assert "".join(pieces) == text
+    assert all(cell_len(piece.rstrip(" ")) <= width for piece in pieces)
+
+
+@given(st.lists(st.text(alphabet="ab", max_size=6), max_size=6), st.integers(1, 7))
+def test_cut_spans_make_up_the_rows(pieces: list[str], width: int) -> None:
+    text = "".join(pieces)
+    cuts = hard_cuts(text, width)
+    rows = list(cut_spans([(piece, Style.null()) for piece in pieces], cuts))
+    assert ["".join(piece for piece, _ in row) for row in rows] == [text[start:end] for start, end in pairwise([*cuts, len(text)])]
+
+
+def test_words_are_wrapped_between_words() -> None:
+    assert lines(words_rows("one two three four", width=20)) == ["Claude  one two ", "three four"]
+
+
+@given(st.lists(st.integers(0, len(CODE)), max_size=8), st.integers(10, 40))
+def test_code_that_streams_is_drawn_like_the_whole(places: list[int], width: int) -> None:
+    streamed = CodeRows(width, PALETTE, PALETTE.model)
+    for place in sorted(places):
+        streamed.update(CODE[:place])
+    streamed.update(CODE)
+    whole = CodeRows(width, PALETTE, PALETTE.model)
+    whole.update(CODE)
+    assert drawn(streamed) == drawn(whole)
+
+
+def test_code_that_was_edited_is_drawn_anew() -> None:
+    rows = CodeRows(40, PALETTE, PALETTE.model)
+    rows.update("a = 1\nb = 2\nc = 3\n")
+    rows.update("a = 9\nb = 2\n")
+    assert lines(rows) == ["a = 9", "b = 2", ""]
+
+
+def test_long_code_shows_its_ends_and_says_what_is_left_out() -> None:
+    rows = CodeRows(40, PALETTE, PALETTE.model)
+    rows.update("\n".join(f"x{number} = 1" for number in range(10_000)))
+    assert len(rows) == LIMIT + 1
+    assert "# … 9,600 lines left out …" in lines(rows)
+
+
+@given(st.lists(st.integers(0, len(MARKDOWN)), max_size=8), st.integers(20, 80))
+def test_markdown_that_streams_is_drawn_like_the_whole(places: list[int], width: int) -> None:
+    words = Words(party="claude")
+    rows = WordsRows(words, width, PALETTE)
+    for place in sorted(places):
+        words.source = MARKDOWN[:place]
+        rows.update()
+    words.source = MARKDOWN
+    rows.update()
+    assert drawn(rows) == drawn(words_rows(MARKDOWN, width))
+
+
+def test_markdown_shows_all_its_kinds() -> None:
+    assert lines(words_rows(MARKDOWN)) == [
+        "Claude  ",
+        "Title",
+        "─────",
+        "",
+        "Some emphasis, strong, code, gone and a link ",
+        "(https://example.org/a). A second line.",
+        "",
+        "• one",
+        "• two",
+        "  • inner",
+        "",
+        "1. first",
+        "2. second",
+        "",
+        "a   b",
+        "─────",
+        "1  22",
+        "",
+        "▎ quoted",
+        "",
+        "─" * 60,
+        "",
+        "SELECT 1;",
+        "",
+        "SELECT 2;",
+        "",
+        "Last words.",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "[/x]",
+        "[@click=app.quit]press[/]",
+        "<b>bold</b> <script>x</script>",
+        "<div>\nblock\n</div>",
+        "[name]: https://example.org",
+        "&#x202e;",
+        "```",
+        "```nosuchlanguage\nx\n",
+        "> " * 200 + "deep",
+        "- " * 200 + "deep",
+        "|" * 500 + "\n" + "|-" * 500,
+        "\x1b]52;c;aGk=\x07",
+        "\ud800",
+        "",
+    ],
+)
+def test_hostile_words_are_drawn_as_text(source: str) -> None:
+    text = "\n".join(lines(words_rows(source)))
+    assert not set(text) & set("\x1b\x07\u202e\ud800")
+    for kept in ("[/x]", "[@click=app.quit]press[/]", "<b>bold</b> <script>x</script>", "[name]: https://example.org"):
+        if source == kept:
+            assert kept in text
+    if source.startswith("<div>"):
+        assert "<div> block </div>" in text
+
+
+def test_a_link_whose_words_are_its_address_is_shown_once() -> None:
+    assert lines(words_rows("<https://example.org>")) == ["Claude  https://example.org"]
+
+
+def test_columns_give_way_from_the_widest() -> None:
+    assert fitted([10, 40, 4], 34) == [10, 20, 4]
+    assert fitted([3, 3], 100) == [3, 3]
+
+
+def test_output_is_bounded_and_says_how_much_is_left_out() -> None:
+    rows = output_rows("x\n" * 5_000)
+    assert len(rows) == HEAD + TAIL + 1
+    assert rows[HEAD].text == "… 4,000 lines left out (kept in the session's store) …"
+
+
+def test_sgr_colours_are_styles_and_nothing_else_passes() -> None:
+    rows = output_rows("\x1b[31mred\x1b[0m \x1b]0;title\x07plain\x1b[2J\n")
+    assert rows[0].text == "red plain"
+    text, style = rows[0].spans[0]
+    assert text == "red"
+    assert style.color is not None
+    assert style.color.number == 1
+
+
+def test_a_huge_line_tells_what_it_left_out() -> None:
+    text = "".join(lines(output_rows("x" * 200_000)))
+    assert len(text) < 5_000
+    assert "196,000 characters left out" in text
+
+
+def test_tabs_stop_every_eight_cells_whatever_is_before_them() -> None:
+    assert expand_tabs("a\tb") == "a       b"
+    assert expand_tabs("你\tb") == "你      b"
+    assert expand_tabs("\x1b[31ma\x1b[0m\tb") == "\x1b[31ma\x1b[0m       b"
+
+
+def test_the_error_line_of_a_traceback_stands_out() -> None:
+    text = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    1/0\n    ~^~\nZeroDivisionError: no\n'
+    rows = output_rows(text, kind="traceback")
+    styles = [[style.color for _, style in rows[number].spans] for number in range(len(rows))]
+    assert styles[4] == [PALETTE.bad.color] * 2
+    assert PALETTE.person.color in styles[1]
+    assert styles[2] == [PALETTE.text.color]
+
+
+def test_changes_are_bounded_and_counted() -> None:
+    cell = Cell(party="you", person=True, code="x", number=1)
+    cell.changes = [{"name": f"n{number}", "change": "added", "type": "int", "summary": "1"} for number in range(24)]
+    rows = CellRows(cell, 1_000, PALETTE)
+    rows.update()
+    assert "+ n0 int 1" in lines(rows)[-1]
+    assert "+ n11 int 1" in lines(rows)[-1]
+    assert "and 12 more" in lines(rows)[-1]
+
+
+def test_changes_wrap_between_names() -> None:
+    cell = Cell(party="you", person=True, code="x", number=1)
+    cell.changes = [{"name": name, "change": "added", "type": "Series", "summary": "(31,)"} for name in ("a", "b", "c")]
+    rows = CellRows(cell, 40, PALETTE)
+    rows.update()
+    assert [line.strip() for line in lines(rows)[-2:]] == ["+ a Series (31,)   + b Series (31,)", "+ c Series (31,)"]
+
+
+@pytest.mark.parametrize(
+    ("status", "mark"),
+    [("ok", ""), ("error", "✗ error"), ("interrupted", "■ interrupted"), ("killed", "✗ killed"), ("died", "✗ died")],
+)
+def test_a_cell_says_in_words_how_it_ended(status: str, mark: str) -> None:
+    cell = Cell(party="you", person=True, code="x", number=1, status=status, duration=0.08)
+    rows = CellRows(cell, 60, PALETTE)
+    rows.update()
+    right = "".join(text for text, _ in rows[0].right)
+    assert right == f"{mark}  0.08 s".strip()
+    assert rows[0].text == "In 1 · you"
+
+
+def test_a_skipped_block_says_why() -> None:
+    cell = Cell(party="claude", person=False, code="x", approval="skipped", reason="too\nslow")
+    rows = CellRows(cell, 60, PALETTE)
+    rows.update()
+    assert rows[0].text == "code · claude   skipped: too slow"
+
+
+def test_notes_have_a_mark_for_their_level() -> None:
+    marks = [note_rows(Note(level=level, text="said"), 40, PALETTE)[0].text for level in ("info", "warning", "error")]
+    assert marks == ["· said", "! said", "✗ said"]
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.08, "0.08 s"), (4.21, "4.2 s"), (185, "3 min 05 s")])
+def test_durations_are_short(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
