@@ -23,6 +23,8 @@ from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of, title_
 from mahtab_tui.tui.panes.transcript.window import Place, Window
 
 TITLE_HEIGHT = 1
+NEAR = 4
+"""Pages of scrolling up within which rows are counted exactly."""
 
 
 class TranscriptPane(ScrollView, can_focus=True):
@@ -36,7 +38,7 @@ class TranscriptPane(ScrollView, can_focus=True):
         self._palette: Palette | None = None
         self._window: Window | None = None
         self._top = Place(0, 0)
-        """What is at the first row below the title, while the tail is not followed."""
+        """What is at the first row below the title."""
         self._following = True
         self._unseen_from = 0
         """Entries that there were when the person scrolled up."""
@@ -129,31 +131,33 @@ class TranscriptPane(ScrollView, can_focus=True):
             window.measure_down(self._top, self._page)
         total = TITLE_HEIGHT + window.total + tail
         self.virtual_size = Size(self.scrollable_content_region.width, total)
-        row = total - TITLE_HEIGHT - self._page if self._following else window.row_of(self._top)
-        self.scroll_target_y = self.scroll_y = max(0, row)
+        if self._following:
+            self._top = window.place_of(total - TITLE_HEIGHT - self._page)
+        self.scroll_target_y = self.scroll_y = window.row_of(self._top)
         self._placing = False
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if self._placing or self._window is None:
-            return
-        was_following = self._following
-        self._following = new_value >= self.max_scroll_y
-        if was_following and not self._following:
-            self._unseen_from, self._grown = len(self._transcript.entries), False
-        self._keep_place(round(new_value))
+        if not self._placing and self._window is not None:
+            self._go(self._place_at(self._window, round(new_value)), following=new_value >= self.max_scroll_y)
 
-    def _keep_place(self, row: int) -> None:
-        """The person scrolled: what comes into sight is laid out, its lower edge staying where it was guessed to be."""
-        window = self._window
-        assert window is not None
+    def _place_at(self, window: Window, row: int) -> Place:
+        """What is to be on top when the person scrolls to a row. Near by, rows are laid out to count them; far off, a guess will do."""
+        up = window.row_of(self._top) - row
+        if 0 < up <= NEAR * self._page:
+            return window.up(self._top, up)
         place = window.place_of(row)
-        if place.entry < len(self._transcript.entries):
-            below = window.row_of(Place(place.entry + 1, 0)) - row
-            height = len(window.rows(place.entry))
-            place = Place(place.entry, max(0, height - below))
-        self._top = place
+        if place.entry == len(self._transcript.entries):
+            return place
+        below = window.row_of(Place(place.entry + 1, 0)) - row
+        return Place(place.entry, max(0, len(window.rows(place.entry)) - below))
+
+    def _go(self, place: Place, *, following: bool) -> None:
+        """Show a place, or the tail."""
+        if self._following and not following:
+            self._unseen_from, self._grown = len(self._transcript.entries), False
+        self._top, self._following = place, following
         self._place()
 
     # Drawing
@@ -241,11 +245,10 @@ class TranscriptPane(ScrollView, can_focus=True):
     # Scrolling by keys: at once, since rows are laid out as they come into sight
 
     def action_scroll_end(self) -> None:
-        self._following, self._grown = True, False
-        self._place()
+        self._go(self._top, following=True)
 
     def action_scroll_home(self) -> None:
-        self.scroll_to(y=0, animate=False)
+        self._go(Place(0, 0), following=self.max_scroll_y == 0)
 
     def action_page_up(self) -> None:
         self.scroll_to(y=self.scroll_y - self._page + 1, animate=False)

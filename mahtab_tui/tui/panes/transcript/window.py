@@ -73,6 +73,14 @@ class Window:
         """What is at a row; past the end, the place behind the last entry."""
         return Place(*self._heights.find(max(0, row)))
 
+    def up(self, place: Place, rows: int) -> Place:
+        """The place so many rows above another, all between laid out."""
+        entry, row = place.entry, place.row - rows
+        while row < 0 and entry > 0:
+            entry -= 1
+            row += len(self.rows(entry))
+        return Place(entry, max(0, row))
+
     def row(self, place: Place) -> Row:
         return self.rows(place.entry)[place.row]
 

@@ -1,0 +1,322 @@
+"""The transcript's widget: what it shows, follows, keeps in place and gives to the clipboard."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.settings import resource_folder
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+
+SIZE = (60, 20)
+
+
+class PaneApp(App[None]):
+    """The pane alone, above something else that can have the focus."""
+
+    CSS = "TranscriptPane { height: 1fr; }"
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        super().__init__(css_path=[resource_folder("styles") / "transcript.tcss"])
+        self.records = records
+        for theme in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(theme)
+        self.theme = "mahtab"
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        yield TranscriptPane(id="transcript")
+        yield Input()
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self.pane.fold(self.records)
+
+    @property
+    def pane(self) -> TranscriptPane:
+        return self.query_one(TranscriptPane)
+
+
+def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
+    return Record(tag, text, attrs, time.time())
+
+
+def cell(number: int, code: str = "", output: str = "") -> list[Record]:
+    return [
+        record(tags.USER_REPL_IN, code or f"cell_{number}", cell=number, party="you"),
+        record(tags.USER_REPL_OUT, output or f"output {number}\n", cell=number, status="ok", duration=0.1),
+    ]
+
+
+def cells(count: int, first: int = 1) -> list[Record]:
+    return [each for number in range(first, first + count) for each in cell(number)]
+
+
+def shown(pane: TranscriptPane) -> list[str]:
+    """The rows on the screen, without what is right of the text."""
+    return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
+
+
+def top_text(pane: TranscriptPane) -> str:
+    return shown(pane)[1].strip(" ▌")
+
+
+async def press_on(pilot: Pilot[None], pane: TranscriptPane, start: tuple[int, int], end: tuple[int, int]) -> None:
+    """Draw the mouse from one place to another."""
+    await pilot.mouse_down(pane, offset=start)
+    await pilot.hover(pane, offset=end)
+    await pilot.mouse_up(pane, offset=end)
+
+
+async def test_an_empty_transcript_says_what_this_is_how_to_ask_and_where_the_keys_are() -> None:
+    app = PaneApp()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        text = "\n".join(shown(app.pane))
+        assert "namespace" in text
+        assert "`" in text
+        assert "F1" in text
+        app.pane.fold(cells(1))
+        assert "F1" not in "\n".join(shown(app.pane))
+
+
+async def test_a_cell_is_drawn_with_its_bar_header_code_and_output() -> None:
+    app = PaneApp(cell(3, "df.shape", "(10, 5)\n"))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        rows = shown(app.pane)
+        assert rows[0] == " TRANSCRIPT"
+        assert rows[1].startswith(" ▌ In 3 · you")
+        assert rows[1].endswith("0.10 s")
+        assert rows[2] == " ▌ df.shape"
+        assert rows[4] == " ▌ (10, 5)"
+
+
+async def test_every_row_is_exactly_as_wide_as_the_pane() -> None:
+    hostile = "你好 👩‍👩‍👧 e\u0301 \u202eabc\x1b]52;c;aGk=\x07\x00\ud800 [/x] [@click=app.quit]x[/]\n" + "w" * 500 + "\n"
+    app = PaneApp([*cell(1, "x = '[/red]'" * 20, hostile), record(tags.NOTICE, hostile, level="error")])
+    async with app.run_test(size=SIZE) as pilot:
+        for width in (60, 20, 7, 100):
+            await pilot.resize_terminal(width, 20)
+            await pilot.pause()
+            pane = app.pane
+            widths = {pane.render_line(y).cell_length for y in range(pane.size.height)}
+            assert widths == {pane.scrollable_content_region.width}
+        text = "\n".join(shown(app.pane))
+        assert "[/x] [@click=app.quit]x[/]" in text
+        assert not set(text) & set("\x1b\x07\x00\u202e\ud800")
+
+
+async def test_it_follows_the_tail() -> None:
+    app = PaneApp()
+    async with app.run_test(size=SIZE) as pilot:
+        for number in range(1, 30):
+            app.pane.fold(cell(number))
+        await pilot.pause()
+        assert shown(app.pane)[-1] == " ▌ output 29"
+
+
+async def test_who_has_scrolled_up_stays_there_and_is_told_of_what_is_new() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
+        await pilot.press("pageup", "pageup")
+        before = shown(app.pane)
+        app.pane.fold(cells(2, first=31))
+        await pilot.pause()
+        after = shown(app.pane)
+        assert after[:-1] == before[:-1]
+        assert after[-1].endswith("↓ 2 new")
+        await pilot.press("end")
+        await pilot.pause()
+        assert shown(app.pane)[-1] == " ▌ output 32"
+
+
+async def test_a_press_on_the_hint_goes_to_the_tail() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.action_page_up()
+        app.pane.fold(cells(1, first=31))
+        await pilot.pause()
+        await pilot.click(app.pane, offset=(app.pane.size.width - 4, app.pane.size.height - 1))
+        await pilot.pause()
+        assert shown(app.pane)[-1] == " ▌ output 31"
+
+
+async def test_the_place_is_kept_while_what_stands_above_it_grows() -> None:
+    app = PaneApp([record(tags.USER_REPL_IN, "slow()", cell=99), *cells(30)])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.action_page_up()
+        await pilot.pause()
+        before = shown(app.pane)
+        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "line\n" * 40, cell=99, kind="stdout")])
+        await pilot.pause()
+        assert shown(app.pane)[:-1] == before[:-1]
+
+
+async def test_paging_up_from_the_tail_shows_every_row_once_though_heights_were_guessed() -> None:
+    long = "word " * 60
+    records = [each for number in range(1, 20) for each in cell(number, output=f"first {number}\n{long}\nlast {number}\n")]
+    app = PaneApp(records)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        pages = [shown(app.pane)[1:]]
+        while app.pane.scroll_offset.y:
+            app.pane.action_page_up()
+            await pilot.pause()
+            pages.append(shown(app.pane)[1:])
+        tail = [row.strip(" ▌") for row in "\n".join("\n".join(page) for page in pages).split("\n")]
+        for number in range(1, 20):
+            assert f"first {number}" in tail
+            assert f"last {number}" in tail
+        for earlier, later in pairwise(pages):
+            if later[0].startswith(" ▌ In 1 ·"):
+                break
+            assert earlier[0] == later[-1]
+
+
+async def test_the_same_line_stays_on_top_when_the_width_changes() -> None:
+    text = "".join(f"{number} " + "x" * 70 + "\n" for number in range(200))
+    app = PaneApp(cell(1, output=text))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.scroll_to(y=101, animate=False)
+        await pilot.pause()
+        line = top_text(app.pane).split()[0]
+        for width in (100, 40, 60):
+            await pilot.resize_terminal(width, 20)
+            await pilot.pause()
+            assert top_text(app.pane).split()[0] == line
+
+
+async def test_it_still_follows_the_tail_after_its_size_changed() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        for size in ((30, 20), (80, 12), (60, 30)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert shown(app.pane)[-1] == " ▌ output 30"
+
+
+async def test_a_resumed_session_of_thousands_of_records_shows_its_tail() -> None:
+    app = PaneApp(cells(5_000))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert shown(app.pane)[-1] == " ▌ output 5000"
+        app.pane.action_scroll_home()
+        await pilot.pause()
+        assert shown(app.pane)[2] == " ▌ cell_1"
+
+
+async def test_the_wheel_scrolls() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        before = app.pane.scroll_offset.y
+        app.pane._on_mouse_scroll_up(wheel := _wheel(app.pane))
+        await pilot.pause()
+        assert wheel is not None
+        assert app.pane.scroll_offset.y < before
+
+
+def _wheel(pane: TranscriptPane) -> Any:
+    from textual.events import MouseScrollUp
+
+    return MouseScrollUp(pane, 5, 5, 0, 0, 0, False, False, False)
+
+
+async def test_selected_text_is_copied_without_bars_and_without_the_breaks_of_wrapping() -> None:
+    long = "a" * 100
+    app = PaneApp(cell(1, "one = 1\ntwo = 2", f"{long}\nend\n"))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await press_on(pilot, app.pane, (3, 2), (5, 7))
+        assert app.screen.get_selected_text() == f"one = 1\ntwo = 2\n\n{long}\nend"
+
+
+async def test_a_selection_that_begins_on_the_bar_begins_with_the_line() -> None:
+    app = PaneApp(cell(1, "one = 1"))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await press_on(pilot, app.pane, (1, 2), (5, 2))
+        assert app.screen.get_selected_text() == "one"
+
+
+async def test_a_selection_stays_with_its_text_while_the_transcript_grows() -> None:
+    app = PaneApp([record(tags.USER_REPL_IN, "slow()", cell=99), *cells(10)])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        last = app.pane.size.height - 1
+        await press_on(pilot, app.pane, (3, last), (8, last))
+        assert app.screen.get_selected_text() == "output"
+        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "line\n" * 40, cell=99, kind="stdout"), *cells(5, first=11)])
+        await pilot.pause()
+        assert app.screen.get_selected_text() == "output"
+
+
+@pytest.mark.parametrize(("times", "text"), [(2, "frame"), (3, "frame.describe()")])
+async def test_two_clicks_select_the_word_and_three_the_line(times: int, text: str) -> None:
+    app = PaneApp(cell(1, "frame.describe()"))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        await pilot.click(app.pane, offset=(5, 2), times=times)
+        await pilot.pause()
+        assert app.screen.get_selected_text() == text
+
+
+async def test_the_title_is_bright_while_the_pane_has_the_focus() -> None:
+    app = PaneApp(cells(1))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        quiet = app.pane.render_line(0)
+        app.pane.focus()
+        await pilot.pause()
+        assert app.pane.render_line(0) != quiet
+
+
+async def test_another_theme_recolours_what_is_shown() -> None:
+    app = PaneApp(cells(1))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        night = app.pane.render_line(1)
+        for theme in sorted({*app.available_themes} - {"mahtab"}):
+            app.theme = theme
+            await pilot.pause()
+            assert app.pane.render_line(1).text == night.text
+            assert app.pane.render_line(1) != night
+
+
+async def test_one_spinner_turns_while_the_model_thinks_and_stops_with_its_first_word() -> None:
+    app = PaneApp(cells(1))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.fold([record(tags.AGENT, turn=1, step=0, state="thinking", party="claude")])
+        await pilot.pause()
+        assert [row for row in shown(app.pane) if "Claude is thinking · 0 s" in row]
+        word = record(tags.ASSISTANT_CHAT_STREAM, "Yes", turn=1, step=0, party="claude", kind="chat", block=0)
+        app.pane.fold([word])
+        await pilot.pause()
+        assert not [row for row in shown(app.pane) if "thinking" in row]
+        assert shown(app.pane)[6] == " ▌ Claude  Yes"
+
+
+async def test_clearing_empties_it() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.clear()
+        await pilot.pause()
+        assert "F1" in "\n".join(shown(app.pane))
+        app.pane.fold(cells(1, first=31))
+        assert shown(app.pane)[2] == " ▌ cell_31"

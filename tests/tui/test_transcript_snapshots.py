@@ -1,0 +1,79 @@
+"""Pictures of the transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from tests.tui.test_transcript_pane import PaneApp
+
+ANSWER = """Two days are **far** from the *median* of their weekday; see `daily` and [the manual](https://example.org/median).
+
+1. Sum the revenue of each day.
+2. Compare with the median, a robust measure: a few wild days would pull the mean towards themselves.
+   - nested, with `code`
+
+| day | revenue | why |
+|:----|--------:|-----|
+| 2026-03-14 | 48211.50 | a campaign in the north |
+| 2026-03-29 | 112.00 | database timeout |
+
+> Somebody said so.
+
+```sql
+SELECT day, sum(revenue) FROM sales GROUP BY day; -- all
+```
+
+```python
+outliers = daily[z.abs() > 3]  # three deviations
+f"{outliers!r}"
+```
+"""
+
+TRACEBACK = """Traceback (most recent call last):
+  File "<cell 1>", line 1, in <module>
+    1 / 0
+    ~~^~~
+ZeroDivisionError: division by zero
+"""
+
+CHANGES = [
+    {"name": "daily", "change": "added", "type": "Series", "summary": "(31,)"},
+    {"name": "df", "change": "perhaps", "type": "DataFrame", "summary": "10000 × 5"},
+    {"name": "tmp", "change": "deleted", "type": "", "summary": ""},
+]
+
+
+def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
+    """Of the past: nothing in the picture depends on the clock."""
+    return Record(tag, text, attrs)
+
+
+SESSION = [
+    record(tags.USER_REPL_IN, "1 / 0", cell=1, party="you"),
+    record(tags.USER_REPL_OUT, TRACEBACK, cell=1, status="error", duration=0.002, kinds=[["traceback", len(TRACEBACK)]]),
+    record(tags.USER_REPL_IN, 'df = pd.read_csv("sales.csv")\ndf.shape', cell=3, party="you"),
+    record(tags.USER_REPL_OUT, "(10000, 5)\n\x1b[32mgreen\x1b[0m\n", cell=3, status="ok", duration=0.08),
+    record(tags.USER_CHAT, "which days are outliers, and why?", turn=1),
+    record(tags.ASSISTANT_CHAT, ANSWER, turn=1, step=0, party="claude"),
+    record(tags.ASSISTANT_REPL_IN, "outliers = daily[z.abs() > 3]", cell=4, turn=1, step=0, block=0, party="claude"),
+    record(tags.ASSISTANT_REPL_OUT, "day\n2026-03-14    48211.50\n", cell=4, status="ok", duration=0.21),
+    record(tags.NAMESPACE, cell=4, party="claude", changes=CHANGES),
+    record(tags.NOTICE, "The conversation is back; the namespace is not: run again what you need.", level="info"),
+]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 46), (200, 50)], ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize("theme", ["mahtab", "mahtab-day"])
+def test_a_session(snap_compare: Callable[..., bool], size: tuple[int, int], theme: str) -> None:
+    app = PaneApp(SESSION)
+    app.theme = theme
+    assert snap_compare(app, terminal_size=size)
+
+
+def test_a_greeting(snap_compare: Callable[..., bool]) -> None:
+    assert snap_compare(PaneApp(), terminal_size=(80, 24))
