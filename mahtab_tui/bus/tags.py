@@ -2,22 +2,26 @@
 
 Attributes (all JSON values) by tag; `cell` is the number of a cell in the session, `turn` the number of a question:
 
-- ``user-repl-in``, ``assistant-repl-in`` (text: the code): ``cell``, ``party`` (who: "you", or the model's short name), ``turn`` (the model's only).
+- ``user-repl-in``, ``assistant-repl-in`` (text: the code): ``cell``, ``party`` (who: "you", or the model's short name),
+  ``turn`` (the model's only).
 - ``…-repl-out-stream`` (text: a piece of output): ``cell``, ``kind`` ("stdout" for what was printed, "value" for the last
   expression, "traceback").
 - ``…-repl-out`` (text: the whole output): ``cell``, ``status`` (a `kernel.base.Status` value), ``duration`` (seconds),
   ``kinds`` (list of [kind, characters] in order, as they make up the text), ``late`` (true for what came after its cell had
   ended: a thread's print; such records have no status).
-- ``user-chat``: ``turn``. ``assistant-chat``: ``turn``, ``step`` (number of the generation in the turn, from 0), ``party``, ``stopped`` (bool).
+- ``user-chat``: ``turn``. ``assistant-chat``: ``turn``, ``step`` (number of the generation in the turn, from 0), ``party``,
+  ``stopped`` (bool).
   ``assistant-chat-stream`` (text: a piece to draw, tags and Python fence lines left out): ``turn``, ``step``, ``party``, ``kind``
   ("chat", "code"), ``block`` (index of the code block in the answer, from 0; of chat: of the next one).
 - ``cut`` (true) on a whole output or answer: the program was killed before its end, and this is what had come.
-- ``agent`` (what the agent does now): ``turn``, ``step``, ``state`` ("thinking", "reflecting", "done", "stopped", "max-turns", "failed"), ``party``.
+- ``agent`` (what the agent does now): ``turn``, ``step``, ``state`` ("thinking", "reflecting", "done", "stopped", "max-turns", "failed"),
+  ``party``.
 - ``approval`` (text: the code): ``request`` (id), ``turn``, ``block`` and ``blocks`` (this is block 1 of 3), ``state`` ("waiting", "run",
   "edited", "skipped", "stopped"), ``reason`` (of a skip), ``party``.
 - ``input`` (text: the prompt): ``request`` (id), ``cell``, ``password`` (bool), ``state`` ("waiting", "answered", "cancelled").
 - ``queue``: ``items`` (list of {"id", "code"}: the cells that wait).
-- ``kernel`` (text: a sentence): ``state`` (a `kernel.base.KernelState` value), ``python`` (version), ``executable``, ``cwd``, ``pid``, ``cell`` (while busy).
+- ``kernel`` (text: a sentence): ``state`` (a `kernel.base.KernelState` value), ``python`` (version), ``executable``, ``cwd``, ``pid``,
+  ``cell`` (while busy).
 - ``namespace``: ``cell``, ``party``, ``fresh`` (true: forget all rows first), ``changes`` (list of {"name", "change" (added, rebound,
   changed, perhaps, deleted), "type", "summary", "kind" (data, module, function, class)}).
 - ``usage``: ``model``, ``input_tokens``, ``output_tokens``, ``cache_read_tokens``, ``cache_creation_tokens``, ``cost`` (US dollars, or null

@@ -1,4 +1,4 @@
-"""What the person has entered, over all sessions: of this project and of all."""
+"""What the person has entered, in all sessions: of this project and of all."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import contextlib
 import sqlite3
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-_SCHEMA = """
-create table if not exists input (number integer primary key, time real not null, project text not null, mode text not null, text text not null);
+from mahtab_tui.store.encoding import restored, stored
+
+_TABLES = """
+create table if not exists input (
+    number integer primary key, time real not null, project text not null, mode text not null, text text not null
+);
 create index if not exists input_of_project on input (project, number);
 """
-_KEPT = 20_000
+_SEARCHED = 20_000
+"""Inputs that a search looks at."""
 
 
 class HistoryEntry(NamedTuple):
@@ -28,73 +34,107 @@ class HistoryEntry(NamedTuple):
 
 
 class History:
-    """The input history, shared by every running program. A file that cannot be used is put aside, and said in `problem`."""
+    """The input history, shared by every running program. Nothing here raises: `problem` says in a sentence what went wrong."""
 
     def __init__(self, path: Path, project: str) -> None:
+        self.problem = ""
+        self._path = path
         self._project = project
         self._lock = threading.Lock()
-        self.problem = ""
-        try:
-            self._connection = _connect(path)
-        except (sqlite3.Error, OSError) as error:
-            self.problem = f"The input history {path} cannot be used ({error}); it is kept in memory this time."
-            with contextlib.suppress(OSError):
-                path.replace(path.with_suffix(".broken"))
-            self._connection = _connect(None)
+        self._connection = self._opened()
 
     def add(self, text: str, mode: str) -> None:
         """Remember an input, unless it is the same as the last one."""
-        text = text.encode("utf-8", "replace").decode("utf-8")
-        with self._lock, contextlib.suppress(sqlite3.Error):
-            query = "select text, mode from input where project = ? order by number desc limit 1"
-            if self._connection.execute(query, (self._project,)).fetchone() != (text, mode):
-                row = (time.time(), self._project, mode, text)
-                self._connection.execute("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
+        last = self._do("select text, mode from input where project = ? order by number desc limit 1", (self._project,))
+        if [(restored(row[0]), row[1]) for row in last] != [(text, mode)]:
+            row = (time.time(), self._project, mode, stored(text))
+            self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
     def entries(self, mode: str | None = None, *, project_only: bool = False, limit: int = 2_000) -> list[HistoryEntry]:
-        """The newest inputs first, this project's before all others'; each text once."""
+        """The inputs, this project's before those of all others, among these the newest first; each text once."""
         query = (
             "select text, mode, project, time from input where (? is null or mode = ?) and (project = ? or not ?)"
             " order by project = ? desc, number desc limit ?"
         )
-        with self._lock:
-            try:
-                rows = self._connection.execute(query, (mode, mode, self._project, project_only, self._project, limit)).fetchall()
-            except sqlite3.Error:
-                return []
         seen: dict[tuple[str, str], HistoryEntry] = {}
-        for row in rows:
-            seen.setdefault((row[0], row[1]), HistoryEntry(*row))
+        for text, *rest in self._do(query, (mode, mode, self._project, project_only, self._project, limit)):
+            entry = HistoryEntry(restored(text), *rest)
+            seen.setdefault((entry.text, entry.mode), entry)
         return list(seen.values())
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]:
-        """The inputs that contain the letters of a query in order; the closest together first, then the newest."""
+        """The inputs that have the letters of a query in this order; the closest together first, then as `entries` has them."""
         wanted = query.lower()
         ranked = []
-        for place, entry in enumerate(self.entries(limit=_KEPT)):
-            span = _span(entry.text.lower(), wanted)
-            if span is not None:
-                ranked.append((span, place, entry))
-        return [entry for _, _, entry in sorted(ranked, key=lambda found: found[:2])[:limit]]
+        for place, entry in enumerate(self.entries(limit=_SEARCHED)):
+            between = letters_between(entry.text.lower(), wanted)
+            if between is not None:
+                ranked.append((between, place, entry))
+        return [entry for _, _, entry in sorted(ranked)[:limit]]
 
     def close(self) -> None:
+        """Close the file."""
         with self._lock:
             self._connection.close()
+
+    def _do(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._lock:
+            try:
+                return self._connection.execute(statement, values).fetchall()
+            except sqlite3.Error as error:
+                if _damaged(error):
+                    self._connection.close()
+                    self._connection = self._opened()
+                else:
+                    self.problem = f"The input history {self._path} cannot be used: {error}."
+                return []
+
+    def _opened(self) -> sqlite3.Connection:
+        """The file; a new one where it is damaged; memory where neither can be had."""
+        for attempt in ("as it is", "anew"):
+            try:
+                return _connect(self._path)
+            except (sqlite3.Error, OSError) as error:
+                self.problem = f"The input history {self._path} cannot be used ({error}); this session's is kept in memory."
+                if attempt == "anew" or not (_damaged(error) and self._set_aside()):
+                    break
+        return _connect(None)
+
+    def _set_aside(self) -> bool:
+        """Make room for a new file; what is in the old one may yet be saved by hand. False where even that cannot be done."""
+        aside = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
+        try:
+            self._path.replace(aside)
+            for ending in ("-wal", "-shm"):
+                self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+        except OSError:
+            return False
+        self.problem = f"The input history was damaged; it is {aside} now, and a new one has begun."
+        return True
+
+
+def _damaged(error: Exception) -> bool:
+    """Whether the file's content is wrong, and not only its use just now (locked, full, not allowed)."""
+    return isinstance(error, sqlite3.DatabaseError) and type(error) is sqlite3.DatabaseError
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
     if path is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not path.exists():
-            path.touch(mode=0o600)
+        with contextlib.suppress(FileExistsError):
+            path.touch(mode=0o600, exist_ok=False)
     connection = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=2, isolation_level=None)
-    connection.execute("pragma journal_mode = wal")
-    connection.executescript(_SCHEMA)
+    try:
+        connection.execute("pragma journal_mode = wal")
+        connection.executescript(_TABLES)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
-def _span(text: str, wanted: str) -> int | None:
-    """How many characters the letters of `wanted` are spread over beyond their own number; None where they do not occur in order."""
+def letters_between(text: str, wanted: str) -> int | None:
+    """How many other letters stand between those of `wanted`, where they first occur in order; None where they do not."""
     if wanted in text:
         return 0
     place, first = -1, -1
@@ -103,4 +143,4 @@ def _span(text: str, wanted: str) -> int | None:
         if place < 0:
             return None
         first = place if first < 0 else first
-    return place - first + 1 - len(wanted) + 1
+    return place - first + 1 - len(wanted)

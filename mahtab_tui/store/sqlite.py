@@ -1,4 +1,4 @@
-"""Sessions on disk: one SQLite database, a record committed as it comes."""
+"""Sessions on disk: a record is committed as it comes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import StoreError as StoreError
+from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
+from mahtab_tui.store.database import as_sentences, connect, transaction
+from mahtab_tui.store.encoding import restored, stored
 
-SCHEMA_VERSION = 1
+__all__ = ["SessionRow", "SqliteStore", "StoreError", "delete_session", "list_sessions", "load_records"]
+
 _FIRST = 80
 """Characters of a session's first input that its row shows."""
 
-_SCHEMA = """
-create table if not exists session (
-    id text primary key, name text not null, project text not null, started real not null, last real not null, first text not null default ''
-);
-create table if not exists record (
-    number integer primary key, session text not null, time real not null, tag text not null, attrs text not null, text text not null
-);
-create index if not exists record_of_session on record (session, number);
-create table if not exists partial (
-    session text not null, key text not null, time real not null, tag text not null, attrs text not null, text text not null,
-    primary key (session, key)
-);
-"""
+_SURROUNDINGS = frozenset((tags.KERNEL, tags.NAMESPACE, tags.NOTICE))
+"""What is logged before the person or the model has done anything. Alone it makes no session; it is written with what follows it."""
+
+_INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 
 
 class SessionRow(NamedTuple):
@@ -41,45 +35,15 @@ class SessionRow(NamedTuple):
     name: str
     project: str
     started: float
+    """Seconds since the epoch, as `last`."""
     last: float
-    """Seconds since the epoch."""
     records: int
     first: str
     """The first question or cell, in short."""
 
 
-@contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
-    """SQLite's errors as sentences."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: {error}.") from error
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}.") from error
-
-
-def connect(path: Path) -> sqlite3.Connection:
-    """The database, made where it is not there yet. Raises `StoreError`."""
-    with _told(path):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not path.exists():
-            path.touch(mode=0o600)
-        connection = sqlite3.connect(path, check_same_thread=False, timeout=5, isolation_level=None)
-        version = connection.execute("pragma user_version").fetchone()[0]
-        if version > SCHEMA_VERSION:
-            connection.close()
-            raise StoreError(f"{path} was written by a newer version of mahtab-tui.")
-        connection.execute("pragma journal_mode = wal")
-        # A killed process loses nothing; only a power cut may take the last moments.
-        connection.execute("pragma synchronous = normal")
-        if version < SCHEMA_VERSION:
-            connection.executescript(f"{_SCHEMA} pragma user_version = {SCHEMA_VERSION};")
-        return connection
-
-
 class SqliteStore:
-    """The records of one session. Opened at its first record, so that an empty session leaves nothing."""
+    """The records of one session. The file is opened at its first record, so that an empty session leaves nothing."""
 
     def __init__(self, path: Path, session: str, *, name: str = "", project: str = "") -> None:
         self.path = path
@@ -88,53 +52,86 @@ class SqliteStore:
         self._project = project
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._first = ""
+        self._begun = False
+        self._surroundings: list[Record] = []
 
     def append(self, record: Record) -> None:
-        row = (record.time or time.time(), record.tag, json.dumps(record.attrs), _storable(record.text))
-        with self._lock, _told(self.path):
-            connection = self._opened()
-            connection.execute("begin immediate")
-            try:
-                connection.execute("insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)", (self.session, *row))
-                connection.execute("update session set last = ? where id = ?", (row[0], self.session))
+        """Keep a record. Raises `StoreError`; it is not kept then."""
+        with self._lock:
+            if not self._begun and record.tag in _SURROUNDINGS:
+                self._surroundings.append(record)
+                return
+            with self._writing() as connection:
+                for each in (*self._surroundings, record):
+                    connection.execute(_INSERT, (self.session, *_columns(each)))
+                connection.execute("update session set last = ? where id = ?", (record.time or time.time(), self.session))
                 if record.tag in (tags.USER_CHAT, tags.USER_REPL_IN):
-                    first = " ".join(row[3].split())[:_FIRST]
+                    first = stored(" ".join(record.text[: 10 * _FIRST].split())[:_FIRST])
                     connection.execute("update session set first = ? where id = ? and first = ''", (first, self.session))
-                connection.execute("commit")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("rollback")
-                raise
+            self._surroundings.clear()
 
     def partial(self, key: str, record: Record | None) -> None:
-        with self._lock, _told(self.path):
-            connection = self._opened()
+        """Keep the text so far of what is being streamed; None drops it. Raises `StoreError`."""
+        with self._lock, self._writing() as connection:
             if record is None:
                 connection.execute("delete from partial where session = ? and key = ?", (self.session, key))
-                return
-            row = (self.session, key, record.time, record.tag, json.dumps(record.attrs), _storable(record.text))
-            connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
+            else:
+                row = (self.session, key, *_columns(record))
+                connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def close(self) -> None:
+        """Close the file; the next record opens it again."""
         with self._lock:
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+            self._disconnect()
 
-    def _opened(self) -> sqlite3.Connection:
-        if self._connection is None:
-            connection = connect(self.path)
-            now = time.time()
-            row = (self.session, self._name, self._project, now, now)
-            connection.execute("insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)", row)
-            self._connection = connection
-        return self._connection
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction. A file that has failed, or is not open yet, is opened."""
+        try:
+            with as_sentences(self.path):
+                fresh = self._connection is None
+                connection = self._connection = self._connection or connect(self.path)
+                with transaction(connection):
+                    if fresh:
+                        self._begin(connection)
+                    yield connection
+        except StoreError:
+            self._disconnect()
+            raise
+        self._begun = True
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """The session's row; and what a killed program left half said becomes records, before its keys are used again."""
+        now = time.time()
+        row = (self.session, self._name, self._project, now, now)
+        connection.execute("insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)", row)
+        if not self._begun:
+            for record in _left_over(connection, self.session):
+                connection.execute(_INSERT, (self.session, *_columns(record)))
+            connection.execute("delete from partial where session = ?", (self.session,))
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
 
 
-def _storable(text: str) -> str:
-    """SQLite takes no lone surrogates."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
+    return record.time or time.time(), record.tag, json.dumps(record.attrs, default=str), stored(record.text)
+
+
+def _record(moment: float, tag: str, attrs: str, text: str | bytes) -> Record:
+    return Record(tag, restored(text), json.loads(attrs), moment)
+
+
+def _left_over(connection: sqlite3.Connection, session: str) -> list[Record]:
+    """What was being streamed when the program was killed."""
+    rows = connection.execute("select time, tag, attrs, text from partial where session = ? order by time", (session,))
+    records = [_record(*row) for row in rows]
+    for record in records:
+        record.attrs["cut"] = True
+    return records
 
 
 def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
@@ -145,28 +142,33 @@ def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
         "select id, name, project, started, last, (select count(*) from record where session = session.id), first from session"
         " where ? is null or project = ? order by last desc, rowid desc"
     )
-    with _told(path), contextlib.closing(connect(path)) as connection:
-        return [SessionRow(*row) for row in connection.execute(query, (project, project))]
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        rows = connection.execute(query, (project, project)).fetchall()
+    return [
+        SessionRow(id, name, folder, started, last, records, restored(first)) for id, name, folder, started, last, records, first in rows
+    ]
 
 
 def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> list[tuple[int, Record]]:
-    """The last records of a session (before a number, for the page above), in order, with their numbers. What was being streamed when the
-    program was killed comes last, marked ``cut``. Raises `StoreError`."""
+    """The last records of a session, or those before a number (the page above), in order, with their numbers.
+
+    What was being streamed when the program was killed comes last, marked ``cut``. Raises `StoreError`.
+    """
+    if not path.exists():
+        return []
     query = "select number, time, tag, attrs, text from record where session = ? and (? is null or number < ?) order by number desc limit ?"
-    with _told(path), contextlib.closing(connect(path)) as connection:
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
         rows = connection.execute(query, (session, before, before, limit)).fetchall()
-        left = connection.execute("select 0, time, tag, attrs, text from partial where session = ?", (session,)).fetchall()
-    records = [(number, Record(tag, text, json.loads(attrs), moment)) for number, moment, tag, attrs, text in reversed(rows)]
-    if before is None:
-        last = records[-1][0] if records else 0
-        records += [(last + 1, Record(tag, text, json.loads(attrs) | {"cut": True}, moment)) for _, moment, tag, attrs, text in left]
-    return records
+        left_over = _left_over(connection, session) if before is None else []
+    records = [(row[0], _record(*row[1:])) for row in reversed(rows)]
+    last = records[-1][0] if records else 0
+    return records + list(enumerate(left_over, last + 1))
 
 
 def delete_session(path: Path, session: str) -> None:
     """Forget a session. Raises `StoreError`."""
-    with _told(path), contextlib.closing(connect(path)) as connection:
+    if not path.exists():
+        return
+    with as_sentences(path), contextlib.closing(connect(path)) as connection, transaction(connection):
         for table, column in (("record", "session"), ("partial", "session"), ("session", "id")):
             connection.execute(f"delete from {table} where {column} = ?", (session,))
-
-

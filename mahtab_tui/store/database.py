@@ -1,0 +1,81 @@
+"""The SQLite file of all sessions: opening it, its tables, its errors as sentences."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from mahtab_tui.bus.handlers import StoreError
+
+SCHEMA = 1
+"""The version of the tables (`user_version`)."""
+
+WAIT = 0.5
+"""Seconds to wait for another program's writing. Whoever logs waits as long, so it is short; what cannot be written now is tried again."""
+
+_TABLES = """
+create table if not exists session (
+    id text primary key, name text not null, project text not null, started real not null, last real not null,
+    first text not null default ''
+);
+create table if not exists record (
+    number integer primary key, session text not null, time real not null, tag text not null, attrs text not null, text text not null
+);
+create index if not exists record_of_session on record (session, number);
+create table if not exists partial (
+    session text not null, key text not null, time real not null, tag text not null, attrs text not null, text text not null,
+    primary key (session, key)
+);
+"""
+
+
+@contextlib.contextmanager
+def as_sentences(path: Path) -> Iterator[None]:
+    """Errors of SQLite and of the file system become `StoreError`."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError) as error:
+        raise StoreError(f"The session file {path} cannot be used: {error}.") from error
+    except OSError as error:
+        raise StoreError(f"The session file {path} cannot be used: {error.strerror}.") from error
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """The database, made where there is none yet, for this user only. Raises `StoreError`."""
+    with as_sentences(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            path.touch(mode=0o600, exist_ok=False)
+        connection = sqlite3.connect(path, check_same_thread=False, timeout=WAIT, isolation_level=None)
+        try:
+            _prepare(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All that is written within, or nothing."""
+    connection.execute("begin immediate")
+    try:
+        yield
+        connection.execute("commit")
+    except BaseException:
+        if connection.in_transaction:  # a full disk has ended it already
+            connection.execute("rollback")
+        raise
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    version = connection.execute("pragma user_version").fetchone()[0]
+    if version > SCHEMA:
+        raise StoreError(f"The session file {path} was written by a newer version of mahtab-tui.")
+    connection.execute("pragma journal_mode = wal")
+    # A killed process loses nothing; only a power cut may take the last moments.
+    connection.execute("pragma synchronous = normal")
+    if version < SCHEMA:
+        connection.executescript(f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;")
