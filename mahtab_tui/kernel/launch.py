@@ -24,12 +24,13 @@ _WORKER = Path(__file__).resolve().parent / "worker"
 
 # Runs (as far as needed) in any Python, 2.7 too. While the worker is imported, `sys.path` has neither the working
 # directory nor PYTHONPATH: a `queue.py` of the person's must not become ours. The package is made by hand, because
-# importlib.util would cost 5 ms.
+# importlib.util would cost 5 ms; the collector finds nothing in imports but costs time (`main` switches it on).
 BOOTSTRAP = f"""\
 import sys
 if sys.version_info < {OLDEST!r}:
     sys.stdout.write("%d.%d.%d" % sys.version_info[:3]); sys.exit({TOO_OLD})
-import os
+import gc, os
+gc.disable()
 fd, folder = int(sys.argv[1]), sys.argv[2]
 own = [p and os.path.abspath(p) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep)] + [""]
 path = sys.path[:]

@@ -37,6 +37,7 @@ def test_cells_run_alike(any_python: Cells) -> None:
     assert result.output.rstrip().splitlines()[-1].startswith("RecursionError")
     assert "frames left out" in result.output
     assert "worker" not in any_python.run("try:\n    {}['a']\nexcept KeyError:\n    1 / 0").output
+    assert any_python.text("if os.fork() == 0: print('forked')\nelse: print('parent' * bool(os.wait()))") == "forked\nparent\n"
     assert any_python.run("import os; os._exit(3)").status is Status.DIED
     assert any_python.text("1 + 1") == "2\n"
 

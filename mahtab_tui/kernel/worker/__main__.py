@@ -133,6 +133,7 @@ def main(fd: int) -> None:
     sys.argv = [""]
     # Out of the collector's way, and of copy-on-write's where the person forks.
     gc.freeze()
+    gc.enable()
     worker.run()
 
 

@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from . import detail
 from .frames import Frame, FrameReader, encode
 from .interrupts import Interrupts
+from .stdlib import late_import
 
 FLUSH_EVERY = 50
 """Milliseconds between two flushes of what a running cell has printed."""
@@ -109,6 +109,7 @@ class Control:
     def _describe(self, frame: Frame) -> None:
         name = frame["name"]
         try:
+            detail = late_import(f"{__package__}.detail")
             answer = {"value": detail.describe(self._namespace, name)}
         except KeyError:
             answer = {"error": f"There is no variable named {name}."}

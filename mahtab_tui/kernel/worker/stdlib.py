@@ -1,4 +1,4 @@
-"""Late imports from the standard library that a file of the same name in the working directory cannot hijack."""
+"""Late imports, of the standard library and of what needs it, that a file in the working directory cannot hijack."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import fcntl
 import os
 import signal
 import sys
+import warnings
 from types import ModuleType
 from typing import Any, NamedTuple, TextIO
 
@@ -46,6 +47,8 @@ class ProcessSurroundings:
         self._set_streams()
         interrupts.install()
         sys.addaudithook(self._audit)
+        # From 3.12 on `os.fork` warns where there are threads: the one that there always is, is ours, and is not in the way.
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         os.register_at_fork(before=self.flush, after_in_child=self._in_child)
 
     def enter(self, limit: int | None) -> Stage:

@@ -1,0 +1,108 @@
+"""The parts around a cell: the limited stream, what is kept of long output, tracebacks."""
+
+from __future__ import annotations
+
+import io
+from itertools import pairwise
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.kernel import output
+from mahtab_tui.kernel.base import OutputKind
+from mahtab_tui.kernel.output import Chunks, Output
+from mahtab_tui.kernel.worker.capture import LIMIT, LimitedOutput, OutputLimitError, shorten
+from mahtab_tui.kernel.worker.tracebacks import format_safely
+
+
+@given(st.lists(st.text(max_size=12), max_size=12), st.integers(0, 40))
+def test_limited_output_keeps_exactly_what_the_limit_allows(texts: list[str], limit: int) -> None:
+    stream = LimitedOutput(limit=limit)
+    raised = False
+    for text in texts:
+        try:
+            assert stream.write(text) == len(text)
+        except OutputLimitError:
+            raised = True
+            break
+    assert stream.getvalue() == "".join(texts)[:limit]
+    assert raised == (len("".join(texts)) > limit)
+
+
+def test_limited_output_allows_ten_thousand_characters_and_says_what_to_do_at_the_next() -> None:
+    stream = LimitedOutput()
+    print("x" * (LIMIT - 1), file=stream)
+    with pytest.raises(OutputLimitError, match=r"10,000 characters.*slice.*peek.*grep"):
+        stream.write("y")
+
+
+def test_two_limited_streams_count_together() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    stdout = LimitedOutput(out, 5)
+    stderr = LimitedOutput(err, 5, sharing=stdout)
+    stdout.write("abc")
+    with pytest.raises(OutputLimitError):
+        stderr.write("defg")
+    assert (out.getvalue(), err.getvalue(), stdout.left) == ("abc", "de", 0)
+
+
+def test_a_limited_stream_over_another_has_no_value_of_its_own() -> None:
+    with pytest.raises(io.UnsupportedOperation):
+        LimitedOutput(io.TextIOWrapper(io.BytesIO())).getvalue()
+
+
+@given(st.text(), st.integers(1, 5))
+def test_shortening_keeps_head_and_tail_and_counts_the_rest(text: str, keep: int) -> None:
+    short = shorten(text, keep)
+    if len(text) <= 2 * keep:
+        assert short == text
+    else:
+        assert short == f"{text[:keep]}\n… {len(text) - 2 * keep:,} characters left out …\n{text[-keep:]}"
+
+
+PIECES = st.lists(st.tuples(st.sampled_from(["stdout", "value", "traceback"]), st.text(min_size=1, max_size=9)))
+
+
+@given(PIECES, st.integers(1, 20))
+def test_output_keeps_head_and_tail_and_its_kinds_add_up(pieces: list[tuple[str, str]], keep: int) -> None:
+    whole = "".join(text for _, text in pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output, "KEEP", keep)
+        kept = Output()
+        for kind, text in pieces:
+            kept.add(cast(OutputKind, kind), text)
+        text, kinds = kept.text()
+    assert text == shorten(whole, keep)
+    assert sum(count for _, count in kinds) == len(text)
+    assert all(first[0] != second[0] for first, second in pairwise(kinds))
+
+
+@given(st.text(st.characters(codec="utf-8")), st.lists(st.integers(1, 3), min_size=1))
+def test_chunks_join_to_the_text_however_its_bytes_are_split(text: str, sizes: list[int]) -> None:
+    said: list[str] = []
+    chunks = Chunks(said.append)
+    data, turn = text.encode(), 0
+    while data:
+        size = sizes[turn % len(sizes)]
+        chunks.feed(data[:size])
+        data, turn = data[size:], turn + 1
+    chunks.end()
+    assert "".join(said) == text
+
+
+def test_an_unfinished_character_at_the_end_is_shown_as_such() -> None:
+    said: list[str] = []
+    chunks = Chunks(said.append)
+    chunks.feed(b"a\xe2\x82")
+    chunks.end()
+    assert "".join(said) == "a\ufffd"
+
+
+def test_an_exception_whose_text_raises_still_has_a_traceback() -> None:
+    class Trap(Exception):
+        def __str__(self) -> str:
+            raise SystemExit
+
+    assert "Trap" in format_safely(Trap())
