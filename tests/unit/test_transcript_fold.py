@@ -262,3 +262,21 @@ def test_clearing_keeps_what_runs() -> None:
     transcript.fold([record(tags.USER_REPL_OUT_STREAM, "more\n", cell=1, kind="stdout")])
     assert outline(transcript) == [("code", "long()")]
     assert output_of(cell_of(transcript)) == [("stdout", "more")]
+
+
+def test_a_resumed_session_that_counts_its_turns_anew_keeps_old_answers() -> None:
+    question = record(tags.USER_CHAT, "again?", turn=1)
+    transcript = folded(question, answer("Old words."), question, token("New wor"), answer("New words."))
+    assert outline(transcript) == [
+        ("question", "again?"),
+        ("words", "Old words."),
+        ("question", "again?"),
+        ("words", "New words."),
+    ]
+
+
+def test_the_bar_runs_on_between_words_and_code_but_not_below_output() -> None:
+    transcript = folded(answer(ANSWER))
+    assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
+    transcript.fold([runs("a = 1", 4, 0), record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout")])
+    assert [entry.joined for entry in transcript.entries] == [False, True, False, True]

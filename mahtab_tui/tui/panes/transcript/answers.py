@@ -31,6 +31,11 @@ class Answers:
         self._marked: set[Any] = set()
         """Turns that already bear the mark."""
 
+    def begin(self) -> None:
+        """A new question: nothing more comes for the answers to the last one, and a resumed session may number its turns anew."""
+        self._pieces.clear()
+        self._marked.clear()
+
     def token(self, record: Record) -> None:
         """A piece of the stream: the last entry grows, or another begins."""
         pieces = self._pieces.setdefault(StepKey.of(record), [])

@@ -22,6 +22,11 @@ class Entry:
     hidden: bool = False
     """It was drawn while it streamed, and turned out not to be there."""
 
+    @property
+    def ends_with_bar(self) -> bool:
+        """Its last row bears the model's bar."""
+        return False
+
 
 @dataclass(kw_only=True, eq=False)
 class Question(Entry):
@@ -42,6 +47,10 @@ class Words(Entry):
     """The party's name stands before it: only before its first words of a step."""
     mark: str = ""
     """How it ended, if not by itself: "stopped"; "cut off" where the whole program was killed."""
+
+    @property
+    def ends_with_bar(self) -> bool:
+        return True
 
 
 @dataclass(kw_only=True, eq=False)
@@ -70,6 +79,10 @@ class Cell(Entry):
     """What was printed after it had ended."""
     changes: Sequence[dict[str, Any]] = ()
     """What it did to the namespace, as the record tells it."""
+
+    @property
+    def ends_with_bar(self) -> bool:
+        return not (self.person or len(self.output) or self.changes)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -72,7 +72,9 @@ class Transcript:
         return self._positions[entry]
 
     def append(self, entry: Entry) -> None:
-        entry.gap = bool(self.entries) and not (isinstance(entry, Note) and isinstance(self.entries[-1], Note))
+        last = self.entries[-1] if self.entries else None
+        entry.gap = last is not None and not (isinstance(entry, Note) and isinstance(last, Note))
+        entry.joined = entry.joined and last is not None and last.ends_with_bar
         self._positions[entry] = len(self.entries)
         self._changed.add(len(self.entries))
         self.entries.append(entry)
@@ -113,7 +115,7 @@ class Transcript:
             self._feed_later(cell, record.text)
         else:
             cell.output.feed(record.attrs.get("kind", "stdout"), record.text)
-        self.touch(cell)
+        self._lengthened(cell)
 
     def _output(self, record: Record) -> None:
         cell = self._cell(record)
@@ -123,7 +125,15 @@ class Transcript:
             self._feed_later(cell, record.text)
         else:
             self._end(cell, record)
+        self._lengthened(cell)
+
+    def _lengthened(self, cell: Cell) -> None:
+        """Something stands below the cell's code now: what follows is no longer joined to that."""
         self.touch(cell)
+        following = self._positions[cell] + 1
+        if following < len(self.entries) and self.entries[following].joined and not cell.ends_with_bar:
+            self.entries[following].joined = False
+            self.touch(self.entries[following])
 
     def _feed_later(self, cell: Cell, text: str) -> None:
         if cell.later is None:
@@ -154,11 +164,12 @@ class Transcript:
         changes = record.attrs.get("changes")
         if cell is not None and changes:
             cell.changes = changes
-            self.touch(cell)
+            self._lengthened(cell)
 
     # The conversation
 
     def _question(self, record: Record) -> None:
+        self._answers.begin()
         self.append(Question(text=record.text))
 
     def _token(self, record: Record) -> None:

@@ -11,7 +11,8 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Rows, Span, cut_spans, word_cuts
+from mahtab_tui.tui.panes.transcript.layout.prose import paragraph
+from mahtab_tui.tui.panes.transcript.layout.row import Row, Rows, Span
 from mahtab_tui.tui.panes.transcript.palette import Palette
 
 CHANGES = 12
@@ -82,9 +83,8 @@ class CellRows:
         line: list[Span] = [("  ", palette.text)]
         for item in items:
             line += [*((text.replace(" ", "\xa0"), style) for text, style in item), ("   ", palette.text)]
-        text = "".join(part for part, _ in line)
-        for number, spans in enumerate(cut_spans(line, word_cuts(text, self._width))):
-            yield Row([(part.replace("\xa0", " "), style) for part, style in spans], palette.hairline, soft=number > 0)
+        for row in paragraph(line, self._width, palette.hairline, indent="  "):
+            yield row._replace(spans=[(text.replace("\xa0", " "), style) for text, style in row.spans])
 
 
 class _Header:
