@@ -68,7 +68,8 @@ class AgentThread:
         """Stop what runs and end; the inbox must be closed first."""
         if self._agent is not None:
             self._agent.stop()
-        self._thread.join(2.0)
+        if self._thread.is_alive():
+            self._thread.join(2.0)
         self.forget()
 
     def _load(self) -> None:

@@ -86,7 +86,8 @@ class Session:
         self.turns.approvals.cancel_all()
         self.agent.close()
         self.kernel.close()
-        self._runner.join(2.0)
+        if self._runner.is_alive():
+            self._runner.join(2.0)
         close_logging(self.log)
 
     # What the person enters

@@ -19,7 +19,7 @@ from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
-    from mahtab_tui.store.history import History
+    from mahtab_tui.store.history import History, HistoryEntry
     from mahtab_tui.tui.choices import Choices
     from mahtab_tui.tui.panes.editor import EditorPane
 
@@ -27,7 +27,7 @@ SECOND_STOP = 2.0
 """Seconds within which stopping again offers to kill the kernel."""
 
 
-class Actions(App[int]):
+class SessionActions(App[int]):
     """Actions on the session and the conversation."""
 
     session: Session
@@ -122,9 +122,10 @@ class Actions(App[int]):
         self.push_screen(HelpScreen(self.keymap_given))
 
     def action_history_search(self) -> None:
-        def chosen(text: str | None) -> None:
-            if text is not None:
-                self.editor.text = text
+        def chosen(entry: HistoryEntry | None) -> None:
+            if entry is not None:
+                self.editor.mode = "ask" if entry.mode == "ask" else "python"
+                self.editor.text = entry.text
             self.editor.focus()
 
         self.push_screen(HistorySearch(self.history), chosen)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual import on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.events import AppBlur, AppFocus, Resize
-from textual.theme import Theme
 from textual.widgets import Footer
 
 from mahtab_tui.agent.host import Decision
@@ -19,13 +18,14 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.session import Session
 from mahtab_tui.settings import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.actions import Actions
+from mahtab_tui.tui.actions import SessionActions
 from mahtab_tui.tui.attention import Attention, notification
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.commands import bindings
 from mahtab_tui.tui.drain import RATE, Drain
 from mahtab_tui.tui.guard import ScreenGuard
 from mahtab_tui.tui.palette import CommandProvider
+from mahtab_tui.tui.pane_actions import PaneActions
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.recursion import RecursionPane
@@ -39,10 +39,6 @@ from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
 from mahtab_tui.tui.widgets.splitter import Splitter
 
-NARROW = 100
-"""Columns below which the side panes become a drawer."""
-
-
 def style_sheets() -> list[Path]:
     """All style sheets, the application's own first."""
     folder = resource_folder("styles")
@@ -50,7 +46,7 @@ def style_sheets() -> list[Path]:
     return [first, *sorted(path for path in folder.glob("*.tcss") if path != first)]
 
 
-class MahtabApp(Actions, App[int]):
+class MahtabApp(SessionActions, PaneActions):
     """The full screen over one session."""
 
     TITLE = "mahtab"

@@ -50,13 +50,24 @@ def open_screen(
     face = ScreenFace()
     session = Session(settings, make_kernel, face, store=store, name=name, past=past)
     history = History(home_folder() / "history.db", str(Path.cwd()))
-    with ScreenGuard(lambda text: session.notice(text, "warning")) as guard:
-        try:
+    afterwards: list[str] = []
+
+    def line_came(text: str) -> None:
+        """What did not come from the application: a notice, or, once the screen is gone, said below it."""
+        if face.app is not None and face.app.is_running:
+            session.notice(text, "warning")
+        else:
+            afterwards.append(text)
+
+    try:
+        with ScreenGuard(line_came) as guard:
             app = MahtabApp(session, guard, history, keymap=settings.keymap)
             face.app = app
             app.run()
             app.choices.save()
-        finally:
-            session.close()
-            history.close()
+    finally:
+        session.close()
+        history.close()
+        if afterwards:
+            print("\n".join(afterwards), file=sys.stderr)
     return app.return_code or 0

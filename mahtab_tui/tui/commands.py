@@ -1,0 +1,113 @@
+"""The one registry of what a person can do: key bindings, footer, help, palette and slash commands are made from it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from textual.binding import Binding
+
+
+class Command(NamedTuple):
+    """Something that a key, the palette or a slash command does."""
+
+    id: str
+    """Under this name a person's keymap changes its key."""
+    action: str
+    """The application's action, as in ``action_…``."""
+    keys: str
+    """Default keys, separated by commas; empty: palette and slash only."""
+    title: str
+    help: str
+    group: str
+    footer: bool = False
+    slash: str = ""
+    """The name under which Ask mode knows it."""
+    argument: str = ""
+    """What may follow a slash command."""
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("toggle-mode", "toggle_mode", "f2", "Python / Ask", "Go from Python to Ask or back; the draft stays", "Input", True),
+    Command("history-search", "history_search", "ctrl+r", "Search history", "Search what was entered in all sessions", "Input", slash="history"),
+    Command("stop", "stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", True),
+    Command(
+        "interrupt-or-copy",
+        "interrupt_or_copy",
+        "ctrl+c",
+        "Stop, copy or clear",
+        "Stop what goes on; else copy the selection; else clear the editor",
+        "Session",
+    ),
+    Command("focus-approval", "focus_approval", "f7", "Answer approval", "Go to the code that waits for you", "Session"),
+    Command(
+        "cycle-approval", "cycle_approval", "f8", "Approval", "Ask before the model's code runs, or run it at once", "Session", True, slash="approval"
+    ),
+    Command("reset", "reset", "f9", "Reset kernel", "A fresh kernel with an empty namespace; the transcript stays", "Session", slash="reset"),
+    Command("kill-kernel", "kill_kernel", "", "Kill kernel", "Kill a kernel that does not react, and start a new one", "Session", slash="kill"),
+    Command("model", "choose_model", "", "Model", "Choose who answers", "Session", slash="model", argument="NAME"),
+    Command(
+        "python", "choose_python", "", "Interpreter", "Choose the kernel's Python: a file or a virtual environment", "Session", slash="python", argument="PATH"
+    ),
+    Command("directory", "change_directory", "", "Working directory", "Change the kernel's working directory", "Session", slash="cd", argument="PATH"),
+    Command("usage", "usage", "", "Usage", "Say what the session has used and cost", "Session", slash="usage"),
+    Command("clear", "clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear"),
+    Command("jump", "jump", "ctrl+o", "Jump", "Focus any pane by one letter", "Panes", True),
+    Command("next-pane", "next_pane", "f6", "Next pane", "Focus the next pane", "Panes"),
+    Command("previous-pane", "previous_pane", "shift+f6", "Previous pane", "Focus the pane before", "Panes"),
+    Command("toggle-side", "toggle_side", "f3", "Side panes", "Hide or show namespace and recursion", "Panes", True),
+    Command("toggle-namespace", "toggle_namespace", "", "Namespace pane", "Hide or show the namespace", "Panes"),
+    Command("toggle-recursion", "toggle_recursion", "", "Recursion pane", "Hide or show the recursion tree", "Panes"),
+    Command("maximize", "maximize_pane", "f5", "Maximise", "Give the focused pane the whole screen, or take it back", "Panes"),
+    Command("wider", "resize_pane('wider')", "alt+left", "Wider side", "Give the side panes more room", "Panes"),
+    Command("narrower", "resize_pane('narrower')", "alt+right", "Narrower side", "Give the side panes less room", "Panes"),
+    Command("taller", "resize_pane('taller')", "alt+down", "Taller namespace", "Give the namespace more room", "Panes"),
+    Command("shorter", "resize_pane('shorter')", "alt+up", "Shorter namespace", "Give the namespace less room", "Panes"),
+    Command("theme", "change_theme", "", "Theme", "Choose a theme; the choice is kept", "Screen", slash="theme", argument="NAME"),
+    Command("dark-light", "dark_light", "f10", "Dark / light", "Go from the dark theme to the light one or back", "Screen"),
+    Command("copy", "copy", "ctrl+shift+c", "Copy", "Copy what is selected", "Screen"),
+    Command("palette", "command_palette", "ctrl+p", "Palette", "Find any command by typing", "Screen", True),
+    Command("help", "help", "f1", "Help", "Show all commands and keys", "Screen", True, slash="help"),
+    Command("quit", "quit", "ctrl+q", "Leave", "Leave, after a question if something is at work", "Screen", slash="quit"),
+)
+
+
+class Row(NamedTuple):
+    """A key that a pane handles itself, for the help."""
+
+    keys: str
+    help: str
+    group: str
+
+
+PANE_KEYS: tuple[Row, ...] = (
+    Row("`", "At the very start of the editor: Python or Ask. Elsewhere it is a backtick", "Editor"),
+    Row("enter", "Run what is complete, send a question; opens a line in what is not complete", "Editor"),
+    Row("ctrl+j", "Open a line", "Editor"),
+    Row("up, down", "At the first and last line: earlier and later inputs", "Editor"),
+    Row("tab, shift+tab", "Indent, dedent", "Editor"),
+    Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),
+    Row("ctrl+d", "Leave, when the editor is empty", "Editor"),
+    Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),
+    Row("enter", "Look inside the variable", "Namespace"),
+    Row("letters", "Filter by name; escape ends it", "Namespace"),
+    Row("ctrl+s", "Sort by name, type or recency", "Namespace"),
+    Row("ctrl+t", "Show modules, functions and private names", "Namespace"),
+    Row("pageup, pagedown, home, end", "Scroll", "Transcript"),
+)
+
+
+def bindings() -> list[Binding]:
+    """A binding for each command that has a key."""
+    return [
+        Binding(
+            command.keys,
+            command.action,
+            command.title,
+            show=command.footer,
+            priority=command.id not in ("copy", "stop"),
+            id=command.id,
+            tooltip=command.help,
+        )
+        for command in COMMANDS
+        if command.keys
+    ]

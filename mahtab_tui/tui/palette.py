@@ -1,0 +1,32 @@
+"""The command palette over the registry."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
+
+from mahtab_tui.tui.commands import COMMANDS, Command
+
+
+class CommandProvider(Provider):
+    """Every command of the registry, with its key."""
+
+    async def discover(self) -> Hits:
+        for command in COMMANDS:
+            yield DiscoveryHit(self._title(command), self._run(command), text=command.title, help=command.help)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for command in COMMANDS:
+            text = f"{command.title} {command.help}"
+            if (score := matcher.match(text)) > 0:
+                yield Hit(score, self._title(command), self._run(command), text=command.title, help=command.help)
+
+    def _title(self, command: Command) -> Content:
+        key = self.app.keymap_given.get(command.id, command.keys)  # type: ignore[attr-defined]
+        return Content.assemble(command.title, "  ", (key, "$text-muted")) if key else Content(command.title)
+
+    def _run(self, command: Command) -> partial[object]:
+        return partial(self.app.run_action, command.action)

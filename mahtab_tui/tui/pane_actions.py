@@ -1,0 +1,139 @@
+"""What the commands about panes and themes do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.app import App
+from textual.widget import Widget
+
+from mahtab_tui.tui.jumper import JumpScreen, Target
+from mahtab_tui.tui.layout import NARROW, PaneLayout, Resize
+from mahtab_tui.tui.panes.editor import EditorPane
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.choices import Choices
+    from mahtab_tui.tui.widgets.splitter import Splitter
+
+LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
+"""What jump mode calls each pane."""
+
+
+class PaneActions(App[int]):
+    """Actions on where the panes stand and how they look."""
+
+    choices: Choices
+    _maximized = False
+
+    @property
+    def pane_layout(self) -> PaneLayout:
+        """How the panes share the screen."""
+        return self.choices.layout
+
+    @pane_layout.setter
+    def pane_layout(self, layout: PaneLayout) -> None:
+        self.choices = self.choices.model_copy(update={"layout": layout})
+        self.apply_layout()
+
+    def apply_layout(self) -> None:
+        """Put the panes where the layout wants them at this width."""
+        layout, width = self.pane_layout, self.size.width
+        if not self.screen_stack or not self.screen_stack[0].query("#side"):
+            return
+        screen = self.screen_stack[0]
+        narrow = width < NARROW
+        seen = layout.side_seen(width) and not self._maximized
+        screen.set_class(narrow, "-narrow")
+        side = screen.query_one("#side")
+        side.display = seen
+        screen.query_one("#side-splitter").display = seen and not narrow
+        side.styles.width = f"{layout.side}%" if not narrow else "80%"
+        both = layout.show_namespace and layout.show_recursion
+        namespace = screen.query_one("#namespace")
+        namespace.display = layout.show_namespace
+        namespace.styles.height = f"{layout.namespace}%" if both else "1fr"
+        screen.query_one("#recursion").display = layout.show_recursion
+        screen.query_one("#namespace-splitter").display = both
+
+    def drag_splitter(self, message: Splitter.Dragged) -> None:
+        """A splitter is dragged."""
+        if message.splitter.id == "side-splitter":
+            self.pane_layout = self.pane_layout.with_side(round(100 * (self.size.width - message.x) / max(1, self.size.width)))
+        else:
+            side = self.query_one("#side")
+            self.pane_layout = self.pane_layout.with_namespace(round(100 * (message.y - side.region.y) / max(1, side.region.height)))
+
+    def action_resize_pane(self, how: Resize) -> None:
+        self.pane_layout = self.pane_layout.resized(how)
+
+    def action_toggle_side(self) -> None:
+        self.pane_layout = self.pane_layout.toggled_side(self.size.width)
+        self._keep_focus_seen()
+
+    def action_toggle_namespace(self) -> None:
+        self.pane_layout = self.pane_layout.toggled("namespace")
+        self._keep_focus_seen()
+
+    def action_toggle_recursion(self) -> None:
+        self.pane_layout = self.pane_layout.toggled("recursion")
+        self._keep_focus_seen()
+
+    def action_maximize_pane(self) -> None:
+        """The focused pane alone, or all of them again."""
+        if self.screen.maximized is not None:
+            self.screen.minimize()
+            return
+        pane = self._focused_pane()
+        if pane is not None:
+            self.screen.maximize(pane, container=False)
+
+    def action_next_pane(self) -> None:
+        self._step_pane(1)
+
+    def action_previous_pane(self) -> None:
+        self._step_pane(-1)
+
+    def action_jump(self) -> None:
+        def chosen(widget: Widget | None) -> None:
+            if widget is not None:
+                widget.focus()
+
+        targets = [Target(letter, pane) for letter, pane in self._panes().items()]
+        self.push_screen(JumpScreen(targets), chosen)
+
+    def action_change_theme(self, name: str = "") -> None:
+        if name in self.available_themes:
+            self.theme = name
+        else:
+            self.search_themes()
+
+    def action_dark_light(self) -> None:
+        self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
+
+    def _panes(self) -> dict[str, Widget]:
+        """The panes that are on the screen, by their letters."""
+        panes = {letter: self.screen_stack[0].query_one(selector) for letter, selector in LETTERS.items()}
+        return {letter: pane for letter, pane in panes.items() if pane.region and pane.display and pane.is_on_screen}
+
+    def _focused_pane(self) -> Widget | None:
+        focused = self.screen.focused
+        if focused is None:
+            return None
+        return next((pane for pane in self._panes().values() if pane in focused.ancestors_with_self), None)
+
+    def _step_pane(self, step: int) -> None:
+        panes = list(self._panes().values())
+        focused = self._focused_pane()
+        place = panes.index(focused) + step if focused in panes else 0
+        panes[place % len(panes)].focus()
+
+    def _keep_focus_seen(self) -> None:
+        """What has the focus must be on the screen."""
+
+        def check() -> None:
+            focused = self.screen.focused
+            if focused is None or not all(node.display for node in focused.ancestors_with_self if isinstance(node, Widget)):
+                self.query_one(EditorPane).focus()
+
+        self.call_after_refresh(check)

@@ -1,0 +1,5 @@
+"""The editor: where the person types Python or a question."""
+
+from mahtab_tui.tui.panes.editor.pane import EditorPane
+
+__all__ = ["EditorPane"]

@@ -1,0 +1,43 @@
+"""Widths of the namespace's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+from mahtab_tui.tui.panes.namespace.rows import Row
+
+_LOOKED_AT = 200
+"""Rows that the widths are made for."""
+
+
+def fitted(text: str, width: int) -> str:
+    """A text in exactly so many cells, cut with … where it is longer."""
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(text, max(0, width - 1)).rstrip() + "…" if width > 0 else ""
+
+
+class Columns(NamedTuple):
+    """Cells of each column; one cell stands between two."""
+
+    name: int
+    type: int
+    value: int
+    by: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], width: int) -> Columns:
+        """Columns for these rows in so many cells: names and authors as they need, the value gets what is left."""
+        seen = rows[:_LOOKED_AT]
+        room = max(20, width - 5)
+        by = min(max([3, *(cell_len(row.by) for row in seen)]), room // 4)
+        name = min(max([6, *(cell_len(row.name) for row in seen)]), max(8, room // 3))
+        kind = min(max([4, *(cell_len(row.type) for row in seen)]), max(5, room // 4))
+        return cls(name, kind, max(4, room - name - kind - by), by)
+
+    def line(self, name: str, type: str, value: str, by: str) -> str:
+        """A line of these texts."""
+        return " ".join((fitted(name, self.name), fitted(type, self.type), fitted(value, self.value), fitted(by, self.by)))

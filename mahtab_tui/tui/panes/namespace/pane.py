@@ -1,0 +1,210 @@
+"""The namespace's widget: a window over the rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.color import Color
+from textual.events import Click, Key, Resize
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.reactive import reactive
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.timer import Timer
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.namespace.columns import Columns, fitted
+from mahtab_tui.tui.panes.namespace.rows import SORTS, Row, Rows
+
+HEAD = 2
+"""Lines of the title and the column names."""
+FADE = 1.0
+"""Seconds in which a changed row fades back."""
+_STEPS = 5
+_EMPTY = ("Variables show here as they are made:", "their type, their size, and who made", "or last changed them. Enter looks inside.")
+
+
+class NamespacePane(ScrollView, can_focus=True):
+    """Every variable in a line. Typing filters, Enter opens."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "Up", show=False),
+        Binding("down", "move(1)", "Down", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
+        Binding("home", "move_to(0)", "First", show=False),
+        Binding("end", "move_to(-1)", "Last", show=False),
+        Binding("enter", "open", "Open", show=False),
+        Binding("ctrl+s", "sort", "Sort", show=False),
+        Binding("ctrl+t", "specials", "Modules, functions, private", show=False),
+    ]
+
+    cursor: reactive[int] = reactive(0)
+
+    class Opened(Message):
+        """The person wants to look inside a variable."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._rows = Rows()
+        self._columns = Columns.of([], 40)
+        self._fading: Timer | None = None
+        self._faded = 0.0
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """Take in what the bus brought."""
+        if self._rows.fold(records):
+            self._arranged()
+            self._faded = time.time() + FADE
+            if self._fading is None:
+                self._fading = self.set_interval(FADE / _STEPS, self._fade)
+
+    def _fade(self) -> None:
+        self.refresh()
+        if time.time() > self._faded and self._fading is not None:
+            self._fading.stop()
+            self._fading = None
+
+    def _arranged(self) -> None:
+        """The rows to be seen are others."""
+        width = self.scrollable_content_region.width
+        self._columns = Columns.of(self._rows.shown, width)
+        self.virtual_size = Size(width, HEAD + max(len(self._rows.shown), len(_EMPTY)))
+        self.cursor = max(0, min(self.cursor, len(self._rows.shown) - 1))
+        self.refresh()
+
+    def on_resize(self, event: Resize) -> None:
+        self._arranged()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    # Drawing
+
+    def _colour(self, role: str) -> Style:
+        return Style(color=Color.parse(self.app.theme_variables[role]).rich_color)
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        base = self.visual_style.rich_style
+        if y == 0:
+            return self._title(width, base)
+        if y == 1:
+            line = self._columns.line("name", "type", "value", "by") if len(self._rows) else ""
+            return self._strip([(line, self._colour("muted"))], width, base)
+        index = self.scroll_offset.y + y - HEAD
+        rows = self._rows.shown
+        if not rows:
+            return self._empty(index, width, base)
+        return self._row(rows[index], index, width, base) if index < len(rows) else Strip.blank(width, base)
+
+    def _title(self, width: int, base: Style) -> Strip:
+        bright = self._colour("person") + Style(bold=True) if self.has_focus else self._colour("muted")
+        parts = [("NAMESPACE", bright)]
+        if len(self._rows):
+            parts.append((f"  {len(self._rows.shown)}", bright))
+        if self._rows.filter or self.has_focus:
+            parts.append((f"  ·  / {self._rows.filter or 'filter'}", bright if self._rows.filter else self._colour("muted")))
+        if len(self._rows):
+            parts.append((f"  ·  by {self._rows.sort}", self._colour("muted")))
+        if self._rows.hidden:
+            parts.append((f"  ·  {self._rows.hidden} hidden", self._colour("muted")))
+        return self._strip(parts, width, base)
+
+    def _empty(self, index: int, width: int, base: Style) -> Strip:
+        if self._rows.filter:
+            lines: tuple[str, ...] = ("Nothing has this in its name. Esc ends the filter.",)
+        elif self._rows.hidden:
+            lines = ("Only modules, functions or private names.", "Ctrl+T shows them.")
+        else:
+            lines = _EMPTY
+        text = lines[index] if 0 <= index < len(lines) else ""
+        return self._strip([(text, self._colour("muted"))], width, base)
+
+    def _row(self, row: Row, index: int, width: int, base: Style) -> Strip:
+        columns, muted = self._columns, self._colour("muted")
+        author = self._colour("person" if row.party == "you" else "model")
+        style = base
+        if index == self.cursor and self.has_focus:
+            style = base + Style(bgcolor=Color.parse(self.app.theme_variables["panel"]).rich_color)
+        elif (age := time.time() - row.time) < FADE:
+            glow = Color.parse(self.app.theme_variables["panel"])
+            ground = self.background_colors[1]
+            style = base + Style(bgcolor=ground.blend(glow, 1 - int(age * _STEPS) / _STEPS).rich_color)
+        parts = [
+            (fitted(row.name, columns.name) + " ", Style(bold=True)),
+            (fitted(row.type, columns.type) + " ", muted),
+            (fitted(row.summary, columns.value) + " ", Style()),
+            (fitted(row.by, columns.by), author),
+        ]
+        return self._strip(parts, width, style)
+
+    def _strip(self, parts: Sequence[tuple[str, Style]], width: int, base: Style) -> Strip:
+        segments = [Segment(text, base + style) for text, style in [(" ", Style()), *parts]]
+        return Strip(segments).adjust_cell_length(width, base)
+
+    # What the person does
+
+    def on_key(self, event: Key) -> None:
+        if event.key == "escape" and self._rows.filter:
+            self._filter("")
+        elif event.key == "backspace" and self._rows.filter:
+            self._filter(self._rows.filter[:-1])
+        elif event.is_printable and event.character and (event.character.isalnum() or event.character == "_"):
+            self._filter(self._rows.filter + event.character)
+        elif event.character != "/":
+            return
+        event.stop()
+        event.prevent_default()
+
+    def _filter(self, text: str) -> None:
+        self._rows.arrange(filter=text)
+        self._arranged()
+
+    def on_click(self, event: Click) -> None:
+        index = self.scroll_offset.y + event.y - HEAD
+        if event.y == 1:
+            self.action_sort()
+        elif event.y >= HEAD and index < len(self._rows.shown):
+            self.cursor = index
+            self.action_open()
+
+    def action_open(self) -> None:
+        if self._rows.shown:
+            self.post_message(self.Opened(self._rows.shown[self.cursor].name))
+
+    def action_sort(self) -> None:
+        self._rows.arrange(sort=SORTS[(SORTS.index(self._rows.sort) + 1) % len(SORTS)])
+        self._arranged()
+
+    def action_specials(self) -> None:
+        self._rows.arrange(specials=not self._rows.specials)
+        self._arranged()
+
+    def action_move(self, step: int) -> None:
+        self.cursor = max(0, min(len(self._rows.shown) - 1, self.cursor + step))
+
+    def action_move_page(self, direction: int) -> None:
+        self.action_move(direction * max(1, self.size.height - HEAD - 1))
+
+    def action_move_to(self, place: int) -> None:
+        self.cursor = 0 if place == 0 else max(0, len(self._rows.shown) - 1)
+
+    def watch_cursor(self, cursor: int) -> None:
+        self.scroll_to_region(Region(0, cursor, 1, HEAD + 1), animate=False, force=True)
+        self.refresh()
+
+

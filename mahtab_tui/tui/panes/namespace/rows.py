@@ -1,0 +1,116 @@
+"""The namespace as data: rows that records are folded into, sorted and filtered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
+
+Sort = Literal["recency", "name", "type"]
+SORTS: tuple[Sort, ...] = ("recency", "name", "type")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One name of the namespace."""
+
+    name: str
+    type: str
+    summary: str
+    kind: str
+    party: str
+    cell: int
+    perhaps: bool
+    """The cell may have changed it in place; nothing visible says so."""
+    number: int
+    """Counts changes: a higher one is more recent."""
+    time: float
+    """When it changed, in seconds since the epoch."""
+
+    @property
+    def by(self) -> str:
+        """Who made or last changed it, and in which cell."""
+        return f"{'~' if self.perhaps else ''}{self.party} {self.cell}" if self.cell else self.party
+
+    @property
+    def special(self) -> bool:
+        """Modules, functions, classes and private names are hidden by default."""
+        return self.kind != "data" or self.name.startswith("_")
+
+
+class Rows:
+    """All names, and which of them are shown in which order."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+        self._number = 0
+        self._shown: list[Row] | None = None
+        self.sort: Sort = "recency"
+        self.filter = ""
+        self.specials = False
+
+    def fold(self, records: Sequence[Record]) -> bool:
+        """Take in records; says whether anything changed."""
+        changed = False
+        for record in records:
+            if record.tag == tags.NAMESPACE:
+                changed = True
+                self._fold(record)
+        if changed:
+            self._shown = None
+        return changed
+
+    def arrange(self, *, sort: Sort | None = None, filter: str | None = None, specials: bool | None = None) -> None:
+        """Sort or filter otherwise."""
+        self.sort = self.sort if sort is None else sort
+        self.filter = self.filter if filter is None else filter
+        self.specials = self.specials if specials is None else specials
+        self._shown = None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def hidden(self) -> int:
+        """How many are hidden for being modules, functions, classes or private."""
+        return 0 if self.specials else sum(row.special for row in self._rows.values())
+
+    @property
+    def shown(self) -> list[Row]:
+        """What is to be seen, in order."""
+        if self._shown is None:
+            wanted = self.filter.lower()
+            rows = [row for row in self._rows.values() if (self.specials or not row.special) and wanted in row.name.lower()]
+            if self.sort == "recency":
+                rows.sort(key=lambda row: -row.number)
+            elif self.sort == "name":
+                rows.sort(key=lambda row: (row.name.lower(), row.name))
+            else:
+                rows.sort(key=lambda row: (row.type.lower(), row.name.lower()))
+            self._shown = rows
+        return self._shown
+
+    def _fold(self, record: Record) -> None:
+        if record.attrs.get("fresh"):
+            self._rows.clear()
+        for change in record.attrs.get("changes", ()):
+            name = plain(str(change["name"]))
+            if change["change"] == "deleted":
+                self._rows.pop(name, None)
+                continue
+            self._number += 1
+            self._rows[name] = Row(
+                name=name,
+                type=plain(str(change.get("type", ""))),
+                summary=plain(str(change.get("summary", ""))),
+                kind=str(change.get("kind", "data")),
+                party=plain(str(record.attrs.get("party", ""))),
+                cell=int(record.attrs.get("cell") or 0),
+                perhaps=change["change"] == "perhaps",
+                number=self._number,
+                time=record.time,
+            )

@@ -1,0 +1,44 @@
+"""A question with two answers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+
+class Confirm(ModalScreen[bool]):
+    """True for yes; Escape is no."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape,n", "answer(False)", "No"),
+        ("y", "answer(True)", "Yes"),
+        ("left,right", "app.focus_next", "Other"),
+    ]
+
+    def __init__(self, question: str, *, yes: str, no: str) -> None:
+        super().__init__()
+        self._question = question
+        self._yes, self._no = yes, no
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(self._question, markup=False)
+            with Horizontal(classes="answers"):
+                yield Button(f"{self._no} (n)", id="no", compact=True)
+                yield Button(f"{self._yes} (y)", id="yes", variant="warning", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#no").focus()
+
+    @on(Button.Pressed)
+    def _pressed(self, event: Button.Pressed) -> None:
+        self.dismiss(event.button.id == "yes")
+
+    def action_answer(self, yes: bool) -> None:
+        self.dismiss(yes)

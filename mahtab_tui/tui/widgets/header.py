@@ -1,0 +1,120 @@
+"""The header: what the session is and what the kernel does, in one line."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from textual.content import Content
+from textual.reactive import reactive
+from textual.timer import Timer
+from textual.widget import Widget
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+
+NARROW = 100
+
+_STATES = {"starting": ("◌", "$moon"), "idle": ("●", "$good"), "busy": ("●", "$moon"), "dead": ("✗", "$bad")}
+_APPROVAL = {"ask": "ask first", "auto": "runs by itself"}
+
+
+def short_count(number: int) -> str:
+    """``980``, ``12.4k``, ``3.1M``."""
+    if number >= 1_000_000:
+        return f"{number / 1e6:.1f}M"
+    return f"{number / 1e3:.1f}k" if number >= 1_000 else str(number)
+
+
+def environment_name(executable: str) -> str:
+    """The name of a virtual environment that an interpreter is of; empty for others."""
+    folder = PurePath(executable).parent
+    return folder.parent.name if folder.name == "bin" and (folder.parent.name.startswith(".") or "venv" in folder.parent.name) else ""
+
+
+class HeaderBar(Widget):
+    """Fed by the records of the session, the kernel and the usage."""
+
+    session_name: reactive[str] = reactive("")
+    model: reactive[str] = reactive("")
+    approval: reactive[str] = reactive("ask")
+    tokens: reactive[int] = reactive(0)
+    cost: reactive[float | None] = reactive(None)
+    unpriced: reactive[bool] = reactive(False)
+    kernel: reactive[dict[str, Any]] = reactive(dict, always_update=True)
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._busy_since = 0.0
+        self._ticking: Timer | None = None
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """Take in what the bus brought."""
+        for record in records:
+            attrs = record.attrs
+            if record.tag == tags.SESSION:
+                self.session_name, self.model, self.approval = attrs["name"], attrs["model"], attrs["approval"]
+            elif record.tag == tags.USAGE:
+                self._add_usage(attrs)
+            elif record.tag == tags.KERNEL:
+                self._kernel_changed(record)
+
+    def _add_usage(self, attrs: dict[str, Any]) -> None:
+        self.tokens += sum(int(attrs.get(name) or 0) for name in ("input_tokens", "output_tokens"))
+        if attrs.get("cost") is None:
+            self.unpriced = True
+        else:
+            self.cost = (self.cost or 0.0) + float(attrs["cost"])
+
+    def _kernel_changed(self, record: Record) -> None:
+        if record.attrs.get("state") == "busy" and self.kernel.get("state") != "busy":
+            self._busy_since = record.time
+        self.kernel = record.attrs
+        busy = record.attrs.get("state") == "busy"
+        if busy and self._ticking is None:
+            self._ticking = self.set_interval(0.1, self.refresh)
+        elif not busy and self._ticking is not None:
+            self._ticking.stop()
+            self._ticking = None
+
+    def render(self) -> Content:
+        narrow = self.size.width < NARROW
+        left = self._left(narrow)
+        right = self._kernel(narrow)
+        room = self.size.width - left.cell_length - right.cell_length
+        if room < 1:
+            left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
+            room = self.size.width - left.cell_length - right.cell_length
+        return Content.assemble(left, " " * max(1, room), right)
+
+    def _left(self, narrow: bool) -> Content:
+        approval_style = "$good" if self.approval == "ask" else "$moon"
+        parts: list[Content | str | tuple[str, str]] = [("◐ mahtab", "bold $moon")]
+        if not narrow:
+            parts += ["  ", self.session_name]
+        parts += ["  ", (self.model, "$model"), "  ", (_APPROVAL.get(self.approval, self.approval), approval_style)]
+        spent = self._spent(narrow)
+        if spent:
+            parts += ["  ", (spent, "$muted")]
+        return Content.assemble(*parts)
+
+    def _spent(self, narrow: bool) -> str:
+        words = [] if narrow or not self.tokens else [f"{short_count(self.tokens)} tok"]
+        if self.cost is not None:
+            words.append(f"${self.cost:.2f}{'+' if self.unpriced and self.cost else ''}")
+        return "  ".join(words)
+
+    def _kernel(self, narrow: bool) -> Content:
+        state = self.kernel.get("state", "starting")
+        glyph, colour = _STATES.get(state, ("?", "$muted"))
+        words = [f"{glyph} kernel"]
+        if not narrow and self.kernel.get("python"):
+            words.append(".".join(str(self.kernel["python"]).split(".")[:2]))
+            if environment := environment_name(str(self.kernel.get("executable", ""))):
+                words.append(environment)
+        said = state
+        if state == "busy":
+            said = f"busy {max(0.0, time.time() - self._busy_since):6.1f} s"
+        return Content.assemble((" ".join(words), colour), "  ", (f"{said:<13}" if not narrow else said, colour))
