@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from mahtab_tui.bus.sgr import NO_STYLE, Graphic, after
 
@@ -25,7 +26,7 @@ _TAB = 8
 def collapse(text: str) -> str:
     """Each line as it stands at its end: ``\\r`` goes back to column 0 and what is not written over remains, ``\\b`` goes one to the left,
     ``ESC [ K`` erases. Colours and styles stay; a line that rewrites nothing stays as it is. Moving the cursor up is not followed."""
-    if not _REWRITES.search(text):
+    if "\r" not in text and "\b" not in text and "\x1b[" not in text:
         return text
     text = _LINE_END.sub("\n", text)
     if not _REWRITES.search(text):
@@ -80,7 +81,7 @@ class _Line:
         return "".join(parts)
 
     def _write(self, text: str) -> None:
-        if text.isascii():
+        if text.isascii() or all(_width(char) == 1 for char in set(text)):
             self._put(list(text))
             return
         for char in text:
@@ -144,6 +145,7 @@ def _change(before: Graphic, now: Graphic) -> str:
     return now.codes() if before == NO_STYLE else "\x1b[0m" + now.codes()
 
 
+@lru_cache(maxsize=4096)
 def _width(char: str) -> int:
     """Columns that a character takes."""
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):

@@ -16,7 +16,9 @@ from mahtab_tui.bus.records import Record
 TAG = st.sampled_from(sorted(tags.ROUTES))
 HOSTILE = st.lists(
     st.one_of(
-        st.sampled_from(["<", "</", ">", "&", "&lt;", "&amp;", "lt;", "amp;", " ", "\n", "/", "USER-CHAT", "-stream", "input", "x"]), TAG, st.text(max_size=3)
+        st.sampled_from(["<", "</", ">", "&", "&lt;", "&amp;", "lt;", "amp;", " ", "\n", "/", "USER-CHAT", "-stream", "input", "x"]),
+        TAG,
+        st.text(max_size=3),
     ),
     max_size=12,
 ).map("".join)
@@ -55,7 +57,7 @@ def test_no_attribute_breaks_out(attrs: dict[str, object]) -> None:
 
 
 def test_code_stays_code() -> None:
-    code = 'if a < b and c & d:\n    html = "<input value=\'&lt;x&gt;\'>&amp;"'
+    code = "if a < b and c & d:\n    html = \"<input value='&lt;x&gt;'>&amp;\""
     assert defuse(code) == code
 
 

@@ -99,7 +99,16 @@ def test_a_closed_block_runs_even_where_the_answer_was_cut() -> None:
 
 @pytest.mark.parametrize(
     ("code", "inside"),
-    [("x", False), ("'''", True), ("'''a'''", False), ('"""\'\'\'', True), ("# '''", False), ("'\\'''", False), ("x = '''\n\\d", True), ("((", False)],
+    [
+        ("x", False),
+        ("'''", True),
+        ("'''a'''", False),
+        ("\"\"\"'''", True),
+        ("# '''", False),
+        ("'\\'''", False),
+        ("x = '''\n\\d", True),
+        ("((", False),
+    ],
 )
 def test_where_code_ends_inside_a_docstring(code: str, inside: bool) -> None:
     assert in_docstring(code) is inside
@@ -118,8 +127,31 @@ def test_only_python_is_python() -> None:
 ANSWERS = st.lists(
     st.one_of(
         st.sampled_from(
-            ["```", "```python\n", "~~~\n", "````\n", "\n", "> ", "- ", "1. ", "  ", "x = 1\n", "'''", '"""', "<assistant-repl-in>", "</assistant-repl-in>"]
-            + ["<assistant-chat>", "</assistant-chat>", "`", "\r", "\x00", "\ud800", "<", "[/x]", "words "]
+            [
+                "```",
+                "```python\n",
+                "~~~\n",
+                "````\n",
+                "\n",
+                "> ",
+                "- ",
+                "1. ",
+                "  ",
+                "x = 1\n",
+                "'''",
+                '"""',
+                "<assistant-repl-in>",
+                "</assistant-repl-in>",
+                "<assistant-chat>",
+                "</assistant-chat>",
+                "`",
+                "\r",
+                "\x00",
+                "\ud800",
+                "<",
+                "[/x]",
+                "words ",
+            ]
         ),
         st.text(st.characters(), max_size=4),
     ),

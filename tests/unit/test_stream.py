@@ -50,7 +50,11 @@ def ordinary(draw: st.DrawFn) -> str:
     for _ in range(draw(st.integers(0, 4))):
         parts.append(draw(WORDS))
         code = draw(CODE)
-        parts.append(draw(st.sampled_from([f"```python\n{code}\n```", f"<assistant-repl-in>\n{code}\n</assistant-repl-in>", f"````py\n{code}\n````"])))
+        parts.append(
+            draw(
+                st.sampled_from([f"```python\n{code}\n```", f"<assistant-repl-in>\n{code}\n</assistant-repl-in>", f"````py\n{code}\n````"])
+            )
+        )
     parts.append(draw(WORDS))
     return "\n".join(parts)
 
@@ -69,12 +73,25 @@ def test_code_is_drawn_without_its_fences_and_other_languages_with_them() -> Non
 
 
 def test_a_margin_is_not_drawn() -> None:
-    assert blocks(list("- so:\n  ```python\n  if x:\n      y\n  ```\n> ```py\n> z\n> ```")) == ["if x:\n      y".replace("      ", "    "), "z"]
+    assert blocks(list("- so:\n  ```python\n  if x:\n      y\n  ```\n> ```py\n> z\n> ```")) == [
+        "if x:\n      y".replace("      ", "    "),
+        "z",
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("a <", "a "), ("a <b", "a <b"), ("a <assistant-", "a "), ("``", ""), ("``x", "``x"), ("a ``", "a ``"), ("1", ""), ("12 x", "12 x"), ("<assistant-x", "<assistant-x")],
+    [
+        ("a <", "a "),
+        ("a <b", "a <b"),
+        ("a <assistant-", "a "),
+        ("``", ""),
+        ("``x", "``x"),
+        ("a ``", "a ``"),
+        ("1", ""),
+        ("12 x", "12 x"),
+        ("<assistant-x", "<assistant-x"),
+    ],
 )
 def test_only_what_could_become_a_tag_or_a_fence_is_held_back(text: str, shown: str) -> None:
     splitter = Splitter()

@@ -1,0 +1,297 @@
+"""Sessions on disk: nothing that was committed is lost, whatever happens to the program or the disk."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.records import Record
+from mahtab_tui.store.sqlite import SqliteStore, delete_session, list_sessions, load_records
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "sessions.db"
+
+
+def cell(number: int, text: str = "x") -> Record:
+    return Record(tags.USER_REPL_IN, text, {"cell": number}, 1000.0 + number)
+
+
+def texts(path: Path, session: str = "s") -> list[str]:
+    return [record.text for _, record in load_records(path, session, limit=100_000)]
+
+
+def run(program: str, *args: object) -> subprocess.CompletedProcess[str]:
+    """A Python program of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, args)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:
+    store = SqliteStore(path, "s", name="study", project="/p")
+    record = Record(tags.USER_REPL_OUT, "1\n", {"cell": 1, "kinds": [["value", 2]], "none": None}, 5.5)
+    store.append(record)
+    assert [loaded for _, loaded in load_records(path, "s")] == [record]
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    store.close()
+
+
+def test_an_empty_session_leaves_nothing(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(Record(tags.KERNEL, "The kernel is ready.", {"state": "idle"}, 1.0))
+    store.append(Record(tags.NOTICE, "Hello.", {}, 2.0))
+    store.close()
+    assert list_sessions(path) == []
+    assert not path.exists()
+
+
+def test_what_came_before_the_first_input_is_written_with_it(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(Record(tags.KERNEL, "ready", {}, 1.0))
+    store.append(cell(1, "first"))
+    store.append(Record(tags.NOTICE, "more", {}, 3.0))
+    store.close()
+    assert texts(path) == ["ready", "first", "more"]
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    text=st.text(st.characters()),
+    attrs=st.dictionaries(st.text(st.characters(), max_size=5), st.one_of(st.text(st.characters()), st.integers())),
+)
+def test_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, text: str, attrs: dict[str, object]) -> None:
+    path = tmp_path_factory.mktemp("any") / "sessions.db"
+    store = SqliteStore(path, "s")
+    record = Record(tags.USER_CHAT, text, attrs, 1.0)
+    store.append(record)
+    store.close()
+    assert load_records(path, "s") == [(1, record)]
+    list_sessions(path)
+
+
+def test_a_long_output_is_kept_whole(path: Path) -> None:
+    text = "0123456789" * 3_000_000
+    store = SqliteStore(path, "s")
+    store.append(Record(tags.USER_REPL_OUT, text, {}, 1.0))
+    store.close()
+    assert texts(path) == [text]
+
+
+def test_records_come_tail_first_in_pages(path: Path) -> None:
+    store, other = SqliteStore(path, "s"), SqliteStore(path, "other")
+    for number in range(25):
+        store.append(cell(number, str(number)))
+        other.append(cell(number, "other"))
+    seen: list[str] = []
+    before = None
+    while page := load_records(path, "s", before=before, limit=10):
+        assert page == sorted(page, key=lambda row: row[0])
+        seen = [record.text for _, record in page] + seen
+        before = page[0][0]
+    assert seen == [str(number) for number in range(25)]
+    store.close()
+    other.close()
+
+
+def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
+    assert list_sessions(path) == []
+    for session, project, moment in (("a", "/one", 10.0), ("b", "/two", 30.0), ("c", "/one", 20.0)):
+        store = SqliteStore(path, session, name=f"name {session}", project=project)
+        store.append(Record(tags.NOTICE, "hello", {}, 1.0))
+        store.append(Record(tags.USER_CHAT, f"question\n  {session} " + "long " * 100, {"turn": 1}, moment))
+        store.append(Record(tags.USER_REPL_IN, "not the first", {"cell": 1}, moment))
+        store.close()
+    rows = list_sessions(path)
+    assert [row.id for row in rows] == ["b", "c", "a"]
+    assert [row.id for row in list_sessions(path, "/one")] == ["c", "a"]
+    row = rows[0]
+    assert (row.name, row.project, row.last, row.records) == ("name b", "/two", 30.0, 3)
+    assert row.first.startswith("question b long")
+    assert len(row.first) <= 80
+    delete_session(path, "b")
+    assert [row.id for row in list_sessions(path)] == ["c", "a"]
+    assert load_records(path, "b") == []
+
+
+def test_a_left_over_partial_is_a_record_that_was_cut(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1))
+    store.partial("k", Record(tags.USER_REPL_OUT, "ha", {"cell": 1}, 2.0))
+    store.partial("k", Record(tags.USER_REPL_OUT, "half", {"cell": 1}, 2.0))
+    store.partial("gone", Record(tags.USER_REPL_OUT, "whole", {"cell": 2}, 2.0))
+    store.partial("gone", None)
+    store.close()
+    cut = Record(tags.USER_REPL_OUT, "half", {"cell": 1, "cut": True}, 2.0)
+    assert [record for _, record in load_records(path, "s")][1:] == [cut]
+    resumed = SqliteStore(path, "s")
+    resumed.append(cell(2))
+    resumed.partial("k", Record(tags.USER_REPL_OUT, "other", {"cell": 2}, 3.0))
+    resumed.partial("k", None)
+    resumed.close()
+    assert [record for _, record in load_records(path, "s")] == [cell(1), cut, cell(2)]
+
+
+def test_a_killed_program_keeps_its_records(path: Path) -> None:
+    program = """
+        import os, signal, sys, threading
+        from pathlib import Path
+        from mahtab_tui.bus import tags
+        from mahtab_tui.bus.records import emit
+        from mahtab_tui.bus.setup import setup_logging
+        from mahtab_tui.store.sqlite import SqliteStore
+
+        kept = threading.Event()
+
+        class Store(SqliteStore):
+            def partial(self, key, record):
+                super().partial(key, record)
+                kept.set()
+
+        log, _ = setup_logging(Store(Path(sys.argv[1]), "s"))
+        for number in range(100):
+            emit(log, tags.USER_REPL_IN, str(number), cell=number)
+        emit(log, tags.USER_REPL_OUT_STREAM, "half", cell=99, kind="stdout")
+        kept.wait()
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = run(program, path)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    records = [record for _, record in load_records(path, "s")]
+    assert [record.text for record in records] == [*map(str, range(100)), "half"]
+    assert records[-1].attrs == {"cell": 99, "kinds": [["stdout", 4]], "cut": True}
+
+
+def test_a_full_disk_is_a_notice_and_what_was_missed_is_written_later(path: Path) -> None:
+    program = """
+        import json, resource, sys
+        from pathlib import Path
+        from mahtab_tui.bus import storing, tags
+        from mahtab_tui.bus.handlers import DisplayHandler
+        from mahtab_tui.bus.records import emit
+        from mahtab_tui.bus.setup import close_logging, setup_logging
+        from mahtab_tui.store.sqlite import SqliteStore
+
+        log, _ = setup_logging(SqliteStore(Path(sys.argv[1]), "s"))
+        display = DisplayHandler()
+        log.addHandler(display)
+        emit(log, tags.USER_REPL_IN, "begin", cell=0)
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
+        for number in range(30):
+            emit(log, tags.USER_REPL_OUT, f"{number} " + "x" * 50_000, cell=number)
+        notices = [record.text for record in display.take() if record.tag == tags.NOTICE]
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        close_logging(log)
+        print(json.dumps(notices))
+    """
+    done = run(program, path)
+    assert done.returncode == 0, done.stderr
+    (notice,) = json.loads(done.stdout)
+    assert str(path) in notice
+    assert "The session goes on" in notice
+    kept = [text.split()[0] for text in texts(path) if "x" * 50_000 in text]
+    assert kept == [str(number) for number in range(30)]
+
+
+def test_a_database_that_may_not_grow_keeps_what_it_has(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1))
+    assert store._connection is not None
+    store._connection.execute("pragma max_page_count = 20")
+    with pytest.raises(StoreError, match="full"):
+        store.append(cell(2, "x" * 1_000_000))
+    store.append(cell(3))
+    store.close()
+    assert texts(path) == ["x", "x"]
+
+
+def test_a_locked_file_is_an_error_and_works_afterwards(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1, "one"))
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("begin immediate")
+    with pytest.raises(StoreError, match="locked"):
+        store.append(cell(2, "two"))
+    other.execute("rollback")
+    other.close()
+    store.append(cell(3, "three"))
+    store.close()
+    assert texts(path) == ["one", "three"]
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 9000])
+def test_a_damaged_file_is_an_error_and_stays_as_it_is(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=r"sessions\.db"):
+        SqliteStore(path, "s").append(cell(1))
+    with pytest.raises(StoreError):
+        list_sessions(path)
+    with pytest.raises(StoreError):
+        load_records(path, "s")
+    assert path.read_bytes() == content
+
+
+def test_a_path_that_cannot_be_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError):
+        SqliteStore(tmp_path / "file" / "sessions.db", "s").append(cell(1))
+    with pytest.raises(StoreError):
+        SqliteStore(tmp_path, "s").append(cell(1))
+
+
+def test_a_newer_file_is_left_alone(path: Path) -> None:
+    path.parent.mkdir()
+    connection = sqlite3.connect(path)
+    connection.execute("pragma user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="newer version of mahtab-tui"):
+        SqliteStore(path, "s").append(cell(1))
+
+
+def test_it_opens_again_after_it_was_closed(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    store.append(cell(1, "one"))
+    store.partial("k", Record(tags.USER_REPL_OUT, "grows", {}, 1.0))
+    store.close()
+    store.append(cell(2, "two"))
+    assert texts(path) == ["one", "two", "grows"]
+    store.partial("k", None)
+    store.close()
+    assert texts(path) == ["one", "two"]
+
+
+def test_several_sessions_and_threads_write_at_once(path: Path) -> None:
+    stores = [SqliteStore(path, name) for name in "ab"]
+
+    def work(store: SqliteStore, part: int) -> None:
+        for number in range(40):
+            store.append(cell(number, f"{part} {number}"))
+
+    threads = [threading.Thread(target=work, args=(store, part)) for store in stores for part in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for store in stores:
+        store.close()
+        for part in range(2):
+            own = [text for text in texts(path, store.session) if text.startswith(f"{part} ")]
+            assert own == [f"{part} {number}" for number in range(40)]

@@ -1,0 +1,158 @@
+"""From the bus to a store, also one that fails."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from mahtab_tui.bus import storing, tags
+from mahtab_tui.bus.handlers import DisplayHandler, StoreError
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.store.memory import MemoryStore
+
+
+class FailingStore(MemoryStore):
+    """A store that works or not, as a test says, and tells of every attempt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failing = False
+        self.attempts = 0
+        self.written = threading.Condition()
+
+    def append(self, record: Record) -> None:
+        with self.written:
+            self.attempts += 1
+            self.written.notify_all()
+            if self.failing:
+                raise StoreError("The disk is full.")
+            super().append(record)
+
+    def partial(self, key: str, record: Record | None) -> None:
+        with self.written:
+            super().partial(key, record)
+            self.written.notify_all()
+
+
+Bus = tuple[logging.Logger, FailingStore, DisplayHandler]
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bus]:
+    monkeypatch.setattr(storing, "INTERVAL", 0.01)
+    monkeypatch.setattr(storing, "SHARE", 1)
+    store, display = FailingStore(), DisplayHandler()
+    log, _ = setup_logging(store)
+    log.addHandler(display)
+    yield log, store, display
+    close_logging(log)
+
+
+def notices(log: logging.Logger, display: DisplayHandler) -> list[str]:
+    emit(log, tags.QUEUE, items=[])  # waits for the record that another thread is just logging
+    return [record.text for record in display.take() if record.tag == tags.NOTICE]
+
+
+def test_records_are_kept_as_they_come_but_no_streams(bus: Bus) -> None:
+    log, store, _ = bus
+    emit(log, tags.USER_REPL_IN, "x", cell=1)
+    emit(log, tags.USER_REPL_OUT_STREAM, "1", cell=1, kind="value")
+    emit(log, tags.QUEUE, items=[])
+    emit(log, tags.USER_REPL_OUT, "1", cell=1)
+    assert [record.tag for record in store.records] == [tags.USER_REPL_IN, tags.USER_REPL_OUT]
+
+
+def test_a_running_output_is_kept_though_nothing_more_is_logged(bus: Bus) -> None:
+    log, store, _ = bus
+    emit(log, tags.USER_REPL_OUT_STREAM, "one ", cell=7, kind="stdout")
+    emit(log, tags.USER_REPL_OUT_STREAM, "two", cell=7, kind="traceback")
+    with store.written:
+        assert store.written.wait_for(lambda: [record.text for record in store.partials.values()] == ["one two"], timeout=10)
+        (record,) = store.partials.values()
+    assert (record.tag, record.attrs) == (tags.USER_REPL_OUT, {"cell": 7, "kinds": [["stdout", 4], ["traceback", 3]]})
+    emit(log, tags.USER_REPL_OUT, "late", cell=7, late=True)
+    assert store.partials
+    emit(log, tags.USER_REPL_OUT, "one two", cell=7)
+    assert store.partials == {}
+    assert [record.text for record in store.records] == ["late", "one two"]
+
+
+def test_a_running_answer_is_kept_with_its_fences(bus: Bus) -> None:
+    log, store, _ = bus
+    for kind, block, text in (("chat", 0, "So:"), ("code", 0, "x = 1\n"), ("chat", 1, "and\n"), ("code", 1, "y")):
+        emit(log, tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", kind=kind, block=block)
+    whole = "So:\n```python\nx = 1\n```\nand\n```python\ny"
+    with store.written:
+        assert store.written.wait_for(lambda: [record.text for record in store.partials.values()] == [whole], timeout=10)
+        (record,) = store.partials.values()
+    assert (record.tag, record.attrs) == (tags.ASSISTANT_CHAT, {"turn": 1, "step": 0, "party": "claude"})
+
+
+def test_what_is_being_streamed_is_kept_at_the_end() -> None:
+    store = MemoryStore()
+    log, _ = setup_logging(store)
+    emit(log, tags.USER_REPL_OUT_STREAM, "half", cell=1, kind="stdout")
+    close_logging(log)
+    assert [record.text for record in store.partials.values()] == ["half"]
+
+
+def test_a_failing_store_is_one_notice_and_loses_nothing(bus: Bus) -> None:
+    log, store, display = bus
+    emit(log, tags.USER_REPL_IN, "before", cell=1)
+    store.failing = True
+    for number in range(50):
+        emit(log, tags.USER_REPL_IN, f"{number}", cell=number)
+    with store.written:
+        seen = store.attempts
+        assert store.written.wait_for(lambda: store.attempts > seen + 2, timeout=10)  # it goes on trying by itself
+    assert notices(log, display) == ["The disk is full. The session goes on; what happens is kept in memory until it can be saved."]
+    store.failing = False
+    with store.written:
+        assert store.written.wait_for(lambda: "The session is being saved again." in [record.text for record in store.records], timeout=10)
+    assert notices(log, display) == ["The session is being saved again."]
+    assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == ["before", *map(str, range(50))]
+
+
+def test_each_run_of_failures_is_said_once(bus: Bus) -> None:
+    log, store, display = bus
+    for _ in range(3):
+        store.failing = True
+        emit(log, tags.USER_REPL_IN, "x", cell=1)
+        emit(log, tags.USER_REPL_IN, "y", cell=2)
+        assert len(notices(log, display)) == 1
+        store.failing = False
+        wanted = len(store.records) + 4
+        with store.written:
+            while len(store.records) < wanted:
+                assert store.written.wait(timeout=10)
+        assert len(notices(log, display)) == 1
+
+
+def test_what_waits_in_memory_is_bounded_and_what_is_lost_is_said(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storing, "BACKLOG", 1_000)
+    log, store, display = bus
+    store.failing = True
+    for number in range(30):
+        emit(log, tags.USER_REPL_OUT, f"{number:03}" + "x" * 97, cell=number)
+    emit(log, tags.USER_REPL_OUT, "y" * 5_000, cell=99)
+    emit(log, tags.USER_REPL_OUT, "last", cell=100)
+    store.failing = False
+    with store.written:
+        assert store.written.wait_for(lambda: any("missing" in record.text for record in store.records), timeout=10)
+    kept = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
+    assert kept == ["last"]
+    assert any("32 records were too much" in text for text in notices(log, display))
+
+
+def test_what_waits_is_written_at_the_end() -> None:
+    store = FailingStore()
+    log, _ = setup_logging(store)
+    store.failing = True
+    emit(log, tags.USER_REPL_IN, "x", cell=1)
+    store.failing = False
+    close_logging(log)
+    assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == ["x"]
