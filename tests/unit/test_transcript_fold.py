@@ -93,9 +93,9 @@ def test_a_resumed_cell_gets_its_output_from_the_whole_record() -> None:
 def test_what_was_going_on_in_a_resumed_session_does_not_go_on() -> None:
     transcript = folded(
         record(tags.USER_REPL_IN, "while True: pass", cell=1, party="you", at=NOW - 60),
-        record(tags.AGENT, turn=1, step=0, state="thinking", party="claude", at=NOW - 60),
         answer(ANSWER),
         record(tags.APPROVAL, "a = 1", turn=1, step=0, block=0, state="waiting", at=NOW - 60),
+        record(tags.AGENT, turn=1, step=1, state="thinking", party="claude", at=NOW - 60),
     )
     assert transcript.running == {}
     assert transcript.activity is None
@@ -138,9 +138,11 @@ def test_a_whole_answer_that_never_streamed_is_drawn_the_same() -> None:
     assert outline(whole) == outline(streamed)
 
 
-def test_what_streamed_as_code_and_was_none_vanishes() -> None:
+def test_what_streamed_and_was_not_there_vanishes() -> None:
     transcript = folded(token("First words."), token("x", "code"), token("more"), answer("First words.\n\nmore"))
     assert outline(transcript) == [("words", "First words.\n\nmore")]
+    transcript = folded(token("a tag"), token("x = 1", "code"), answer("```python\nx = 1\n```"))
+    assert outline(transcript) == [("code", "x = 1")]
 
 
 def test_a_block_waits_runs_and_becomes_a_cell() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mahtab_tui.bus import overwrite
+from mahtab_tui.tui.panes.transcript import output as module
 from mahtab_tui.tui.panes.transcript.output import HEAD, LINE_HEAD, LINE_TAIL, TAIL, Output
 
 
@@ -30,7 +33,7 @@ def test_any_split_into_pieces_gives_the_same_lines(text: str, places: list[int]
 
 @given(st.lists(st.integers(0, 2 * (HEAD + TAIL)), max_size=6))
 def test_of_many_lines_the_ends_stay_and_the_rest_is_counted(sizes: list[int]) -> None:
-    lines = [str(number) for number in range(sum(sizes))]
+    lines = ["" if number % 3 else str(number) for number in range(sum(sizes))]
     output, start = Output(), 0
     for size in sizes:
         output.feed("stdout", "".join(line + "\n" for line in lines[start : start + size]))
@@ -54,6 +57,20 @@ def test_a_carriage_return_rewrites_its_line() -> None:
     assert len(texts(output)[0]) < 20
 
 
+def test_of_a_line_written_over_a_thousand_times_only_what_may_be_seen_is_worked_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    worked_out: list[str] = []
+
+    def collapse(text: str) -> str:
+        worked_out.append(text)
+        return overwrite.collapse(text)
+
+    monkeypatch.setattr(module, "collapse", collapse)
+    fed("".join(f"\r{number:10}" for number in range(1_000)))
+    assert max(map(len, worked_out)) < 100
+
+
 def test_what_a_shorter_pass_leaves_of_a_longer_one_is_not_lost() -> None:
     passes = ["a much longer pass", *(f"short {number}" for number in range(50))]
     line = texts(fed("\r".join(passes), "\r", "end"))[0]
@@ -74,7 +91,7 @@ def test_another_kind_begins_another_line() -> None:
 
 
 def test_colours_go_on_over_lines_even_over_those_left_out() -> None:
-    output = fed("\x1b[31m" + "red\n" * 5_000 + "still red\x1b[0m\nplain\n")
+    output = fed("plain\n" * 1_000 + "\x1b[31m" + "red\n" * 5_000 + "still red\x1b[0m\nplain\n")
     *_, red, plain = texts(output)
     assert red == "\x1b[31mstill red\x1b[0m"
     assert plain == "plain"

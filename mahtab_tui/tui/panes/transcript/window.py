@@ -43,10 +43,8 @@ class Window:
             height = guess(self._entries[position], self.width)
             if position == len(self._heights):
                 self._heights.append(height)
-            elif position not in self._drawn:
-                self._heights.set(position, height)
             else:
-                self.rows(position)
+                self._heights.set(position, height)
 
     def redraw(self, width: int, palette: Palette) -> None:
         """Another width or palette: heights stay as guesses until they are seen."""
