@@ -117,4 +117,4 @@ class HeaderBar(Widget):
         said = state
         if state == "busy":
             said = f"busy {max(0.0, time.time() - self._busy_since):6.1f} s"
-        return Content.assemble((" ".join(words), colour), "  ", (f"{said:<13}" if not narrow else said, colour))
+        return Content.assemble((" ".join(words), colour), "  ", (said, colour))

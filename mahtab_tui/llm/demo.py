@@ -1,0 +1,86 @@
+"""The demo model: offline, by rules, and it says so. It shows the whole loop on the person's real variables."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGenerationChunk
+
+from mahtab_tui.llm.demo_reading import read_failure, read_question, read_results, read_variables
+from mahtab_tui.llm.demo_repairs import repair
+from mahtab_tui.llm.demo_rules import Plan, plan
+from mahtab_tui.llm.spoken import Spoken, text_of
+
+TOKENS_PER_SECOND = 80.0
+_WHO = "Demo model (rules, no AI): "
+_FIX = re.compile(r"\b(?:fix|mend|repair|error|wrong|fail\w*|traceback|exception|bug)\b", re.IGNORECASE)
+_CLOSING = "Now tell the person in words"
+_LONG = 1_500
+
+
+class ChatDemo(Spoken):
+    """Answers by rules; never fails, whatever it is told."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "demo"
+
+    def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        text = answer(messages)
+        yield from self.speak(text, TOKENS_PER_SECOND)
+        read, said = sum(len(text_of(message)) for message in messages) // 4, len(text) // 4
+        yield ChatGenerationChunk(
+            message=AIMessageChunk(
+                content="",
+                usage_metadata={"input_tokens": read, "output_tokens": said, "total_tokens": read + said},
+                response_metadata={"cost_usd": 0.0, "model_name": "demo"},
+            )
+        )
+
+
+def answer(messages: list[BaseMessage]) -> str:
+    """What the demo says to a conversation."""
+    texts = [text_of(message) for message in messages if isinstance(message, HumanMessage)]
+    last = texts[-1] if texts else ""
+    if '"is_complete"' in last:
+        return _judgement(last)
+    if results := read_results(last) if "<assistant-repl-out" in last and "<variables>" not in last else []:
+        if _CLOSING not in last and any(result.failed for result in results):
+            return _fenced(repair(failure, read_variables(texts)) if (failure := _own_failure(messages, last)) else Plan("The code failed."))
+        return _told([result.output for result in results if result.output], failed=any(result.failed for result in results))
+    first = not any(isinstance(message, AIMessage) for message in messages)
+    question, variables = read_question(last), read_variables(texts)
+    failure = read_failure(texts) if _FIX.search(question) else None
+    return (_WHO if first else "") + _fenced(repair(failure, variables) if failure else plan(question, variables))
+
+
+def _own_failure(messages: list[BaseMessage], last: str) -> Any:
+    """The failure of the demo's own code, whose text stands in its answer before."""
+    code = next((found[-1] for message in reversed(messages) if (found := re.findall(r"```python\n(.*?)```", text_of(message), re.DOTALL))), "")
+    return read_failure([f'<assistant-repl-in cell="0">{code}</assistant-repl-in>', re.sub(r'cell="\d+"', 'cell="0"', last)])
+
+
+def _judgement(prompt: str) -> str:
+    failed = 'status="error"' in prompt
+    reasoning = "The code raised an error." if failed else "The code ran."
+    return json.dumps({"is_complete": not failed, "reasoning": reasoning, "next_action": "Mend the error." if failed else ""})
+
+
+def _fenced(plan: Plan) -> str:
+    return f"{plan.words}\n\n```python\n{plan.code}\n```\n" if plan.code else plan.words
+
+
+def _told(outputs: list[str], *, failed: bool) -> str:
+    text = "\n".join(outputs)
+    if failed:
+        return f"It did not work out: {text.splitlines()[-1] if text else 'the code failed'}. My rules end here."
+    if not text or text == "(nothing was printed)":
+        return "Done; nothing was printed."
+    if "\n" not in text:
+        return f"The result: {text}."
+    shown = text if len(text) <= _LONG else text[:_LONG] + "\n…"
+    return f"This came out:\n\n```text\n{shown}\n```"

@@ -1,0 +1,88 @@
+"""What the demo model reads out of a conversation: the question, the variables, the last error, the results of its code."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_VARIABLES = re.compile(r"<variables>\n(.*?)\n</variables>", re.DOTALL)
+_VARIABLE = re.compile(r"(\w+): (\S+)(?: = (.*))?$")
+_CONTEXT = re.compile(r"<(variables|recent-activity|prior-session)>\n.*?\n</\1>\s*", re.DOTALL)
+_CODE = re.compile(r"<(?:user|assistant)-repl-in\b([^>]*)>(.*?)</(?:user|assistant)-repl-in>", re.DOTALL)
+_OUTPUT = re.compile(r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL)
+_CELL = re.compile(r'cell="(\d+)"')
+_ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning))(?:: (.*))?$", re.MULTILINE)
+
+
+class Known(NamedTuple):
+    """A variable as the context lists it."""
+
+    name: str
+    type: str
+    summary: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that raised."""
+
+    code: str
+    kind: str
+    """The exception's type."""
+    message: str
+    line: str
+    """The line of the cell that raised, where the traceback shows it."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a cell of the demo's own printed."""
+
+    output: str
+    failed: bool
+
+
+def read_question(text: str) -> str:
+    """The person's words: what stands after the context."""
+    return _CONTEXT.sub("", text).strip()
+
+
+def read_variables(texts: Sequence[str]) -> list[Known]:
+    """The variables that were told last."""
+    for text in reversed(texts):
+        if found := _VARIABLES.findall(text):
+            matches = (_VARIABLE.match(line) for line in found[-1].split("\n"))
+            return [Known(m[1], m[2], m[3] or "") for m in matches if m]
+    return []
+
+
+def read_failure(texts: Sequence[str]) -> Failure | None:
+    """The last cell that raised, with its code."""
+    codes: dict[str, str] = {}
+    last: Failure | None = None
+    for text in texts:
+        for attrs, code in _CODE.findall(text):
+            if cell := _CELL.search(attrs):
+                codes[cell[1]] = html.unescape(code)
+        for attrs, output in _OUTPUT.findall(text):
+            cell = _CELL.search(attrs)
+            if 'status="error"' in attrs and cell is not None:
+                last = _failure(codes.get(cell[1], ""), html.unescape(output)) or last
+    return last
+
+
+def _failure(code: str, output: str) -> Failure | None:
+    errors = _ERROR.findall(output)
+    if not errors:
+        return None
+    lines = [line.strip() for line in output.split("\n")]
+    shown = next((line for line in reversed(lines) if line and line in code), "")
+    return Failure(code, errors[-1][0].rpartition(".")[2], errors[-1][1], shown)
+
+
+def read_results(text: str) -> list[Result]:
+    """The outputs that a message brings back."""
+    return [Result(output.strip(), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]
