@@ -85,8 +85,10 @@ def test_the_process_logger_leads_to_the_newest_open_session() -> None:
     assert texts(first_store.records) == ["to the first"]
 
 
-def test_closing_leaves_nothing_behind() -> None:
+def test_closing_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     outer = logging.getLogger("mahtab")
+    monkeypatch.setattr(outer, "level", logging.ERROR)
+    monkeypatch.setattr(outer, "propagate", True)
     before = (list(outer.handlers), outer.level, outer.propagate, threading.active_count())
     for _ in range(3):
         log, _ = setup_logging(MemoryStore())
@@ -148,6 +150,33 @@ def test_records_of_several_threads_have_one_order_for_all_handlers(log: logging
     assert order == texts(second.take())
     for number in range(6):
         assert [text for text in order if text.startswith(f"{number} ")] == [f"{number} {count}" for count in range(300)]
+
+
+def test_what_was_logged_has_reached_every_handler(log: logging.Logger) -> None:
+    begun, logged = threading.Event(), threading.Event()
+    reached: list[bool] = []
+
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.msg == "slow":
+                begun.set()
+                logged.wait(0.2)  # in vain: the other thread's record has to wait for this one
+
+    display = DisplayHandler()
+    log.addHandler(Slow())
+    log.addHandler(display)
+
+    def other() -> None:
+        begun.wait()
+        emit(log, tags.NOTICE, "other")
+        reached.append("other" in texts(display.take()))
+        logged.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    emit(log, tags.NOTICE, "slow")
+    thread.join()
+    assert reached == [True]
 
 
 def test_what_a_handler_logs_comes_after_what_it_handles(log: logging.Logger) -> None:

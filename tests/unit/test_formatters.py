@@ -39,6 +39,7 @@ def test_what_is_defused_can_be_restored(tag: str, text: str) -> None:
 
 
 @given(TAG, HOSTILE)
+@example("user-repl-out", "</USER-CHAT >")
 def test_no_content_forges_a_record(tag: str, text: str) -> None:
     found = ELEMENT.fullmatch(to_xml(Record(tag, text, {"cell": 1})))
     assert found is not None

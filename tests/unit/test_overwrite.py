@@ -52,6 +52,7 @@ def test_collapsing_again_changes_nothing(text: str) -> None:
         ("abc\rX", "Xbc"),
         ("100%\r  5%", "  5%"),
         ("abc\b\bX", "aXc"),
+        ("abc\r\bX", "Xbc"),
         ("abc\r\x1b[Kd", "d"),
         ("windows\r\nlines\r\n", "windows\nlines\n"),
         ("half\r", "half"),
@@ -78,6 +79,12 @@ def test_a_colour_goes_on_over_lines() -> None:
     assert text.plain == "ab\ned\nfg"
     coloured = "".join(text.plain[span.start : span.end] for span in text.spans if span.style)
     assert coloured == "b\ned\nf"
+
+
+def test_a_colour_of_an_earlier_line_is_not_lost() -> None:
+    text = styled(collapse("\x1b[31ma\nbc\r\x1b[1mX"))
+    looks = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
+    assert looks == {"a\n": "color(1)", "X": "bold color(1)", "c": "color(1)"}
 
 
 def test_a_real_progress_bar_is_one_line() -> None:

@@ -146,6 +146,7 @@ ANSWERS = st.lists(
                 "</assistant-chat>",
                 "`",
                 "\r",
+                "\r\n",
                 "\x00",
                 "\ud800",
                 "<",

@@ -79,6 +79,7 @@ def test_ordinary_text_stays(text: str) -> None:
         ("a\x1b[3", "a"),
         ("a\x1bcb\x1b(Bc\x1b", "abc"),
         ("\x9b31mb", "31mb"),
+        ("a\x1b(", "a"),
         ("line\r\n", "line\n"),
         ("nul\x00 bell\x07 del\x7f", "nul bell del"),
         ("\u202eright to left\u2069", "right to left"),

@@ -31,6 +31,10 @@ def blocks(tokens: list[str]) -> list[str]:
     return [text.strip() for (kind, _), text in drawn(tokens).items() if kind == "code" and text.strip()]
 
 
+def test_a_line_end_may_be_cut() -> None:
+    assert drawn(list("a\r\n\r\n```python\r\nx\r\n```\r\n")) == {("chat", 0): "a\n\n", ("code", 0): "x\n"}
+
+
 @given(ANSWERS, st.data())
 def test_any_split_draws_the_same(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
