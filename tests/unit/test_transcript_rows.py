@@ -308,6 +308,6 @@ def test_notes_have_a_mark_for_their_level() -> None:
     assert marks == ["· said", "! said", "✗ said"]
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.08, "0.08 s"), (4.21, "4.2 s"), (185, "3 min 05 s")])
+@pytest.mark.parametrize(("seconds", "text"), [(0.0003, "<0.01 s"), (0.08, "0.08 s"), (4.21, "4.2 s"), (185, "3 min 05 s")])
 def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text

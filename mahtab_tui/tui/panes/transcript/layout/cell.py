@@ -130,6 +130,8 @@ class _Header:
 
 def duration(seconds: float) -> str:
     """Seconds as a person reads them: `0.08 s`, `4.2 s`, `3 min 05 s`."""
+    if seconds < 0.005:
+        return "<0.01 s"
     if seconds < 1:
         return f"{seconds:.2f} s"
     if seconds < 60:
