@@ -20,7 +20,7 @@ class BusLogger(logging.Logger):
     """
 
     def __init__(self) -> None:
-        super().__init__(NAME, logging.DEBUG)
+        super().__init__(NAME, logging.INFO)
         self.propagate = False
         self.manager = logging.Manager(logging.RootLogger(logging.DEBUG))
         self.manager.loggerDict[NAME] = self
@@ -70,7 +70,7 @@ class Bridge(logging.Handler):
         super().__init__()
         self._before = (outer.level, outer.propagate)
         self.sessions: list[logging.Logger] = []
-        outer.setLevel(logging.DEBUG)
+        outer.setLevel(logging.INFO)
         outer.propagate = False
         outer.addHandler(self)
 

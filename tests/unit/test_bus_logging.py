@@ -53,6 +53,7 @@ def test_filter_by_route_and_by_tags(log: logging.Logger) -> None:
 def test_a_plain_log_call_is_a_notice(log: logging.Logger) -> None:
     display = DisplayHandler()
     log.addHandler(display)
+    log.debug("no one's business")
     log.warning("%d files", 3)
     assert [(record.tag, record.text, record.attrs) for record in display.take()] == [("notice", "3 files", {"level": "warning"})]
 
