@@ -51,7 +51,7 @@ def in_docstring(code: str) -> bool:
             pass
     except tokenize.TokenError as error:
         return any(words in str(error) for words in _IN_STRING)
-    except SyntaxError:
+    except (SyntaxError, ValueError):  # from Python 3.12 on it also stumbles over surrogates and lone signs
         return False
     return False
 

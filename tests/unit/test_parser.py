@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
@@ -161,6 +161,8 @@ ANSWERS = st.lists(
 
 
 @given(ANSWERS, st.booleans())
+@example("```python\n'''\ud800\n```", True)
+@example("```python\n$é'''\n```", True)
 def test_any_text_is_an_answer(text: str, ended: bool) -> None:
     parsed = parse_response(text, ended=ended)
     assert all(part.text.strip() for part in parsed.parts)
