@@ -12,7 +12,7 @@ from pathlib import Path
 
 from mahtab_tui import __version__
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.launch import find_python, python_version
+from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.settings import SettingsError, config_files, home_folder, load_settings, resource_folder
 
 _WIDTH = 12
@@ -44,11 +44,14 @@ def _system() -> str:
 
 def _kernel() -> str:
     try:
-        settings = load_settings()
-        executable = find_python(settings.python)
-        return _line("kernel", f"Python {python_version(executable)}, {executable}")
+        executable = find_interpreter(load_settings().python)
+        command = [executable, "-c", "import platform; print(platform.python_version())"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (KernelError, SettingsError) as error:
         return _line("kernel", "none", str(error))
+    except (OSError, subprocess.SubprocessError) as error:
+        return _line("kernel", executable, f"It does not answer: {error}.")
+    return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
 
 
 def _claude() -> str:

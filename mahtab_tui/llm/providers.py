@@ -7,7 +7,7 @@ import importlib.util
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mahtab_tui.llm.base import ModelError
 
@@ -105,10 +105,10 @@ def _packaged(package: _Package, model: str, timeout: float | None) -> BaseChatM
     if timeout is not None and package.cls != "ChatOllama":
         arguments["timeout"] = timeout
     try:
-        made: BaseChatModel = getattr(module, package.cls)(model=model, **arguments)
+        made: Any = getattr(module, package.cls)(model=model, **arguments)
     except Exception as error:  # the package's own checks: a missing key, a bad name
         raise ModelError(f"{package.extra}:{model} cannot be used: {str(error).splitlines()[0]}") from None
-    return made
+    return cast("BaseChatModel", made)
 
 
 def _missing(package: _Package) -> ModelError:

@@ -16,7 +16,7 @@ _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
 
 def text_of(message: BaseMessage) -> str:
     """A message's words."""
-    return message.text if isinstance(message.text, str) else str(message.content)
+    return str(message.text)
 
 
 def tokens(text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import tags
@@ -13,6 +13,8 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session.inbox import Inbox
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.session.turns import TurnHost
 
@@ -57,20 +59,26 @@ class AgentThread:
         """The agent if it has been made."""
         return self._agent
 
-    def forget(self) -> None:
-        """Let the next question make a new agent (another model)."""
-        with self._making:
-            old, self._agent = self._agent, None
-        if old is not None:
-            old.close()
+    def change_model(self, make_llm: Callable[[], BaseChatModel]) -> None:
+        """Answer with another model from the next question on; waits on a thread for the turn that goes on."""
+
+        def change() -> None:
+            agent = self._agent
+            if agent is None:
+                return
+            try:
+                agent.set_model(make_llm())
+            except ModelError as error:
+                emit(self._log, tags.NOTICE, str(error), level="error")
+
+        threading.Thread(target=change, name="agent-model", daemon=True).start()
 
     def close(self) -> None:
         """Stop what runs and end; the inbox must be closed first."""
         if self._agent is not None:
-            self._agent.stop()
+            self._agent.close()
         if self._thread.is_alive():
             self._thread.join(2.0)
-        self.forget()
 
     def _load(self) -> None:
         with contextlib.suppress(ModelError):  # said when the question is asked
@@ -88,7 +96,7 @@ class AgentThread:
                 emit(self._log, tags.NOTICE, f"The question could not be answered: {type(error).__name__}: {error}", level="error")
 
 
-def conversation(past: tuple[Record, ...]) -> list[tuple[str, str]]:
+def conversation(past: Sequence[Record]) -> list[tuple[str, str]]:
     """The conversation of a resumed session, as (role, text) with role "user" or "assistant"."""
     roles = {tags.USER_CHAT: "user", tags.ASSISTANT_CHAT: "assistant"}
     return [(roles[record.tag], record.text) for record in past if record.tag in roles]

@@ -24,6 +24,8 @@ from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings import ApprovalMode, Settings
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
     from mahtab_tui.knowledge.skills import Skill
@@ -178,7 +180,7 @@ class Session:
         check_model(model)
         self.model = model
         self.turns.party = model_label(model)
-        self.agent.forget()
+        self.agent.change_model(self._llm)
         self._tell_session()
 
     # Looking
@@ -221,27 +223,28 @@ class Session:
     def _make_agent(self) -> ReplAgent:
         from mahtab_tui.agent.repl_agent import create_repl_agent
 
-        llm = get_llm(self.model, timeout=self.settings.model_timeout, on_notice=self._model_notice)
         reflection = self.settings.reflection_model
         return create_repl_agent(
             self.turns,
-            model=llm,
-            reflection_llm=get_llm(reflection, on_notice=self._model_notice) if reflection else None,
+            model=self._llm(),
+            reflection_llm=self._llm(reflection) if reflection else None,
             reflection=self.settings.reflection,
             max_turns=self.settings.max_turns,
+            skills={name: skill.description for name, skill in self._skills().items()},
             history=conversation(self.past),
+            first_turn=1 + max((record.attrs.get("turn") or 0 for record in self.past), default=0),
         )
+
+    def _llm(self, name: str | None = None) -> BaseChatModel:
+        """A model by its name, by default the session's. Raises `ModelError`."""
+        return get_llm(name or self.model, timeout=self.settings.model_timeout, on_notice=self._model_notice)
 
     def _model_notice(self, level: str, text: str) -> None:
         emit(self.log, tags.NOTICE, text, level=level)
 
     def _stop_turn(self) -> None:
-        self.turns.cancelled.set()
-        self.turns.approvals.cancel_all()
         if agent := self.agent.made:
             agent.stop()
-        if self.cells.assistant_runs:
-            self.kernel.interrupt()
 
     def _skill(self, name: str, args: str) -> str:
         """`skill("…")` in a cell: the instructions. Raises `RuntimeError`."""

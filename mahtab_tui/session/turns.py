@@ -108,6 +108,12 @@ class TurnHost:
     def usage(self, **attrs: Any) -> None:
         emit(self.log, tags.USAGE, **attrs)
 
+    def interrupt(self) -> None:
+        """Withdraw the approvals that wait, and interrupt the model's cell."""
+        self.approvals.cancel_all()
+        if self._cells.assistant_runs:
+            self._kernel.interrupt()
+
     def _say_rights(self) -> None:
         if not self._said_rights:
             self._said_rights = True

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import AppBlur, AppFocus, Resize
 from textual.widgets import Footer
 
 from mahtab_tui.agent.host import Decision
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.session import Session
 from mahtab_tui.settings import resource_folder
 from mahtab_tui.store.history import History
@@ -50,7 +48,7 @@ class MahtabApp(SessionActions, PaneActions):
     """The full screen over one session."""
 
     TITLE = "mahtab"
-    BINDINGS: ClassVar = bindings()
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
     COMMANDS: ClassVar = {CommandProvider}
     ENABLE_COMMAND_PALETTE = True
 
@@ -84,9 +82,18 @@ class MahtabApp(SessionActions, PaneActions):
 
     def on_mount(self) -> None:
         self.set_keymap(self.keymap_given)
-        folding = (HeaderBar, TranscriptPane, ApprovalRow, InputRow, QueueRow, NamespacePane, RecursionPane)
-        folds = [self.query_one(kind).fold for kind in folding]
-        self.drain = Drain([*folds, self.attention.fold, self.fold])
+        self.drain = Drain(
+            [
+                self.query_one(HeaderBar).fold,
+                self.query_one(TranscriptPane).fold,
+                self.query_one(ApprovalRow).fold,
+                self.query_one(InputRow).fold,
+                self.query_one(QueueRow).fold,
+                self.query_one(NamespacePane).fold,
+                self.query_one(RecursionPane).fold,
+                self.attention.fold,
+            ]
+        )
         if self.session.past:
             self.drain.feed(self.session.past)
         self.session.log.addHandler(self.drain.handler)
@@ -101,12 +108,6 @@ class MahtabApp(SessionActions, PaneActions):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
-
-    def fold(self, records: Sequence[Record]) -> None:
-        """What the application itself reads from the bus."""
-        for record in records:
-            if record.tag == tags.SESSION:
-                self.sub_title = record.attrs["name"]
 
     # What the panes say
 

@@ -7,7 +7,7 @@ import json
 import os
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from mahtab_tui.settings import home_folder
 from mahtab_tui.tui.layout import PaneLayout
@@ -17,7 +17,7 @@ class Choices(BaseModel):
     """Kept in ``~/.mahtab/screen.json``."""
 
     theme: str = "mahtab"
-    layout: PaneLayout = PaneLayout()
+    layout: PaneLayout = Field(default_factory=PaneLayout)
 
     @staticmethod
     def path() -> Path:

@@ -7,7 +7,6 @@ pipe, whose lines become notices; the application draws through a private duplic
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import sys
 import threading
@@ -38,14 +37,14 @@ class ScreenGuard:
         self._reader.start()
         # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
         self._originals = (sys.__stdout__, sys.__stderr__)
-        self._streams = [io.open(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in self._terminal]
-        sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc]
+        self._streams = [open(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in self._terminal]
+        sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
         self._close_off()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._open_up()
-        sys.__stdout__, sys.__stderr__ = self._originals  # type: ignore[misc]
+        sys.__stdout__, sys.__stderr__ = self._originals  # type: ignore[misc, assignment]
         for stream in self._streams:
             with contextlib.suppress(OSError):
                 stream.close()

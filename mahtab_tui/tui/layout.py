@@ -20,9 +20,9 @@ class PaneLayout(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    side: int = Field(34, ge=15, le=70)
+    side: int = Field(default=34, ge=15, le=70)
     """Width of the side panes."""
-    namespace: int = Field(55, ge=15, le=85)
+    namespace: int = Field(default=55, ge=15, le=85)
     """Height of the namespace within the side."""
     show_side: bool = True
     show_namespace: bool = True

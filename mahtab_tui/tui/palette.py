@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from functools import partial
+from typing import Any
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
@@ -28,5 +30,5 @@ class CommandProvider(Provider):
         key = self.app.keymap_given.get(command.id, command.keys)  # type: ignore[attr-defined]
         return Content.assemble(command.title, "  ", (key, "$text-muted")) if key else Content(command.title)
 
-    def _run(self, command: Command) -> partial[object]:
+    def _run(self, command: Command) -> partial[Coroutine[Any, Any, bool]]:
         return partial(self.app.run_action, command.action)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Any, Dict, List, Optional
+from typing import Any
 
 _TITLE = 120
 
 
-def load_claude_sessions(limit: int = 10) -> List[Dict[str, Any]]:
+def load_claude_sessions(limit: int = 10) -> list[dict[str, Any]]:
     """Return the newest Claude Code conversations of the working directory: id, time, title, messages, path.
 
     limit: how many at the most. Empty where there are none.
@@ -25,7 +25,7 @@ def load_claude_sessions(limit: int = 10) -> List[Dict[str, Any]]:
     return [_described(path) for path in paths[:limit]]
 
 
-def _described(path: str) -> Dict[str, Any]:
+def _described(path: str) -> dict[str, Any]:
     title, moment, messages = "", "", 0
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -39,7 +39,7 @@ def _described(path: str) -> Dict[str, Any]:
     return {"id": os.path.splitext(os.path.basename(path))[0], "time": moment, "title": title, "messages": messages, "path": path}
 
 
-def _entry(line: str) -> Optional[Dict[str, Any]]:
+def _entry(line: str) -> dict[str, Any] | None:
     try:
         entry = json.loads(line)
     except ValueError:
@@ -47,7 +47,7 @@ def _entry(line: str) -> Optional[Dict[str, Any]]:
     return entry if isinstance(entry, dict) else None
 
 
-def _words(entry: Dict[str, Any]) -> str:
+def _words(entry: dict[str, Any]) -> str:
     message = entry.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     if isinstance(content, str):

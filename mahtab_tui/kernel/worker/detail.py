@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from typing import Any, Dict, List
+from typing import Any
 
 from .limited_repr import limited_repr
 from .limits import TooSlow, within
@@ -17,10 +17,10 @@ CHARACTERS = 200_000
 ATTRIBUTES = 500
 
 
-def describe(namespace: Dict[str, Any], name: str) -> Dict[str, Any]:
+def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
     """The fields of the host's `Detail`. May take `SECONDS` and a little. Raises `KeyError` where there is no such name."""
     value = namespace[name]
-    result: Dict[str, Any] = {
+    result: dict[str, Any] = {
         "name": name,
         "type": type_name(value),
         "summary": summary(value),
@@ -54,9 +54,9 @@ def _message(error: BaseException) -> str:
         return "(its message could not be read)"
 
 
-def _attributes(value: Any) -> List[Dict[str, Any]]:
+def _attributes(value: Any) -> list[dict[str, Any]]:
     """Attributes of the object itself, and of its class what is not special; properties are named, not run."""
-    found: Dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for cls in reversed(type(value).__mro__[:-1] or ()):
         found.update((name, item) for name, item in list(type.__dict__["__dict__"].__get__(cls).items()) if type(name) is str)
     try:
@@ -69,7 +69,7 @@ def _attributes(value: Any) -> List[Dict[str, Any]]:
     return [_attribute(name, found[name]) for name in names[:ATTRIBUTES]]
 
 
-def _attribute(name: str, value: Any) -> Dict[str, Any]:
+def _attribute(name: str, value: Any) -> dict[str, Any]:
     if type(value) is property:
         return {"name": name, "type": "property", "summary": "(…)", "kind": "data"}
     return described(name, value)
@@ -87,7 +87,7 @@ def _doc(value: Any) -> str:
     return inspect.cleandoc(doc) if type(doc) is str else ""
 
 
-def _source(value: Any) -> "tuple[str, str]":
+def _source(value: Any) -> tuple[str, str]:
     """Source and "file:line" of a function or class, where they are known."""
     try:
         lines, number = inspect.getsourcelines(value)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import os
 import sys
-import tempfile
-from typing import Optional
+
+from .stdlib import late_import
 
 
-def read(path: str, start: int = 1, end: Optional[int] = None) -> str:
+def read(path: str, start: int = 1, end: int | None = None) -> str:
     """Return the lines of a text file, each with its number.
 
     start, end: the first and the last line, from 1; without an end, to the last line.
@@ -41,7 +39,7 @@ def edit(path: str, old: str, new: str) -> None:
         raise ValueError(f"{path}: the text to replace occurs {count} times; give more of what stands around it")
     after = before.replace(old, new)
     _write(path, after)
-    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
+    diff = late_import("difflib").unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="", n=2)
     print("\n".join(diff))
     _reload(path)
 
@@ -72,7 +70,7 @@ def _write(path: str, text: str) -> None:
     """Put the text in the file's place at once, with the file's mode; a link stays a link."""
     target = os.path.realpath(path)
     mode = os.stat(target).st_mode & 0o7777
-    handle, draft = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".", suffix=".draft")
+    handle, draft = late_import("tempfile").mkstemp(dir=os.path.dirname(target), prefix=".", suffix=".draft")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             file.write(text)
@@ -87,7 +85,7 @@ def _nearest(text: str, old: str) -> str:
     """Which line is most like the first line of what was looked for."""
     wanted = old.strip().split("\n")[0].strip()
     lines = text.splitlines()
-    close = difflib.get_close_matches(wanted, [line.strip() for line in lines[:20000]], n=1, cutoff=0.7)
+    close = late_import("difflib").get_close_matches(wanted, [line.strip() for line in lines[:20000]], n=1, cutoff=0.7)
     if not close:
         return ""
     number = next(number for number, line in enumerate(lines, 1) if line.strip() == close[0])
@@ -100,9 +98,10 @@ def _reload(path: str) -> None:
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if name != "__main__" and isinstance(file, str) and os.path.realpath(file) == real:
-            importlib.invalidate_caches()
+            importing = late_import("importlib")
+            importing.invalidate_caches()
             try:
-                importlib.reload(module)
+                importing.reload(module)
             except Exception as error:  # the module is the user's own
                 print(f"{name} could not be reloaded: {type(error).__name__}: {error}")
             else:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Set
+from typing import Any
 
-_BRACKETS = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})"), dict: ("{", "}")}
+_BRACKETS: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")"), set: ("{", "}"), frozenset: ("frozenset({", "})"), dict: ("{", "}")}
 _DEPTH = 50
 
 
@@ -15,8 +15,8 @@ class _Full(Exception):
 class _Writer:
     def __init__(self, limit: int) -> None:
         self._left = limit
-        self.pieces: List[str] = []
-        self._open: Set[int] = set()
+        self.pieces: list[str] = []
+        self._open: set[int] = set()
 
     def put(self, text: str) -> None:
         self.pieces.append(text[: self._left])
@@ -57,7 +57,7 @@ def _own_repr(value: Any) -> str:
     return text if type(text) is str else str.__str__(text)
 
 
-def limited_repr(value: Any, limit: int) -> "tuple[str, bool]":
+def limited_repr(value: Any, limit: int) -> tuple[str, bool]:
     """The representation up to a number of characters, and whether it was cut. What a `__repr__` raises is raised."""
     writer = _Writer(limit)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any, Callable, Generic, Optional, TypeVar
+from typing import Any, Callable, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -23,8 +23,8 @@ class _Stop(BaseException):
 class _Work(Generic[T]):
     def __init__(self, work: Callable[[], T]) -> None:
         self._work = work
-        self.result: Optional[T] = None
-        self.error: Optional[BaseException] = None
+        self.result: T | None = None
+        self.error: BaseException | None = None
         self.done = threading.Event()
 
     def run(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import FrozenSet, Iterator, Set
+from collections.abc import Iterator
 
 # Calls that leave their arguments as they are.
 _PURE = frozenset(
@@ -27,9 +27,9 @@ def _roots(node: ast.AST) -> Iterator[str]:
         yield node.id
 
 
-def bound_names(tree: ast.Module) -> FrozenSet[str]:
+def bound_names(tree: ast.Module) -> frozenset[str]:
     """Names that the cell's own level binds: assignments, imports, definitions, loops, with, except, match, walrus."""
-    names: Set[str] = set()
+    names: set[str] = set()
     for node in _own_level(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
@@ -43,9 +43,9 @@ def bound_names(tree: ast.Module) -> FrozenSet[str]:
     return frozenset(names)
 
 
-def touched_names(tree: ast.Module) -> FrozenSet[str]:
+def touched_names(tree: ast.Module) -> frozenset[str]:
     """Names whose objects the cell may change in place."""
-    names: Set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
             names.update(_roots(node))

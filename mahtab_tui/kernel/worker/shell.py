@@ -6,9 +6,9 @@ import ast
 import builtins
 import os
 import re
-import shlex
-import subprocess
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable
+
+from .stdlib import late_import
 
 CALL = "__mahtab_shell__"
 
@@ -38,7 +38,7 @@ def transform(source: str) -> str:
     return "\n".join(lines)
 
 
-def _inside_string(lines: List[str]) -> bool:
+def _inside_string(lines: list[str]) -> bool:
     """Whether a triple-quoted string is open after these lines."""
     try:
         ast.parse("\n".join(lines))
@@ -52,7 +52,7 @@ def _inside_string(lines: List[str]) -> bool:
 def needs_terminal(command: str) -> bool:
     """Whether a command is one of the programs that take the whole terminal."""
     try:
-        words = shlex.split(command)
+        words = late_import("shlex").split(command)
     except ValueError:
         return False
     while words and ("=" in words[0] or words[0] in ("sudo", "env", "exec")):
@@ -62,13 +62,13 @@ def needs_terminal(command: str) -> bool:
     program = os.path.basename(words[0])
     if program == "git":
         return _git_needs_terminal(words[1:])
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    editor = late_import("shlex").split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     if program in _FULL_SCREEN or (editor and program == os.path.basename(editor[0])):
         return True
     return program in _BARE_ONLY and len(words) == 1
 
 
-def _git_needs_terminal(words: List[str]) -> bool:
+def _git_needs_terminal(words: list[str]) -> bool:
     command = next((word for word in words if not word.startswith("-")), "")
     options = set(words)
     if command == "commit":
@@ -81,7 +81,7 @@ def _git_needs_terminal(words: List[str]) -> bool:
     return command in ("mergetool", "difftool")
 
 
-def install(call_host: Callable[[str, Dict[str, Any]], Any]) -> None:
+def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     """Put the function that the calls of `transform` name into builtins."""
 
     def run(command: str) -> None:
@@ -89,7 +89,7 @@ def install(call_host: Callable[[str, Dict[str, Any]], Any]) -> None:
             shell = os.environ.get("SHELL") or "/bin/sh"
             code = call_host("terminal", {"argv": [shell, "-c", command], "cwd": os.getcwd()})
         else:
-            code = subprocess.call(command, shell=True)
+            code = late_import("subprocess").call(command, shell=True)
         if code:
             print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
 

@@ -6,13 +6,9 @@ its type's name alone.
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import fractions
-import pathlib
 import sys
 import types
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable
 
 WIDTH = 60
 """Characters that a summary may have."""
@@ -26,7 +22,6 @@ _FUNCTIONS = (
     types.MethodDescriptorType,
     types.ClassMethodDescriptorType,
 )
-_PATHS = tuple(getattr(pathlib, name) for name in ("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath"))
 _BIG = 1 << 200
 
 
@@ -99,7 +94,7 @@ def _function(value: Any) -> str:
     return one_line(f"({', '.join(names)})")
 
 
-_BY_TYPE: Dict[type, Callable[[Any], str]] = {
+_BY_TYPE: dict[type, Callable[[Any], str]] = {
     bool: str,
     type(None): str,
     type(Ellipsis): str,
@@ -117,15 +112,8 @@ _BY_TYPE: Dict[type, Callable[[Any], str]] = {
     dict: _sized,
     range: lambda value: one_line(repr(value)),
     slice: lambda value: "",
-    decimal.Decimal: lambda value: one_line(str(value)),
-    fractions.Fraction: lambda value: one_line(str(value)) if abs(value.numerator) < _BIG else "",
-    datetime.date: str,
-    datetime.time: lambda value: value.isoformat() if value.tzinfo is None else "",
-    datetime.timedelta: str,
-    datetime.datetime: lambda value: value.isoformat(" ") if type(value.tzinfo) in (type(None), datetime.timezone) else "",
     types.FunctionType: _function,
 }
-_BY_TYPE.update({path: lambda value: one_line(str(value)) for path in _PATHS})
 
 
 def _shape(shape: Any) -> str:
@@ -152,8 +140,34 @@ def _tensor(value: Any) -> str:
     return one_line(f"{value.dtype} ({', '.join(map(str, tuple(value.shape)))}) {value.device}")
 
 
-# Types of libraries, by module and name: (the class that is looked up there, how it is described).
-_KNOWN = {
+def _text(value: Any) -> str:
+    return one_line(str(value))
+
+
+def _fraction(value: Any) -> str:
+    return _text(value) if abs(value.numerator) < _BIG and value.denominator < _BIG else ""
+
+
+def _moment(value: Any) -> str:
+    # A time zone of the user's own would run code of the user's.
+    return value.isoformat(" ") if type(value.tzinfo).__module__ in ("builtins", "datetime", "zoneinfo") else ""
+
+
+def _time(value: Any) -> str:
+    return value.isoformat() if value.tzinfo is None else ""
+
+
+# Types of modules that are not loaded here, by module and name: what is not in sys.modules cannot be in a namespace.
+_KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
+    ("pathlib", "PosixPath"): _text,
+    ("pathlib", "PurePosixPath"): _text,
+    ("pathlib", "PureWindowsPath"): _text,
+    ("decimal", "Decimal"): _text,
+    ("fractions", "Fraction"): _fraction,
+    ("datetime", "datetime"): _moment,
+    ("datetime", "date"): _text,
+    ("datetime", "time"): _time,
+    ("datetime", "timedelta"): _text,
     ("pandas", "DataFrame"): _table,
     ("pandas", "Series"): _series,
     ("pandas", "Index"): _series,
@@ -164,10 +178,9 @@ _KNOWN = {
     ("torch", "Tensor"): _tensor,
     ("cupy", "ndarray"): _array,
 }
-_ARRAY_SCALARS = ("numpy", "generic")
 
 
-def _library(value: object) -> Optional[str]:
+def _library(value: object) -> str | None:
     """The description of an object of a known library that is loaded; None where it is not of one."""
     cls = type(value)
     for (module, name), describe in _KNOWN.items():
@@ -178,7 +191,7 @@ def _library(value: object) -> Optional[str]:
 
 
 # Sizes of subclasses of the built-in containers, read by the base's own slot: the subclass' methods do not run.
-_BASES: Dict[type, Callable[[Any], int]] = {
+_BASES: dict[type, Callable[[Any], int]] = {
     dict: dict.__len__,
     list: list.__len__,
     tuple: tuple.__len__,
@@ -189,7 +202,7 @@ _BASES: Dict[type, Callable[[Any], int]] = {
 }
 
 
-def size_of(value: object) -> Optional[int]:
+def size_of(value: object) -> int | None:
     """The length where it is told without running code of the user's; else None."""
     for base in type(value).__mro__:
         if base in _BASES:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import List
 
 LINE_WIDTH = 500
 """Characters of a matching line that `grep` shows."""
@@ -15,7 +14,7 @@ def peek(text: str, n: int = 2000, start: int = 0) -> str:
     text: the text; of other objects, their str().
     Example: print(peek(log, 500)), print(peek(log, 500, -500)).
     """
-    text = text if isinstance(text, str) else str(text)
+    text = str(text)
     begin = max(0, len(text) + start) if start < 0 else min(start, len(text))
     end = min(len(text), begin + max(0, n))
     return f"[characters {begin:,} to {end:,} of {len(text):,}]\n{text[begin:end]}"
@@ -32,10 +31,10 @@ def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> st
         compiled = re.compile(pattern)
     except re.error as error:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from None
-    lines = (text if isinstance(text, str) else str(text)).split("\n")
+    lines = str(text).split("\n")
     hits = [number for number, line in enumerate(lines) if compiled.search(line)]
     shown = hits[:max_matches]
-    result: List[str] = []
+    result: list[str] = []
     last = -1
     for hit in shown:
         first = max(last + 1, hit - context)
@@ -55,7 +54,7 @@ def _cut(line: str) -> str:
     return line if len(line) <= LINE_WIDTH else f"{line[:LINE_WIDTH]}… ({len(line):,} characters)"
 
 
-def partition(text: str, n: int = 10) -> List[str]:
+def partition(text: str, n: int = 10) -> list[str]:
     """Cut a text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
 
     Raises ValueError where n is less than 1.
@@ -63,7 +62,7 @@ def partition(text: str, n: int = 10) -> List[str]:
     """
     if n < 1:
         raise ValueError("n must be at least 1")
-    parts: List[str] = []
+    parts: list[str] = []
     begin = 0
     for left in range(n, 0, -1):
         if begin >= len(text):

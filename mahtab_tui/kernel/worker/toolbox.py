@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 import os
-import shlex
-import shutil
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from . import shell
 from .claude_sessions import load_claude_sessions
 from .files import create, edit, read
+from .stdlib import late_import
 from .text_tools import grep, partition, peek
 
-CallHost = Callable[[str, Dict[str, Any]], Any]
+if TYPE_CHECKING:
+    CallHost = Callable[[str, dict[str, Any]], Any]
 
 
 class Tool(NamedTuple):
@@ -25,7 +24,7 @@ class Tool(NamedTuple):
     summary: str
 
 
-def _no_host(name: str, args: Dict[str, Any]) -> Any:
+def _no_host(name: str, args: dict[str, Any]) -> Any:
     raise RuntimeError("There is no host to call")
 
 
@@ -59,9 +58,9 @@ def open_in_editor(path: str) -> None:
     Raises RuntimeError where there is no terminal or no editor.
     Example: open_in_editor("app.py").
     """
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    editor = late_import("shlex").split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     if not editor:
-        editor = [found for found in map(shutil.which, ("vi", "nano")) if found][:1]
+        editor = [found for found in map(late_import("shutil").which, ("vi", "nano")) if found][:1]
     if not editor:
         raise RuntimeError("There is no editor: set EDITOR")
     code = _Host.call("terminal", {"argv": [*editor, str(path)], "cwd": os.getcwd()})
@@ -69,7 +68,7 @@ def open_in_editor(path: str) -> None:
         print(f"{editor[0]} ended with exit code {code}")
 
 
-_FUNCTIONS: Tuple[Callable[..., Any], ...] = (
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (
     read,
     edit,
     create,
@@ -82,11 +81,19 @@ _FUNCTIONS: Tuple[Callable[..., Any], ...] = (
     load_claude_sessions,
 )
 
-TOOLS: Tuple[Tool, ...] = tuple(
-    Tool(function.__name__, str(inspect.signature(function)).replace("'", ""), (function.__doc__ or "").split("\n")[0])
-    for function in _FUNCTIONS
-)
-"""The one catalogue: from the functions' own signatures and docstrings."""
+if TYPE_CHECKING:
+    TOOLS: tuple[Tool, ...]
+    """The one catalogue: from the functions' own signatures and docstrings."""
+
+
+def __getattr__(name: str) -> Any:
+    """`TOOLS`, made when a prompt wants it: a kernel that lists nothing does not load `inspect`."""
+    if name != "TOOLS":
+        raise AttributeError(name)
+    signature = late_import("inspect").signature
+    return tuple(
+        Tool(function.__name__, str(signature(function)).replace("'", ""), (function.__doc__ or "").split("\n")[0]) for function in _FUNCTIONS
+    )
 
 
 def install(call_host: CallHost) -> None:
@@ -97,6 +104,6 @@ def install(call_host: CallHost) -> None:
     shell.install(call_host)
 
 
-def shadowed(namespace: Dict[str, Any]) -> List[str]:
+def shadowed(namespace: dict[str, Any]) -> list[str]:
     """The tools whose names the person has bound to something else."""
-    return [tool.name for tool in TOOLS if tool.name in namespace]
+    return [function.__name__ for function in _FUNCTIONS if function.__name__ in namespace]

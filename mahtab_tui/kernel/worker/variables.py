@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any
 
 from .marks import bound_names, touched_names
 from .summary import kind_of, size_of, summary, type_name
@@ -13,10 +13,11 @@ HIDDEN = frozenset(
 )
 _IMMUTABLE = (int, float, complex, bool, str, bytes, tuple, frozenset, type(None), range)
 
-Seen = Tuple[int, type, Optional[int], str]
+if TYPE_CHECKING:
+    Seen = tuple[int, type, int | None, str]
 
 
-def described(name: str, value: object) -> Dict[str, Any]:
+def described(name: str, value: object) -> dict[str, Any]:
     """A name as the host lists it."""
     return {"name": name, "type": type_name(value), "summary": summary(value), "kind": kind_of(value)}
 
@@ -24,21 +25,21 @@ def described(name: str, value: object) -> Dict[str, Any]:
 class NamespaceWatch:
     """Looks at a namespace from time to time and tells what changed. Nothing of the user's classes runs."""
 
-    def __init__(self, namespace: Dict[str, Any]) -> None:
+    def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._seen = self._look()
 
-    def listing(self) -> List[Dict[str, Any]]:
+    def listing(self) -> list[dict[str, Any]]:
         """Every name that is not the interpreter's own."""
         return [described(name, value) for name, value in self._items()]
 
-    def changes(self, tree: Optional[ast.Module]) -> List[Dict[str, Any]]:
+    def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
         """What happened since the last call; `tree` is the source that ran, where there is one."""
         before, now = self._seen, self._look()
         self._seen = now
         bound = bound_names(tree) if tree is not None else frozenset()
         touched = touched_names(tree) if tree is not None else frozenset()
-        result = [{"name": name, "change": "deleted", "variable": None} for name in before if name not in now]
+        result: list[dict[str, Any]] = [{"name": name, "change": "deleted", "variable": None} for name in before if name not in now]
         for name, seen in now.items():
             change = self._change(name, before.get(name), seen, bound, touched)
             if change is not None:
@@ -46,7 +47,7 @@ class NamespaceWatch:
                 result.append({"name": name, "change": change, "variable": described(name, value)})
         return result
 
-    def _change(self, name: str, old: Optional[Seen], new: Seen, bound: frozenset[str], touched: frozenset[str]) -> Optional[str]:
+    def _change(self, name: str, old: Seen | None, new: Seen, bound: frozenset[str], touched: frozenset[str]) -> str | None:
         if old is None:
             return "added"
         if old[:2] != new[:2] or name in bound:
@@ -57,11 +58,11 @@ class NamespaceWatch:
             return "perhaps"
         return None
 
-    def _items(self) -> List[Tuple[str, Any]]:
+    def _items(self) -> list[tuple[str, Any]]:
         # A copy of the items in one step: other threads may change the namespace meanwhile.
         return [(name, value) for name, value in list(self._namespace.items()) if type(name) is str and name not in HIDDEN]
 
-    def _look(self) -> Dict[str, Seen]:
+    def _look(self) -> dict[str, Seen]:
         return {name: (id(value), type(value), size_of(value), _visible(value)) for name, value in self._items()}
 
 

@@ -143,8 +143,7 @@ class ApprovalRow(Widget):
             self.post_message(self.Decided(self._request, action, code, reason))
             self._close()
 
-    def action_decide(self, action: str) -> None:
-        assert action in ("run", "all", "stop")
+    def action_decide(self, action: Action) -> None:
         self._decide(action)
 
     def action_edit(self) -> None:
