@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
@@ -19,7 +17,13 @@ _PYTHON = frozenset(("python", "python3", "py", "py3"))
 MOST_PASSED = 8
 """Closing fences that a docstring may hold: each costs another look at the code."""
 
-_IN_STRING = ("EOF in multi-line string", "unterminated triple-quoted")
+_STRINGS = re.compile(
+    r"""#[^\n]*"""
+    r"""|\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}"""
+    r"""|(?P<open>\"{3}|'{3})"""
+    r"""|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""",
+    re.DOTALL,
+)
 
 
 class Fence(NamedTuple):
@@ -42,18 +46,10 @@ def is_python(info: str) -> bool:
 def in_docstring(code: str) -> bool:
     """Whether code ends inside a triple-quoted string.
 
-    Asks the tokenizer: the whole parser says the same, and warns on stderr of escapes in the code that it sees.
+    Reads the strings and comments itself: Python's parser says it too, but also warns on stderr of escapes in them, and its tokenizer
+    fails in several ways on what is not quite Python.
     """
-    if '"""' not in code and "'''" not in code:
-        return False
-    try:
-        for _ in tokenize.generate_tokens(io.StringIO(code).readline):
-            pass
-    except tokenize.TokenError as error:
-        return any(words in str(error) for words in _IN_STRING)
-    except (SyntaxError, ValueError):  # from Python 3.12 on it also stumbles over surrogates and lone signs
-        return False
-    return False
+    return any(found["open"] for found in _STRINGS.finditer(code))
 
 
 def python_fences(text: str) -> Iterator[Fence]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import logging
+import warnings
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
@@ -112,6 +114,23 @@ def test_a_closed_block_runs_even_where_the_answer_was_cut() -> None:
 )
 def test_where_code_ends_inside_a_docstring(code: str, inside: bool) -> None:
     assert in_docstring(code) is inside
+
+
+SOURCES = st.lists(st.sampled_from(["'''", '"""', "'", '"', "\n", "\\", "\\'", "# ", "x = ", "r", "b", " ", "1", "(", ")"]), max_size=14).map("".join)
+
+
+@given(SOURCES)
+@settings(max_examples=400)
+def test_python_agrees_on_where_a_docstring_ends(code: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(code)
+        except SyntaxError as error:
+            if "unterminated triple-quoted" in str(error):
+                assert in_docstring(code)
+        else:
+            assert not in_docstring(code)
 
 
 def test_only_python_is_python() -> None:
