@@ -1,3 +1,56 @@
 """A person and a language model at work in one live Python namespace."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
+    from mahtab_tui.embed import run_repl
+    from mahtab_tui.kernel.worker.capture import LimitedOutput
+    from mahtab_tui.llm.base import ModelError
+    from mahtab_tui.llm.providers import get_llm
+    from mahtab_tui.session import Session
+    from mahtab_tui.state import SessionState, execute_code
+    from mahtab_tui.usage import UsageStats
+
+_HOMES = {
+    "LimitedOutput": "mahtab_tui.kernel.worker.capture",
+    "ModelError": "mahtab_tui.llm.base",
+    "ReplAgent": "mahtab_tui.agent.repl_agent",
+    "Session": "mahtab_tui.session",
+    "SessionState": "mahtab_tui.state",
+    "UsageStats": "mahtab_tui.usage",
+    "create_repl_agent": "mahtab_tui.agent.repl_agent",
+    "execute_code": "mahtab_tui.state",
+    "get_llm": "mahtab_tui.llm.providers",
+    "run_repl": "mahtab_tui.embed",
+}
+"""The public names, and where each is defined."""
+
+__all__ = [
+    "LimitedOutput",
+    "ModelError",
+    "ReplAgent",
+    "Session",
+    "SessionState",
+    "UsageStats",
+    "create_repl_agent",
+    "execute_code",
+    "get_llm",
+    "run_repl",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, loaded when they are first wanted."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

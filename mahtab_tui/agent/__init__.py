@@ -6,14 +6,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mahtab_tui.agent.graph import create_repl_graph, run_graph
+    from mahtab_tui.agent.graph import create_repl_graph
+    from mahtab_tui.agent.narration import Callbacks
     from mahtab_tui.agent.reflection import build_reflection_prompt
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
+    from mahtab_tui.agent.routes import should_continue, should_execute
+    from mahtab_tui.agent.runner import run_graph
     from mahtab_tui.agent.state import AgentState, ReflectionResult, create_initial_state
     from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 
 _HOMES = {
     "AgentState": "mahtab_tui.agent.state",
+    "Callbacks": "mahtab_tui.agent.narration",
     "REFLECTION_PROMPT_TEMPLATE": "mahtab_tui.llm.prompts",
     "ReflectionResult": "mahtab_tui.agent.state",
     "ReplAgent": "mahtab_tui.agent.repl_agent",
@@ -21,12 +25,15 @@ _HOMES = {
     "create_initial_state": "mahtab_tui.agent.state",
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
     "create_repl_graph": "mahtab_tui.agent.graph",
-    "run_graph": "mahtab_tui.agent.graph",
+    "run_graph": "mahtab_tui.agent.runner",
+    "should_continue": "mahtab_tui.agent.routes",
+    "should_execute": "mahtab_tui.agent.routes",
 }
 
 __all__ = [
     "REFLECTION_PROMPT_TEMPLATE",
     "AgentState",
+    "Callbacks",
     "ReflectionResult",
     "ReplAgent",
     "build_reflection_prompt",
@@ -34,6 +41,8 @@ __all__ = [
     "create_repl_agent",
     "create_repl_graph",
     "run_graph",
+    "should_continue",
+    "should_execute",
 ]
 
 

@@ -10,15 +10,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command
 
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest
-from mahtab_tui.agent.nodes import Nodes, ReflectionMode
+from mahtab_tui.agent.host import AgentHost
+from mahtab_tui.agent.nodes import Nodes
+from mahtab_tui.agent.routes import ReflectionMode, after_execute, should_continue, should_execute
 from mahtab_tui.agent.state import AgentState
 
 if TYPE_CHECKING:
@@ -26,22 +26,31 @@ if TYPE_CHECKING:
 
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
-RECURSION_LIMIT = 10_000
-"""Steps of one turn; it is `max_turns` that ends a turn, not this."""
 
-
-def build_graph(nodes: Nodes) -> ReplGraph:
+def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode) -> ReplGraph:
     """The graph over its nodes."""
+
+    def after_blocks(state: AgentState) -> Literal["approve", "reflect", "generate", "close", "end"]:
+        return after_execute(state, max_turns, reflection)
+
+    def after_check(state: AgentState) -> Literal["generate", "close", "end"]:
+        return should_continue(state, max_turns)
+
     graph = StateGraph(AgentState)
-    for name in ("generate", "extract_code", "approve", "execute", "reflect", "close"):
-        graph.add_node(name, getattr(nodes, name))
+    graph.add_node("generate", nodes.generate)
+    graph.add_node("extract_code", nodes.extract_code)
+    graph.add_node("approve", nodes.approve)
+    graph.add_node("execute", nodes.execute)
+    graph.add_node("reflect", nodes.reflect)
+    graph.add_node("close", nodes.close)
     graph.add_edge(START, "generate")
     graph.add_edge("generate", "extract_code")
-    graph.add_conditional_edges("extract_code", nodes.should_execute, {"approve": "approve", "end": END})
+    graph.add_conditional_edges("extract_code", should_execute, {"approve": "approve", "end": END})
     graph.add_edge("approve", "execute")
-    onward = {name: name for name in ("approve", "reflect", "generate", "close")}
-    graph.add_conditional_edges("execute", nodes.after_execute, {**onward, "end": END})
-    graph.add_conditional_edges("reflect", nodes.should_continue, {"generate": "generate", "close": "close", "end": END})
+    graph.add_conditional_edges(
+        "execute", after_blocks, {"approve": "approve", "reflect": "reflect", "generate": "generate", "close": "close", "end": END}
+    )
+    graph.add_conditional_edges("reflect", after_check, {"generate": "generate", "close": "close", "end": END})
     graph.add_edge("close", END)
     return graph.compile(checkpointer=InMemorySaver())
 
@@ -54,41 +63,8 @@ def create_repl_graph(
     reflection: ReflectionMode = "always",
     reflection_llm: BaseChatModel | None = None,
 ) -> ReplGraph:
-    """A graph that answers questions with a model, in a session."""
-    return build_graph(Nodes(llm, session, max_turns, reflection=reflection, reflection_llm=reflection_llm))
+    """A graph that answers questions with a model, in a session; `run_graph` runs it.
 
-
-def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost) -> AgentState:
-    """Run one turn to its end, asking the session about each block; returns the state it came to.
-
-    What the model raises is raised as `TurnFailed`, with the state until then. The checkpoints of the turn are dropped.
+    max_turns: how many answers with code one question may have. reflection: when what ran is checked for completeness.
     """
-    thread = f"turn-{state['turn']}"
-    config: Any = {"configurable": {"thread_id": thread}, "recursion_limit": RECURSION_LIMIT}
-    given: Any = state
-    try:
-        while given is not None:
-            waiting = None
-            for update in graph.stream(given, config, stream_mode="updates"):
-                if "__interrupt__" in update:
-                    waiting = ApprovalRequest(**update["__interrupt__"][0].value)
-            given = Command(resume=session.decide(waiting)._asdict()) if waiting is not None else None
-        return _state(graph, config)
-    except Exception as error:
-        raise TurnFailed(_state(graph, config)) from error
-    finally:
-        assert isinstance(graph.checkpointer, InMemorySaver)
-        graph.checkpointer.delete_thread(thread)
-
-
-def _state(graph: ReplGraph, config: Any) -> AgentState:
-    values: Any = graph.get_state(config).values
-    return values  # type: ignore[no-any-return]
-
-
-class TurnFailed(Exception):
-    """A turn that an error has ended; `state` is what it had come to, the cause is the error."""
-
-    def __init__(self, state: AgentState) -> None:
-        super().__init__("The turn failed")
-        self.state = state
+    return build_graph(Nodes(llm, session, max_turns, reflection_llm=reflection_llm), max_turns, reflection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 
 class Decision(NamedTuple):
@@ -48,15 +48,25 @@ class AgentHost(Protocol):
     """Set by whoever stops the turn; the agent clears it when a turn begins."""
     party: str
     """The model's short name."""
+    approval: Literal["ask", "auto"]
+    """``auto``: `decide` answers at once, and nothing is logged as waiting."""
 
     def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
         """Run code in the namespace and wait; the host logs it."""
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        """What to do with a block; waits for the person where the session is to ask. The host logs it."""
+        """What to do with a block; waits for the person where the session is to ask. Once the turn is cancelled: stop."""
 
     def context(self) -> str:
         """What goes with the person's turn: variables, what happened since the model last spoke."""
 
     def usage(self, **attrs: Any) -> None:
         """Log a `usage` record with these attributes."""
+
+
+@runtime_checkable
+class Interruptible(Protocol):
+    """A host that can stop by itself what runs, or waits, for the agent."""
+
+    def interrupt(self) -> None:
+        """Withdraw the approvals that wait, and interrupt the model's cell."""

@@ -1,181 +1,173 @@
-"""The nodes of the graph. Live objects come in by closure; what is returned is merged into the state."""
+"""The nodes of the graph. Live objects come in by closure; what is returned is merged into the state.
+
+What the person is to see goes into the graph's custom stream as records of the bus, so that it keeps its place among the tokens.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
-from langgraph.types import interrupt
+from langgraph.types import StreamWriter, interrupt
 
-from mahtab_tui.agent.generation import collect, speak
+from mahtab_tui.agent.hearing import Answer, encodable, hear
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, Decision
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.results import render_results
-from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult
+from mahtab_tui.agent.routes import is_complete
+from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult, results_of_step
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.parser import parse_response
-from mahtab_tui.bus.records import emit
-from mahtab_tui.llm.prompts import CLOSING, OUT_OF_TURNS
+from mahtab_tui.bus.records import Record
+from mahtab_tui.llm import prompts
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-ReflectionMode = Literal["always", "on_error", "never"]
 Update = dict[str, Any]
-
-_STOPPED = "\n\n[The person stopped this answer here.]"
-
-
-class Callbacks(NamedTuple):
-    """What a programmatic caller is told while a turn goes on."""
-
-    on_token: Callable[[str], object] = lambda token: None
-    on_code_block: Callable[[str, int], object] = lambda code, i: None
-    on_execution: Callable[[str, bool, int], object] = lambda output, is_error, i: None
 
 
 class Nodes:
     """The graph's nodes over one model and one session."""
 
-    def __init__(
-        self,
-        llm: BaseChatModel,
-        session: AgentHost,
-        max_turns: int,
-        *,
-        reflection: ReflectionMode = "always",
-        reflection_llm: BaseChatModel | None = None,
-    ) -> None:
+    def __init__(self, llm: BaseChatModel, session: AgentHost, max_turns: int, *, reflection_llm: BaseChatModel | None = None) -> None:
         self.llm = llm
         self.reflection_llm = reflection_llm
-        self.callbacks = Callbacks()
         self._session = session
         self._max_turns = max_turns
-        self._reflection = reflection
 
-    def generate(self, state: AgentState) -> Update:
+    def generate(self, state: AgentState, writer: StreamWriter) -> Update:
         """The model answers."""
-        return self._answer(state, state["messages"])
+        return self._answer(state, state["messages"], writer)
 
-    def close(self, state: AgentState) -> Update:
+    def close(self, state: AgentState, writer: StreamWriter) -> Update:
         """One last answer, which tells the person what came out; code in it is shown, not run."""
-        prompt = CLOSING
-        if not self._complete(state):
-            self._say(state, "max-turns")
-            prompt = f"{OUT_OF_TURNS.format(max_turns=self._max_turns)} {CLOSING}"
-        messages = [*state["messages"][:-1], HumanMessage(f"{state['messages'][-1].text}\n\n{prompt}")]
-        return self._answer(state, messages)
+        prompt = prompts.CLOSING
+        if not is_complete(state):
+            self._say(writer, "max-turns", state, state["step"])
+            prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self._max_turns)} {prompt}"
+        return self._answer(state, _with_last(state["messages"], prompt), writer) | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
-        """Take the answer apart."""
-        blocks = [] if state["stopped"] else list(parse_response(state["current_response"]).code_blocks)
-        for place, code in enumerate(blocks):
-            self.callbacks.on_code_block(code, place)
-        return {"code_blocks": blocks, "block": 0, "execution_results": [], "turn_count": state["turn_count"] + bool(blocks)}
+        """Take the answer apart. One that was stopped, or that the model failed at, has nothing to run."""
+        given_up = state["stopped"] or state["failure"]
+        blocks = [] if given_up else list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
+        return {"code_blocks": blocks, "block": 0, "turn_count": state["turn_count"] + bool(blocks)}
 
     def approve(self, state: AgentState) -> Update:
         """Wait for the person. Runs again from its top when it goes on, so it holds nothing else."""
-        return {"decision": interrupt(self._request(state)._asdict())}
+        return {"decision": interrupt(request_of(state)._asdict())}
 
     def execute(self, state: AgentState) -> Update:
-        """Run the block, or do what the person wants with it; after the last one the results become a message for the model."""
+        """Do with the block what the person wants; after the last one the results become a message for the model."""
         decision = Decision(**(state["decision"] or {"action": "stop"}))
-        if decision.action == "stop" or self._session.cancelled.is_set():
-            return self._results(state, state["execution_results"], stopped=True)
-        results = [*state["execution_results"], self._run(state, decision)]
-        stopped = self._session.cancelled.is_set()
-        if stopped or state["block"] + 1 == len(state["code_blocks"]):
-            return self._results(state, results, stopped=stopped)
-        return {"execution_results": results, "block": state["block"] + 1}
-
-    def reflect(self, state: AgentState) -> Update:
-        """Judge whether the question is answered. What cannot be read counts as complete."""
-        self._say(state, "reflecting")
-        prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
-        text = collect(self.reflection_llm or self.llm, [HumanMessage(prompt)], self._session, "reflection", lambda token: None)
-        stopped = self._session.cancelled.is_set()
-        result = parse_reflection(text)
-        if result is None:
-            if not stopped:
-                emit(self._session.log, tags.NOTICE, "The check of the result could not be read; it counts as complete.", level="warning")
-            result = ReflectionResult(is_complete=True, reasoning="", next_action="")
-        update: Update = {"reflection": dict(result), "stopped": stopped}
-        if not result["is_complete"] and state["turn_count"] < self._max_turns and not stopped:
-            hint = f"Not complete yet: {result['reasoning']} {result['next_action']}".strip()
-            update["messages"] = [*state["messages"][:-1], HumanMessage(f"{state['messages'][-1].text}\n\n{hint}")]
+        results = list(state["execution_results"])
+        stopped = decision.action == "stop" or self._session.cancelled.is_set()
+        if not stopped:
+            results.append(self._run(state, decision))
+            stopped = self._session.cancelled.is_set()
+        block = state["block"] + 1
+        if not stopped and results[-1]["is_error"]:
+            results += [_not_run(state, later) for later in range(block, len(state["code_blocks"]))]
+            block = len(state["code_blocks"])
+        update: Update = {"execution_results": results, "block": block, "decision": None, "stopped": stopped}
+        if stopped or block == len(state["code_blocks"]):
+            text = render_results(results_of_step({**state, "execution_results": results}))
+            text = f"{text}\n{prompts.STOPPED_RUN}".strip() if stopped else text
+            update["messages"] = [*state["messages"], HumanMessage(text)]
         return update
 
-    # Where to go on
-
-    def should_execute(self, state: AgentState) -> Literal["approve", "end"]:
-        """Whether there is code to run."""
-        return "approve" if state["code_blocks"] and not state["stopped"] else "end"
-
-    def after_execute(self, state: AgentState) -> Literal["approve", "reflect", "generate", "close", "end"]:
-        """The next block; else a check, where the setting wants one; else the model again."""
-        if state["stopped"]:
-            return "end"
-        if len(state["execution_results"]) < len(state["code_blocks"]):
-            return "approve"
-        failed = any(result["is_error"] for result in state["execution_results"])
-        if self._reflection == "always" or (self._reflection == "on_error" and failed):
-            return "reflect"
-        return "close" if state["turn_count"] >= self._max_turns else "generate"
-
-    def should_continue(self, state: AgentState) -> Literal["generate", "close", "end"]:
-        """On, unless the question is answered or the turns are used up."""
-        if state["stopped"]:
-            return "end"
-        return "close" if self._complete(state) or state["turn_count"] >= self._max_turns else "generate"
+    def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
+        """Judge whether the question is answered. What cannot be read counts as complete."""
+        self._say(writer, "reflecting", state, state["step"])
+        prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
+        answer = hear(self.reflection_llm or self.llm, [HumanMessage(prompt)], self._session.cancelled)
+        _cost(writer, answer, "reflection")
+        result = parse_reflection(answer.text)
+        if result is None:
+            result = ReflectionResult(is_complete=True, reasoning="", next_action="")
+            if not answer.stopped:
+                why = f"failed ({answer.failure.rstrip('.')})" if answer.failure else "could not be read"
+                _notice(writer, f"The check of the result {why}; it counts as complete.", "warning")
+        update: Update = {"reflection": dict(result), "stopped": answer.stopped}
+        if not result["is_complete"] and state["turn_count"] < self._max_turns:
+            hint = prompts.INCOMPLETE.format(reasoning=result["reasoning"], next_action=result["next_action"]).strip()
+            update["messages"] = _with_last(state["messages"], hint)
+        return update
 
     # Within
 
-    def _complete(self, state: AgentState) -> bool:
-        return bool((state["reflection"] or {}).get("is_complete"))
-
-    def _answer(self, state: AgentState, messages: list[AnyMessage]) -> Update:
-        self._say(state, "thinking")
-        step = self._step(messages, state)
+    def _answer(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter) -> Update:
+        step = state["step"] + 1
+        self._say(writer, "thinking", state, step)
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
-        text = speak(self.llm, [*system, *messages], self._session, self.callbacks.on_token, turn=state["turn"], step=step)
-        stopped = self._session.cancelled.is_set()
-        message = AIMessage(text + _STOPPED if stopped else text)
-        return {"messages": [*messages, message], "current_response": text, "stopped": stopped}
-
-    def _step(self, messages: list[AnyMessage], state: AgentState) -> int:
-        """Which answer of the turn this is: answers since the person's question."""
-        step = 0
-        for message in reversed(messages):
-            if message.additional_kwargs.get("question"):
-                break
-            step += isinstance(message, AIMessage)
-        return step
-
-    def _request(self, state: AgentState) -> ApprovalRequest:
-        block = state["block"]
-        step = self._step(state["messages"], state) - 1
-        request = f"{state['turn']}.{step}.{block}"
-        return ApprovalRequest(request, state["turn"], step, block, len(state["code_blocks"]), state["code_blocks"][block])
+        answer = hear(self.llm, [*system, *messages], self._session.cancelled)
+        _cost(writer, answer, "agent")
+        if answer.cut:
+            _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")
+        if answer.ended and not answer.text.strip():
+            _notice(writer, "The model gave an empty answer.", "warning")
+        return {
+            "messages": [*messages, AIMessage(_remembered(answer))],
+            "step": step,
+            "current_response": answer.text,
+            "ended": answer.ended,
+            "stopped": answer.stopped,
+            "failure": answer.failure,
+        }
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
-        request = self._request(state)
-        code = request.code if decision.code is None else decision.code
+        request = request_of(state)
         if decision.action == "skip":
-            reason = f": {decision.reason}" if decision.reason else "."
-            note = f"The person skipped block {request.block + 1} of your code{reason}"
-            return ExecutionResult(cell=0, code=code, output="", is_error=False, status="skipped", note=note)
-        note = "" if code == request.code else f"The person edited block {request.block + 1} before it ran; what ran is:\n{code}"
+            return _skipped(state, request.block, prompts.skipped(request.block, decision.reason))
+        code = request.code if decision.code is None else encodable(decision.code)
         ran = self._session.execute(code, turn=request.turn, step=request.step, block=request.block)
-        self.callbacks.on_execution(ran.output, ran.is_error, request.block)
-        return ExecutionResult(cell=ran.cell, code=code, output=ran.output, is_error=ran.is_error, status=ran.status, note=note)
+        return ExecutionResult(
+            step=request.step,
+            block=request.block,
+            cell=ran.cell,
+            code=code,
+            output=encodable(ran.output),
+            is_error=ran.is_error,
+            status=ran.status,
+            note="" if code == request.code else prompts.edited(request.block),
+        )
 
-    def _results(self, state: AgentState, results: list[ExecutionResult], *, stopped: bool) -> Update:
-        text = render_results(results)
-        if stopped:
-            text = f"{text}\nThe person stopped the turn here.".strip()
-        return {"execution_results": results, "messages": [*state["messages"], HumanMessage(text)], "stopped": stopped}
+    def _say(self, writer: StreamWriter, doing: Literal["thinking", "reflecting", "max-turns"], state: AgentState, step: int) -> None:
+        writer(Record(tags.AGENT, "", {"state": doing, "turn": state["turn"], "step": step, "party": self._session.party}))
 
-    def _say(self, state: AgentState, doing: str) -> None:
-        step = self._step(state["messages"], state)
-        emit(self._session.log, tags.AGENT, state=doing, turn=state["turn"], step=step, party=self._session.party)
+
+def request_of(state: AgentState) -> ApprovalRequest:
+    """The question to the person about the block that is next."""
+    turn, step, block = state["turn"], state["step"], state["block"]
+    return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(state["code_blocks"]), state["code_blocks"][block])
+
+
+def _skipped(state: AgentState, block: int, note: str) -> ExecutionResult:
+    code = state["code_blocks"][block]
+    return ExecutionResult(step=state["step"], block=block, cell=None, code=code, output="", is_error=False, status="skipped", note=note)
+
+
+def _not_run(state: AgentState, block: int) -> ExecutionResult:
+    """A block after one that failed: it was written for what the failed one would have made."""
+    return _skipped(state, block, prompts.not_run(block))
+
+
+def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
+    """The messages with something added to the last one."""
+    return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
+
+
+def _remembered(answer: Answer) -> str:
+    """An answer as the conversation keeps it: never empty, which some providers refuse."""
+    mark = prompts.STOPPED_ANSWER if answer.stopped else prompts.FAILED_ANSWER if answer.failure else ""
+    return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
+
+
+def _notice(writer: StreamWriter, text: str, level: str) -> None:
+    writer(Record(tags.NOTICE, text, {"level": level}))
+
+
+def _cost(writer: StreamWriter, answer: Answer, source: Literal["agent", "reflection"]) -> None:
+    if answer.usage is not None:
+        writer(Record(tags.USAGE, "", {**answer.usage, "source": source}))

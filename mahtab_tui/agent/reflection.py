@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 
 from mahtab_tui.agent.results import render_results
 from mahtab_tui.agent.state import ExecutionResult, ReflectionResult
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+_LIMIT = 4_000
+"""Characters of one block, and of one output, that are judged."""
+_LAST = 20_000
+"""Characters at an answer's end in which the judgement is looked for."""
 
 
 def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
     """The prompt that asks for a judgement of correctness and completeness."""
-    return REFLECTION_PROMPT_TEMPLATE.format(question=question, results=render_results(results, with_code=True))
+    return REFLECTION_PROMPT_TEMPLATE.format(question=question, results=render_results(results, with_code=True, limit=_LIMIT))
 
 
 def parse_reflection(text: str) -> ReflectionResult | None:
-    """The judgement in an answer; None where there is none that can be read."""
-    matched = _OBJECT.search(text)
+    """The last judgement in an answer; None where there is none that can be read."""
+    text = text[-_LAST:]
+    start = text.rfind("{")
+    while start >= 0:
+        if (found := _judgement(text, start)) is not None:
+            return found
+        start = text.rfind("{", 0, start)
+    return None
+
+
+def _judgement(text: str, start: int) -> ReflectionResult | None:
     try:
-        value = json.loads(matched[0]) if matched else None
-    except ValueError:
+        value, _ = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or not isinstance(value.get("is_complete"), bool):
         return None

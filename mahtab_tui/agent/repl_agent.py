@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from mahtab_tui.agent.graph import TurnFailed, build_graph, run_graph
-from mahtab_tui.agent.host import AgentHost
-from mahtab_tui.agent.nodes import Callbacks, Nodes, ReflectionMode
+from mahtab_tui.agent.graph import build_graph
+from mahtab_tui.agent.hearing import encodable
+from mahtab_tui.agent.host import AgentHost, Interruptible
+from mahtab_tui.agent.narration import Callbacks
+from mahtab_tui.agent.nodes import Nodes
+from mahtab_tui.agent.routes import ReflectionMode
+from mahtab_tui.agent.runner import run_graph
 from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.parser import parse_response
@@ -26,14 +31,8 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "claude-sonnet-4-20250514"
 
 
-class HasHost(Protocol):
-    """A session that can be worked on: `SessionState`."""
-
-    def agent_host(self) -> AgentHost: ...
-
-
 class ReplAgent:
-    """Answers questions over one namespace. Calls from several threads wait for each other."""
+    """Answers questions over one namespace. Any thread may call it; questions wait for each other."""
 
     def __init__(
         self,
@@ -48,113 +47,173 @@ class ReplAgent:
         first_turn: int = 1,
     ) -> None:
         self._host = host
-        self._nodes = Nodes(llm, host, max_turns, reflection=reflection, reflection_llm=reflection_llm)
-        self._graph = build_graph(self._nodes)
+        self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm)
+        self._graph = build_graph(self._nodes, max_turns, reflection)
         self._system_prompt = system_prompt(skills)
         self._one_at_a_time = threading.Lock()
+        self._current: Future[str] | None = None
         self._turn = first_turn - 1
-        self.messages: list[AnyMessage] = [HumanMessage(text) if role == "user" else AIMessage(text) for role, text in history]
+        self.messages: list[AnyMessage] = [HumanMessage(text) if role == "user" else AIMessage(text) for role, text in history if text]
         """The conversation so far, without the system prompt."""
 
     def ask_sync(self, prompt: str, callbacks: Callbacks | None = None) -> str:
-        """Ask, and wait for the final words. Raises `ModelError` where the model fails; what was said until then stays."""
-        with self._one_at_a_time:
-            self._host.cancelled.clear()
-            self._turn += 1
-            self._nodes.callbacks = callbacks or Callbacks()
-            question = HumanMessage(user_turn(self._host.context(), prompt), additional_kwargs={"question": True})
-            emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
-            state = create_initial_state(
-                prompt, messages=[*self.messages, question], system_prompt=self._system_prompt, turn=self._turn
-            )
-            try:
-                ended = run_graph(self._graph, state, self._host)
-            except TurnFailed as failure:
-                self._failed(failure)
-            self.messages = ended["messages"]
-            self._say("stopped" if ended["stopped"] else "done")
-            return parse_response(ended["current_response"]).chat
+        """Ask, and wait for the final words. Raises `ModelError` where the model fails; what was said until then stays.
+
+        A keyboard interrupt while it waits stops the turn.
+        """
+        turn = self._begin(prompt, callbacks or Callbacks())
+        try:
+            return turn.result()
+        except KeyboardInterrupt:
+            self._withdraw(turn)
+            raise
 
     async def ask(
         self,
         prompt: str,
-        on_token: Any = None,
-        on_code_block: Any = None,
-        on_execution: Any = None,
+        on_token: Callable[[str], object] | None = None,
+        on_code_block: Callable[[str, int], object] | None = None,
+        on_execution: Callable[[str, bool, int], object] | None = None,
     ) -> str:
-        """`ask_sync` for a running event loop; the callbacks are called on the agent's thread.
+        """`ask_sync` for a running event loop; cancelling the task stops the turn.
 
-        on_token(token), on_code_block(code, i), on_execution(output, is_error, i). Cancelling the task stops the turn.
+        The callbacks are called on the turn's thread: on_token(token), on_code_block(code, i), on_execution(output, is_error, i), where i
+        counts the blocks of the turn from 0.
         """
-        given = {"on_token": on_token, "on_code_block": on_code_block, "on_execution": on_execution}
-        callbacks = Callbacks(**{name: call for name, call in given.items() if call is not None})
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[str] = loop.create_future()
-
-        def settle(result: str | None, error: BaseException | None) -> None:
-            if answer.done():
-                return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(result or "")
-
-        def work() -> None:
-            try:
-                result, error = self.ask_sync(prompt, callbacks), None
-            except Exception as raised:  # the thread's outermost frame: it is raised where the answer is awaited
-                result, error = None, raised
-            loop.call_soon_threadsafe(settle, result, error)
-
-        threading.Thread(target=work, name="agent-ask", daemon=True).start()
+        silent = Callbacks()
+        callbacks = Callbacks(on_token or silent.on_token, on_code_block or silent.on_code_block, on_execution or silent.on_execution)
+        turn = self._begin(prompt, callbacks)
         try:
-            return await answer
+            return await asyncio.wrap_future(turn)
         except asyncio.CancelledError:
-            self.stop()
+            self._withdraw(turn)
             raise
 
     def stop(self) -> None:
         """End the turn that goes on; what was said so far stays."""
         self._host.cancelled.set()
-        for llm in (self._nodes.llm, self._nodes.reflection_llm):
-            if isinstance(llm, Stoppable):
-                llm.stop()
+        for llm in self._models():
+            llm.stop()
+        if isinstance(self._host, Interruptible):
+            self._host.interrupt()
 
     def close(self) -> None:
-        """Let go of the model."""
-        for llm in (self._nodes.llm, self._nodes.reflection_llm):
-            if isinstance(llm, Stoppable):
-                llm.close()
+        """Stop, and let go of the models."""
+        self.stop()
+        for llm in self._models():
+            llm.close()
 
-    def set_model(self, llm: BaseChatModel) -> None:
-        """Answer with another model from the next turn on; waits for the turn that goes on."""
+    def set_model(self, model: str | BaseChatModel) -> None:
+        """Answer with another model from the next question on; the conversation stays.
+
+        Waits for the turn that goes on. Raises `ModelError`.
+        """
+        llm = get_llm(model) if isinstance(model, str) else model
         with self._one_at_a_time:
             old, self._nodes.llm = self._nodes.llm, llm
         if isinstance(old, Stoppable):
             old.close()
 
-    def _say(self, state: str) -> None:
-        emit(self._host.log, tags.AGENT, state=state, turn=self._turn, step=0, party=self._host.party)
+    def forget(self) -> None:
+        """Begin a new conversation; waits for the turn that goes on."""
+        with self._one_at_a_time:
+            self.messages = []
 
-    def _failed(self, failure: TurnFailed) -> Any:
-        """Keep what was said, tell the person, and raise `ModelError`."""
-        self.messages = failure.state.get("messages", self.messages)
-        cause = failure.__cause__
-        text = str(cause) if isinstance(cause, ModelError) else f"The model could not answer: {type(cause).__name__}: {cause}"
-        emit(self._host.log, tags.NOTICE, text, level="error")
-        self._say("failed")
-        raise ModelError(text) from cause
+    def _begin(self, prompt: str, callbacks: Callbacks) -> Future[str]:
+        """Ask on a thread of its own, so that whoever waits can stop waiting."""
+        turn: Future[str] = Future()
+        threading.Thread(target=self._run, args=(turn, prompt, callbacks), name="agent-turn", daemon=True).start()
+        return turn
+
+    def _run(self, turn: Future[str], prompt: str, callbacks: Callbacks) -> None:
+        with self._one_at_a_time:
+            if not turn.set_running_or_notify_cancel():
+                return
+            self._current = turn
+            try:
+                turn.set_result(self._answer(prompt, callbacks))
+            except BaseException as error:  # the thread's outermost frame: it is raised where the answer is waited for
+                turn.set_exception(error)
+            finally:
+                self._current = None
+
+    def _answer(self, prompt: str, callbacks: Callbacks) -> str:
+        self._host.cancelled.clear()
+        self._turn += 1
+        prompt = encodable(prompt)
+        question = HumanMessage(encodable(user_turn(self._host.context(), prompt)))
+        emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
+        state = create_initial_state(
+            prompt, messages=[*self.messages, question], system_prompt=self._system_prompt, turn=self._turn
+        )
+        try:
+            run_graph(self._graph, state, self._host, callbacks)
+        finally:
+            self.messages = state["messages"]
+        if state["failure"]:
+            raise ModelError(state["failure"])
+        return parse_response(state["current_response"], ended=state["ended"]).chat
+
+    def _withdraw(self, turn: Future[str]) -> None:
+        """Nobody waits for a turn any more: it does not begin, or it stops."""
+        if not turn.cancel() and self._current is turn:
+            self.stop()
+
+    def _models(self) -> list[Stoppable]:
+        models: tuple[object, ...] = (self._nodes.llm, self._nodes.reflection_llm)
+        return [model for model in models if isinstance(model, Stoppable)]
+
+
+@runtime_checkable
+class AgentSession(Protocol):
+    """What an agent can be made over: `SessionState`."""
+
+    def agent_host(self, model: str) -> AgentHost:
+        """The host for a model, given as it was named."""
+
+    def conversation(self) -> Sequence[tuple[str, str]]:
+        """What was said so far: pairs of "user" or "assistant" and text."""
+
+    def skills(self) -> Mapping[str, str]:
+        """Descriptions of skills by name."""
+
+    def adopt(self, agent: ReplAgent) -> None:
+        """An agent has been made over this session."""
 
 
 def create_repl_agent(
-    session: AgentHost | HasHost,
+    session: AgentSession | AgentHost,
     model: str | BaseChatModel = DEFAULT_MODEL,
-    **options: Any,
+    max_turns: int = 5,
+    reflection: ReflectionMode = "always",
+    *,
+    reflection_llm: BaseChatModel | None = None,
+    skills: Mapping[str, str] | None = None,
+    history: Sequence[tuple[str, str]] = (),
+    first_turn: int = 1,
 ) -> ReplAgent:
-    """An agent over a session: a `SessionState` (code runs at once, in this process), or a host of one's own.
+    """An agent over a session: a `SessionState` (code runs at once, in this process, and skills and history are its own), or a host.
 
-    model: a model, or the name of one (see `get_llm`). options: max_turns, reflection ("always", "on_error", "never"), reflection_llm,
-    skills (descriptions by name), history (pairs of "user" or "assistant" and text). Raises `ModelError`.
+    model: a model, or the name of one (see `get_llm`). max_turns: how many answers with code one question may have. reflection: when what
+    ran is checked for completeness; reflection_llm: by which model, else by the same. history: pairs of "user" or "assistant" and text.
+    first_turn: the number of the first question. Raises `ModelError`.
     """
-    host: Any = session.agent_host() if hasattr(session, "agent_host") else session
-    return ReplAgent(host, get_llm(model) if isinstance(model, str) else model, **options)
+    llm = get_llm(model) if isinstance(model, str) else model
+    if not isinstance(session, AgentSession):
+        host = session
+    else:
+        host = session.agent_host(model if isinstance(model, str) else llm._llm_type)
+        skills, history = {**session.skills(), **(skills or {})}, [*session.conversation(), *history]
+    agent = ReplAgent(
+        host,
+        llm,
+        max_turns=max_turns,
+        reflection=reflection,
+        reflection_llm=reflection_llm,
+        skills=skills,
+        history=history,
+        first_turn=first_turn,
+    )
+    if isinstance(session, AgentSession):
+        session.adopt(agent)
+    return agent

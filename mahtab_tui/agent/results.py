@@ -1,4 +1,4 @@
-"""What ran, as the model is told."""
+"""What ran, as a model is told."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from mahtab_tui.agent.state import ExecutionResult
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.formatters import XMLFormatter
-from mahtab_tui.bus.handlers import shortened
+from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 
@@ -16,18 +16,17 @@ LIMIT = 12_000
 """Characters of one output that go to the model."""
 
 
-def render_results(results: Sequence[ExecutionResult], *, with_code: bool = False) -> str:
-    """The outputs as records of the bus, defused; with the code for a reader who has not written it."""
-    return "\n".join(_render(result, with_code) for result in results)
+def render_results(results: Sequence[ExecutionResult], *, with_code: bool = False, limit: int = LIMIT) -> str:
+    """The outputs as records of the bus, defused; with the code for a reader who has not written it, and where the person edited it."""
+    return "\n".join(_render(result, with_code, limit) for result in results)
 
 
-def _render(result: ExecutionResult, with_code: bool) -> str:
-    formatter = XMLFormatter()
-    output = shortened(plain(collapse(result["output"])), LIMIT).rstrip()
-    attrs = {"cell": result["cell"] or None, "status": result["status"]}
+def _render(result: ExecutionResult, with_code: bool, limit: int) -> str:
     parts = [result["note"]] if result["note"] else []
-    if with_code:
-        parts.append(formatter.format_record(Record(tags.ASSISTANT_REPL_IN, result["code"], {"cell": attrs["cell"]})))
-    if result["status"] != "skipped":
-        parts.append(formatter.format_record(Record(tags.ASSISTANT_REPL_OUT, output or "(nothing was printed)", attrs)))
+    ran = result["status"] != "skipped"
+    if with_code or (ran and result["note"]):
+        parts.append(to_xml(Record(tags.ASSISTANT_REPL_IN, shorten(result["code"], limit), {"cell": result["cell"]})))
+    if ran:
+        output = shorten(plain(collapse(result["output"])).rstrip(), limit) or "(nothing was printed)"
+        parts.append(to_xml(Record(tags.ASSISTANT_REPL_OUT, output, {"cell": result["cell"], "status": result["status"]})))
     return "\n".join(parts)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 
 
 class ReflectionResult(TypedDict):
@@ -19,13 +20,20 @@ class ReflectionResult(TypedDict):
 class ExecutionResult(TypedDict):
     """What became of one code block."""
 
-    cell: int
+    step: int
+    """Which answer of the turn it stood in, from 0."""
+    block: int
+    """Which block of that answer, from 0."""
+    cell: int | None
+    """The cell's number; None where it did not run."""
     code: str
+    """What ran, or would have."""
     output: str
     is_error: bool
     status: str
+    """A `kernel.base.Status` value, or ``skipped``."""
     note: str
-    """What the person did: edited it, or skipped it and why."""
+    """Why it did not run as it was written, for the model; else empty."""
 
 
 class AgentState(TypedDict):
@@ -38,8 +46,12 @@ class AgentState(TypedDict):
     """The person's question."""
     turn: int
     """The question's number."""
+    step: int
+    """The number of the last answer in this turn, from 0; -1 before the first."""
     current_response: str
     """The last answer of the model's."""
+    ended: bool
+    """Whether the model ended it by itself."""
     code_blocks: list[str]
     """What of it is to run."""
     block: int
@@ -47,22 +59,28 @@ class AgentState(TypedDict):
     decision: dict[str, Any] | None
     """The person's `Decision` on that block."""
     execution_results: list[ExecutionResult]
-    """Of the last answer's blocks."""
+    """Of every block of the turn so far, whether it ran or not."""
     turn_count: int
     """How many answers had code."""
     reflection: ReflectionResult | None
     stopped: bool
     """The person ended the turn."""
+    failure: str
+    """Why the model could not answer, as a sentence; else empty."""
 
 
-def create_initial_state(prompt: str, *, messages: list[AnyMessage], system_prompt: str, turn: int = 1) -> AgentState:
-    """The state a turn begins with; `messages` ends with the person's."""
+def create_initial_state(
+    prompt: str, *, messages: Sequence[AnyMessage] | None = None, system_prompt: str = "", turn: int = 1
+) -> AgentState:
+    """The state a turn begins with. `messages` is the conversation and ends with the person's message; by default it is the prompt."""
     return AgentState(
-        messages=messages,
+        messages=[HumanMessage(prompt)] if messages is None else list(messages),
         system_prompt=system_prompt,
         original_prompt=prompt,
         turn=turn,
+        step=-1,
         current_response="",
+        ended=True,
         code_blocks=[],
         block=0,
         decision=None,
@@ -70,4 +88,10 @@ def create_initial_state(prompt: str, *, messages: list[AnyMessage], system_prom
         turn_count=0,
         reflection=None,
         stopped=False,
+        failure="",
     )
+
+
+def results_of_step(state: AgentState) -> list[ExecutionResult]:
+    """What became of the blocks of the last answer."""
+    return [result for result in state["execution_results"] if result["step"] == state["step"]]

@@ -25,8 +25,8 @@ RECORDS = 1_000
 _RAW = 32_000
 """Characters that are remembered of one record's beginning, and of its end."""
 
-_MESSAGES = frozenset((tags.USER_CHAT, tags.ASSISTANT_CHAT))
-"""These are messages of the conversation already."""
+_MESSAGES = frozenset((tags.USER_CHAT, tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT))
+"""These are messages of the conversation already: the model wrote the code, and was told what came of it."""
 
 
 class PromptHandler(logging.Handler):

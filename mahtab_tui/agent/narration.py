@@ -1,0 +1,114 @@
+"""What the graph streams, as records of the bus and as calls back to a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from langchain_core.messages import AIMessageChunk
+
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest
+from mahtab_tui.agent.state import AgentState
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.parser import route_response
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.stream import StreamingHandler
+
+_SPEAKING = ("generate", "close")
+"""The nodes whose tokens are for the person."""
+
+
+class Callbacks(NamedTuple):
+    """What a programmatic caller is told while a turn goes on. They are called on the turn's thread."""
+
+    on_token: Callable[[str], object] = lambda token: None
+    on_code_block: Callable[[str, int], object] = lambda code, i: None
+    """The code of a block, before it runs, and its number in the turn, from 0."""
+    on_execution: Callable[[str, bool, int], object] = lambda output, is_error, i: None
+    """The output of a block that ran, whether it failed, and its number in the turn."""
+
+
+class Narration:
+    """Tells of one turn, and keeps its `state` up to date, by what `graph.stream` yields."""
+
+    def __init__(self, state: AgentState, session: AgentHost, callbacks: Callbacks) -> None:
+        self._state = state
+        self._session = session
+        self._callbacks = callbacks
+        self._stream: StreamingHandler | None = None
+        self._spoke = False
+        self._request: ApprovalRequest | None = None
+
+    def tell(self, mode: str, data: Any) -> None:
+        """Take one item of the stream modes ``messages``, ``custom`` and ``updates``."""
+        if mode == "messages":
+            message, about = data
+            if isinstance(message, AIMessageChunk) and about["langgraph_node"] in _SPEAKING and not self._session.cancelled.is_set():
+                self._token(str(message.text))
+        elif mode == "custom":
+            self._record(data)
+        else:
+            for node, update in data.items():
+                if node == "__interrupt__":
+                    self._request = ApprovalRequest(**update[0].value)
+                else:
+                    self._update(node, update)
+
+    def take_request(self) -> ApprovalRequest | None:
+        """The block that waits for the person, once."""
+        request, self._request = self._request, None
+        return request
+
+    def end(self, state: str) -> None:
+        """The turn is over."""
+        self._end_stream()
+        emit(self._session.log, tags.AGENT, state=state, turn=self._state["turn"], step=self._state["step"], party=self._session.party)
+
+    def _token(self, token: str) -> None:
+        if token and self._stream is not None:
+            self._spoke = True
+            self._stream.process_token(token)
+            self._callbacks.on_token(token)
+
+    def _record(self, record: Record) -> None:
+        if record.tag == tags.USAGE:
+            self._session.usage(**record.attrs)
+            return
+        emit(self._session.log, record.tag, record.text, **record.attrs)
+        if record.tag == tags.AGENT and record.attrs["state"] == "thinking":
+            attrs = {name: record.attrs[name] for name in ("turn", "step", "party")}
+            self._stream, self._spoke = StreamingHandler(self._session.log, **attrs), False
+
+    def _update(self, node: str, update: Mapping[str, Any]) -> None:
+        ran = len(self._state["execution_results"])
+        self._state.update(update)  # type: ignore[typeddict-item]
+        if node in _SPEAKING:
+            self._answered()
+        elif node == "extract_code":
+            for place, code in enumerate(self._state["code_blocks"], ran):
+                self._callbacks.on_code_block(code, place)
+        elif node == "execute":
+            for place, result in enumerate(self._state["execution_results"][ran:], ran):
+                if result["cell"] is not None:
+                    self._callbacks.on_execution(result["output"], result["is_error"], place)
+
+    def _answered(self) -> None:
+        text, failed = self._state["current_response"], bool(self._state["failure"])
+        if text and not self._spoke:  # a model that does not stream
+            self._token(text)
+        self._end_stream()
+        if text:
+            route_response(
+                text,
+                self._session.log,
+                ended=self._state["ended"],
+                turn=self._state["turn"],
+                step=self._state["step"],
+                party=self._session.party,
+                stopped=self._state["stopped"] or failed,
+            )
+
+    def _end_stream(self) -> None:
+        if self._stream is not None:
+            self._stream.flush()
+            self._stream = None

@@ -1,0 +1,45 @@
+"""Where the graph goes on."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from mahtab_tui.agent.state import AgentState, results_of_step
+
+ReflectionMode = Literal["always", "on_error", "never"]
+
+
+def should_execute(state: AgentState) -> Literal["approve", "end"]:
+    """Whether the answer has code to run."""
+    return "approve" if state["code_blocks"] else "end"
+
+
+def after_execute(
+    state: AgentState, max_turns: int, reflection: ReflectionMode
+) -> Literal["approve", "reflect", "generate", "close", "end"]:
+    """The next block; else a check, where the setting wants one; else the model again.
+
+    What the person skipped is for the model to answer, and not for a check to judge.
+    """
+    if state["stopped"]:
+        return "end"
+    if state["block"] < len(state["code_blocks"]):
+        return "approve"
+    results = results_of_step(state)
+    failed = any(result["is_error"] for result in results)
+    skipped = any(result["status"] == "skipped" for result in results)
+    if (reflection == "always" or (reflection == "on_error" and failed)) and (failed or not skipped):
+        return "reflect"
+    return "close" if state["turn_count"] >= max_turns else "generate"
+
+
+def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:
+    """On, unless the question is answered or the turns are used up."""
+    if state["stopped"]:
+        return "end"
+    return "close" if is_complete(state) or state["turn_count"] >= max_turns else "generate"
+
+
+def is_complete(state: AgentState) -> bool:
+    """Whether the last check found the question answered."""
+    return state["reflection"] is not None and state["reflection"]["is_complete"]

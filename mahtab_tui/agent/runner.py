@@ -1,0 +1,67 @@
+"""Running one turn of the graph, in view of the session."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from mahtab_tui.agent.graph import ReplGraph
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest, Decision
+from mahtab_tui.agent.narration import Callbacks, Narration
+from mahtab_tui.agent.state import AgentState
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+
+RECURSION_LIMIT = 10_000
+"""Steps of one turn; it is `max_turns` that ends a turn, not this."""
+
+_DECIDED = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"}
+
+
+def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks: Callbacks | None = None) -> AgentState:
+    """Run one turn to its end, asking the session about each block; tells the bus and the callbacks what goes on.
+
+    `state` is brought up to date in place while the turn goes on, and returned. A model's failure ends the turn with ``failure`` set; what
+    else is raised (by a callback, by the session) is raised here. The turn's checkpoints are dropped.
+    """
+    narration = Narration(state, session, callbacks or Callbacks())
+    thread = uuid.uuid4().hex
+    config: Any = {"configurable": {"thread_id": thread}, "recursion_limit": RECURSION_LIMIT}
+    given: Any = dict(state)
+    try:
+        while given is not None:
+            for mode, data in graph.stream(given, config, stream_mode=["messages", "updates", "custom"]):
+                try:
+                    narration.tell(mode, data)
+                except BaseException:
+                    session.cancelled.set()  # the graph waits for the node that runs before it lets this pass
+                    raise
+            request = narration.take_request()
+            given = None if request is None else Command(resume=_decide(session, request)._asdict())
+    except BaseException:
+        narration.end("failed")
+        raise
+    finally:
+        assert isinstance(graph.checkpointer, InMemorySaver)
+        graph.checkpointer.delete_thread(thread)
+    if state["failure"]:
+        emit(session.log, tags.NOTICE, state["failure"], level="error")
+    narration.end("failed" if state["failure"] else "stopped" if state["stopped"] else "done")
+    return state
+
+
+def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
+    if session.approval == "auto":
+        return session.decide(request)
+    about = {**request._asdict(), "party": session.party}
+    code = about.pop("code")
+    emit(session.log, tags.APPROVAL, code, **about, state="waiting", reason="")
+    decision = session.decide(request)
+    edited = decision.action in ("run", "all") and decision.code not in (None, request.code)
+    text = decision.code if edited and decision.code is not None else request.code
+    decided = "edited" if edited else _DECIDED[decision.action]
+    emit(session.log, tags.APPROVAL, text, **about, state=decided, reason=decision.reason)
+    return decision

@@ -1,0 +1,192 @@
+"""A session as a program holds it: in a script, in a notebook. Loads nothing of the model's libraries."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SkipValidation
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
+
+from mahtab_tui.agent.host import AgentHost
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.prompt import PromptHandler, shorten
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
+from mahtab_tui.last_session import LastSession, LastSessionError, load_last_session, save_last_session
+from mahtab_tui.llm.prompts import MAX_VARIABLES, render_variables
+from mahtab_tui.llm.providers import model_label
+from mahtab_tui.usage import UsageStats
+from mahtab_tui.workbench import Workbench
+
+if TYPE_CHECKING:
+    from mahtab_tui.agent.repl_agent import ReplAgent
+
+ACTIVITY = 1_000
+"""Records of cells that are kept; the oldest go first."""
+_LONGEST = 64_000
+"""Characters of one of them."""
+_CELLS = (tags.USER_REPL_IN, tags.USER_REPL_OUT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT)
+
+
+class Message(TypedDict):
+    """What somebody said, as most model libraries take it."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class SessionState(BaseModel):
+    """One conversation over one namespace. Code that a model writes in it runs at once, without asking."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    globals_ns: SkipValidation[dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
+    """The namespace: the caller's own dictionary, not a copy. Empty with a kernel of another process."""
+    locals_ns: SkipValidation[dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
+    """The same dictionary after `init_namespace`, as at the top of a module."""
+    messages: list[Message] = Field(default_factory=list)
+    """What was said, in words and code."""
+    repl_activity: list[Record] = Field(default_factory=list, repr=False)
+    """The cells of both parties and what they printed, the newest last."""
+    usage: UsageStats = Field(default_factory=UsageStats)
+    skills_dir: Path | None = None
+    """A folder of skills beside those that ship with the program."""
+    kernel: SkipValidation[Kernel | None] = Field(None, exclude=True, repr=False)
+    """A started kernel to run code in; by default code runs in this process, in `globals_ns`."""
+
+    _bench: Workbench | None = PrivateAttr(None)
+    _agents: weakref.WeakSet[ReplAgent] = PrivateAttr(default_factory=weakref.WeakSet)
+
+    def init_namespace(self, ns: dict[str, Any]) -> None:
+        """Work in the caller's namespace, as from ``globals()``. Agents that were made before keep the old one."""
+        self.globals_ns = self.locals_ns = ns
+
+    # What was said
+
+    def add_user_message(self, text: str) -> None:
+        """Add to the conversation that agents made from now on begin with."""
+        self.messages.append({"role": "user", "content": text})
+
+    def add_assistant_message(self, text: str) -> None:
+        """Add to the conversation that agents made from now on begin with."""
+        self.messages.append({"role": "assistant", "content": text})
+
+    def clear_history(self) -> None:
+        """Forget what was said and what ran; agents begin anew. The namespace stays. Waits for a turn that goes on."""
+        for agent in self._agents:
+            agent.forget()
+        self.messages.clear()
+        self.repl_activity.clear()
+
+    # What the model is told
+
+    def summarize_namespace(self, max_vars: int = MAX_VARIABLES) -> str:
+        """A line a variable: ``name: type = summary``. No code of the objects' own runs."""
+        return render_variables(self._workbench().variables(), max_vars)
+
+    def get_activity_context(self, max_chars: int = 20_000) -> str:
+        """The newest cells and outputs as XML of at most `max_chars` characters; what is left out is counted."""
+        activity = PromptHandler()
+        for record in self.repl_activity:
+            activity.emit(logging.makeLogRecord({"msg": record.text, "tag": record.tag, "attrs": record.attrs}))
+        return activity.get_context(max_chars)
+
+    # The session before this one
+
+    def save_last_session(self) -> None:
+        """Keep the last question and its answer for the next session; a notice tells where that fails."""
+        said = {message["role"]: message["content"] for message in self.messages}
+        if "user" in said:
+            try:
+                save_last_session(said["user"], said.get("assistant", ""))
+            except LastSessionError as error:
+                self._workbench().log.warning(str(error))
+
+    def load_last_session(self) -> LastSession | None:
+        """What an earlier session has kept; it goes with the next question. A broken file is ignored with a notice."""
+        try:
+            last = load_last_session()
+        except LastSessionError as error:
+            self._workbench().log.warning(str(error))
+            return None
+        if last is not None:
+            self._workbench().host.prior = last.as_text()
+        return last
+
+    # What works on it
+
+    @property
+    def log(self) -> logging.Logger:
+        """The bus of this session."""
+        return self._workbench().log
+
+    def close(self) -> None:
+        """Let go of the kernel, the agents and the bus; the namespace stays."""
+        if self._bench is not None:
+            self._bench.close()
+            self._bench = None
+
+    def run_code(self, code: str) -> tuple[str, bool]:
+        """`execute_code`."""
+        result = self._workbench().cells.run(code, limit=OUTPUT_LIMIT)
+        return result.output or result.detail, result.status is not Status.OK
+
+    def agent_host(self, model: str) -> AgentHost:
+        """The session as an agent sees it."""
+        host = self._workbench().host
+        host.party = model_label(model)
+        return host
+
+    def conversation(self) -> Sequence[tuple[str, str]]:
+        """Pairs of role and text."""
+        return [(message["role"], message["content"]) for message in self.messages]
+
+    def skills(self) -> dict[str, str]:
+        """Descriptions of skills by name."""
+        return {name: skill.description for name, skill in self._workbench().skills().items()}
+
+    def adopt(self, agent: ReplAgent) -> None:
+        """An agent has been made over this session."""
+        self._agents.add(agent)
+        self._workbench().adopt(agent)
+
+    def _workbench(self) -> Workbench:
+        bench = self._bench
+        if bench is None or bench.brought is not self.kernel or (self.kernel is None and bench.namespace is not self.globals_ns):
+            self.close()
+            bench = self._bench = Workbench(self.globals_ns, self.kernel, self.skills_dir, _Listener(self))
+        return bench
+
+
+class _Listener(logging.Handler):
+    """Keeps a session up to date with what goes over its bus."""
+
+    def __init__(self, session: SessionState) -> None:
+        super().__init__()
+        self._session = session
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = Record.of(record)
+        if value.tag == tags.USER_CHAT:
+            self._session.add_user_message(value.text)
+        elif value.tag == tags.ASSISTANT_CHAT:
+            self._session.add_assistant_message(value.text)
+        elif value.tag == tags.USAGE:
+            self._session.usage.add(**value.attrs)
+        elif value.tag in _CELLS:
+            kept = Record(value.tag, shorten(value.text, _LONGEST), value.attrs, value.time)
+            activity = self._session.repl_activity
+            activity.append(kept)
+            del activity[: max(0, len(activity) - ACTIVITY)]
+
+
+def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
+    """Run a cell in a session's namespace; its output, with its value or traceback, and whether it failed.
+
+    After 10,000 characters of output it is stopped with an error.
+    """
+    return session.run_code(code)

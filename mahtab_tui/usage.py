@@ -1,0 +1,40 @@
+"""What a conversation has cost so far."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+
+class UsageStats(BaseModel):
+    """Sums over the calls of models."""
+
+    cost: float = 0.0
+    """US dollars, of the calls whose price is known."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+    calls: int = 0
+    unpriced_calls: int = 0
+    """Calls whose price is not known."""
+
+    def add(
+        self,
+        *,
+        cost: float | None = None,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cache_read_tokens: int = 0,
+        cache_creation_tokens: int = 0,
+        **about: Any,
+    ) -> None:
+        """Count one call, given as the attributes of a `usage` record; `about` (model, source) is not summed."""
+        self.calls += 1
+        self.unpriced_calls += cost is None
+        self.cost += cost or 0.0
+        self.input_tokens += input_tokens
+        self.output_tokens += output_tokens
+        self.cache_read_tokens += cache_read_tokens
+        self.cache_creation_tokens += cache_creation_tokens

@@ -1,0 +1,113 @@
+"""What a session that a program holds works with: bus, kernel, cells, and the agent's host over them. There is no screen."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.kernel.base import Kernel, Variable
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.knowledge.skills import Skill, load_skills, skill_folders
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.turns import TurnHost
+
+if TYPE_CHECKING:
+    from mahtab_tui.agent.repl_agent import ReplAgent
+
+
+class ProgramHost(TurnHost):
+    """The agent's host where code runs without asking; what an earlier session came to goes with the first turn."""
+
+    prior = ""
+
+    def context(self) -> str:
+        from mahtab_tui.llm.prompts import render_context
+
+        text = render_context(self._kernel.variables(), self._prompt.get_context(), self.prior)
+        self._prompt.clear()
+        self.prior = ""
+        return text
+
+
+class _KernelHost(SessionKernelHost):
+    """Nobody is there to type an answer."""
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        if name == "input":
+            raise RuntimeError("input() has nobody to ask: this session has no screen.")
+        return super().call(name, args)
+
+
+class Workbench:
+    """Over a namespace of the program's own, or over a kernel that it brings."""
+
+    def __init__(self, namespace: dict[str, Any], kernel: Kernel | None, skills_dir: Path | None, listener: logging.Handler) -> None:
+        self.namespace = namespace
+        self.log, prompt = setup_logging()
+        self.log.addHandler(listener)
+        self._skills_dir = skills_dir
+        self._agent: ReplAgent | None = None
+        host = _KernelHost(
+            self.log,
+            NoFace(),
+            ask=self._ask_from_cell,
+            stop_asking=self._stop_asking,
+            skill=self._skill,
+            current_cell=lambda: self.cells.last,
+        )
+        self.brought = kernel
+        self.kernel: Kernel = InProcessKernel(host, namespace) if kernel is None else kernel
+        self.cells = Cells(self.kernel, self.log)
+        self.host = ProgramHost(self.log, self.kernel, self.cells, prompt, party=YOU, approval="auto")
+        if kernel is None:
+            self.kernel.start()
+
+    def variables(self) -> list[Variable]:
+        """All names of the namespace."""
+        return self.kernel.variables()
+
+    def adopt(self, agent: ReplAgent) -> None:
+        """The agent that `ask()` in a cell asks."""
+        self._agent = agent
+
+    def skills(self) -> dict[str, Skill]:
+        """The skills by name; those that cannot be used are left out, with a notice."""
+        skills, problems = load_skills(skill_folders(Path.cwd(), self._skills_dir))
+        for problem in problems:
+            self.log.warning(problem)
+        return skills
+
+    def close(self) -> None:
+        """Let go of everything but the namespace, and a kernel that was brought."""
+        if self._agent is not None:
+            self._agent.close()
+        if self.brought is None:
+            self.kernel.close()
+        close_logging(self.log)
+
+    def _skill(self, name: str, args: str) -> str:
+        skills = self.skills()
+        if name not in skills:
+            raise RuntimeError(f"There is no skill {name!r}. Skills: {', '.join(sorted(skills)) or 'none'}.")
+        return skills[name].content + (f"\n\nArguments: {args}" if args else "")
+
+    def _ask_from_cell(self, prompt: str) -> str:
+        if self.cells.assistant_runs:
+            raise RuntimeError("ask() cannot be called by code that the model itself runs.")
+        if self._agent is None:
+            raise RuntimeError("ask() needs an agent: make one with create_repl_agent(session).")
+        with self.host.asked_from_cell():
+            try:
+                return self._agent.ask_sync(prompt)
+            except ModelError as error:
+                raise RuntimeError(str(error)) from None
+
+    def _stop_asking(self) -> None:
+        if self._agent is not None:
+            self._agent.stop()
