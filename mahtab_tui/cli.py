@@ -69,6 +69,8 @@ def screen(
 ) -> None:
     """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
     if context.invoked_subcommand is not None:
+        if any((model, approval, python, theme, resume, continue_)):
+            fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         return
     settings = checked_settings(model=model, approval=approval, python=python, theme=theme)
     from mahtab_tui.tui.open import NoTerminal, check_terminal

@@ -52,6 +52,8 @@ def answer(messages: list[BaseMessage]) -> str:
         if _CLOSING not in last and any(result.failed for result in results):
             return _fenced(repair(failure, read_variables(texts)) if (failure := _own_failure(messages, last)) else Plan("The code failed."))
         return _told([result.output for result in results if result.output], failed=any(result.failed for result in results))
+    if "skipped block" in last and "<variables>" not in last:
+        return "I leave it at that, as you wish."
     first = not any(isinstance(message, AIMessage) for message in messages)
     question, variables = read_question(last), read_variables(texts)
     failure = read_failure(texts) if _FIX.search(question) else None

@@ -38,7 +38,10 @@ def resumed_store(session: str | None, project: Path | None) -> tuple[SqliteStor
     except StoreError as error:
         raise NoSession(str(error)) from None
     row = _chosen(rows, session)
-    past = [record for _, record in load_records(database(), row.id, limit=TAIL)]
+    try:
+        past = [record for _, record in load_records(database(), row.id, limit=TAIL)]
+    except StoreError as error:
+        raise NoSession(str(error)) from None
     notice = "The conversation is back; the namespace is not: run again what you need."
     past.append(Record(tags.NOTICE, notice, {"level": "info"}, time.time()))
     return SqliteStore(database(), row.id, name=row.name, project=row.project), row.name, past

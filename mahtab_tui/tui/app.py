@@ -13,6 +13,7 @@ from textual.events import AppBlur, AppFocus, Resize
 from textual.widgets import Footer
 
 from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
 from mahtab_tui.session import Session
 from mahtab_tui.settings import resource_folder
 from mahtab_tui.store.history import History
@@ -94,8 +95,9 @@ class MahtabApp(SessionActions, PaneActions):
                 self.attention.fold,
             ]
         )
-        if self.session.past:
-            self.drain.feed(self.session.past)
+        # Of a resumed session only what was said and what it cost comes back: not its namespace, nor what waited in it.
+        self.query_one(TranscriptPane).fold(self.session.past)
+        self.query_one(HeaderBar).fold([record for record in self.session.past if record.tag == tags.USAGE])
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)
         self.apply_layout()

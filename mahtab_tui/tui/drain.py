@@ -20,12 +20,8 @@ class Drain:
         self.handler = DisplayHandler()
         self._folds = folds
 
-    def feed(self, records: Sequence[Record]) -> None:
-        """Hand on records (those of a resumed session come this way too)."""
-        for fold in self._folds:
-            fold(records)
-
     def tick(self) -> None:
         """Hand on what has come since the last tick."""
         if records := self.handler.take():
-            self.feed(records)
+            for fold in self._folds:
+                fold(records)

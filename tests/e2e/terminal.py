@@ -113,6 +113,17 @@ class Terminal:
             if not self.pump() or time.monotonic() > deadline:
                 raise AssertionError(f"{pattern!r} is still there. The screen:\n{self.text}")
 
+    def press_until(self, key: str, pattern: str) -> None:
+        """Press a key again and again until a regular expression is found: some rows ignore keys when they have just appeared."""
+        deadline = time.monotonic() + DEADLINE
+        while not re.search(pattern, self.text):
+            self.send(KEYS.get(key, key))
+            pause = time.monotonic() + 0.2
+            while time.monotonic() < pause and self.pump(0.02):
+                pass
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{pattern!r} was not seen. The screen:\n{self.text}")
+
     def send(self, data: str | bytes) -> None:
         """Write to the program's input as it is."""
         data = data.encode() if isinstance(data, str) else data

@@ -26,10 +26,7 @@ def test_compute_ask_approve_and_use_the_variable(start: Start, replay: Callable
     screen.wait("waits for you")
     assert not re.search(r"total\s+int", screen.text), "code has run before it was approved"
     screen.wait("run all from now on")
-    screen.press("tab") if "y run" not in screen.text else None
-    screen.pump(0.5)
-    screen.type("y")
-    screen.wait(r"total\s+int\s+60")
+    screen.press_until("y", r"total\s+int\s+60")
     screen.wait(WORDS)
     screen.press("f2")
     screen.type("total + 1")
@@ -67,3 +64,88 @@ def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> N
     screen.type("'kernel' in globals()")
     screen.press("enter")
     screen.wait("False")
+
+
+def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(start: Start, replay: Callable[..., str]) -> None:
+    screen = start("--model", replay("It is a lovely day."))
+    screen.wait(IDLE)
+    screen.type("kept = 'a value'")
+    screen.press("enter")
+    screen.wait(r"kept\s+str")
+    screen.type("`how is the day?")
+    screen.press("enter")
+    screen.wait("It is a lovely day.")
+    os.kill(screen.pid, signal.SIGKILL)
+    screen.wait_end()
+    again = start("--continue", "--model", "demo")
+    again.wait("It is a lovely day.")
+    again.wait("the namespace is not")
+    again.wait("kept = 'a value'")
+    again.wait(IDLE)
+    assert not re.search(r"kept\s+str", again.text), "the namespace must not be said to be back"
+
+
+def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.type("name = input('your name? ')")
+    screen.press("enter")
+    screen.wait("(?m)your name\\? *$|your name\\?")
+    screen.type("Ada")
+    screen.press("enter")
+    screen.wait(r"name\s+str\s+'Ada'")
+    screen.type("import getpass; word = getpass.getpass('secret: ')")
+    screen.press("enter")
+    screen.wait("secret:")
+    screen.type("xyzzy")
+    screen.press("enter")
+    screen.wait(r"word\s+str")
+    assert "xyzzy" not in screen.text.replace("'xyzzy'", "")
+
+
+def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.type("while True: pass")
+    screen.press("enter", "enter")
+    screen.wait("busy")
+    screen.type("later = 1")
+    screen.press("enter")
+    screen.wait("queued later = 1")
+    screen.type("never = 1")
+    screen.press("enter")
+    screen.wait("queued never = 1")
+    screen.click("queued never")
+    screen.wait_gone("queued never")
+    screen.press("ctrl+c", "ctrl+c")
+    screen.wait(r"later\s+int")
+    assert not re.search(r"never\s+int", screen.text)
+
+
+def test_hostile_output_does_not_reach_the_terminal(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    before = len(screen.raw)
+    screen.paste(r"print('\x1b]52;c;aGFja2Vk\x07\x1b]0;hacked\x07\x1b[2J\x1b[31mred\x1b[0m [/x] [@click=app.quit]q[/] end')")
+    screen.press("enter")
+    screen.wait("red .*end")
+    drawn = bytes(screen.raw[before:])
+    assert b"aGFja2Vk\x07" not in drawn
+    assert b"]0;hacked" not in drawn
+    assert "[/x]" in screen.text
+    assert "[@click=app.quit]q[/]" in screen.text
+
+
+def test_it_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
+    screen = start(columns=80, lines=24)
+    screen.wait("kernel +idle")
+    screen.type("x = 1")
+    screen.press("enter")
+    screen.wait(r"\+ x int 1")
+    screen.resize(200, 50)
+    screen.wait("NAMESPACE")
+    screen.resize(20, 5)
+    screen.resize(80, 24)
+    screen.wait("kernel +idle")
+    screen.press("ctrl+q")
+    assert screen.wait_end() == 0
