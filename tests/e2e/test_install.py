@@ -1,0 +1,67 @@
+"""The wheel and the sdist, built, installed in a new environment, and started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.xdist_group("install")
+
+
+def build(source: Path, to: Path) -> Path:
+    """Build an sdist of a folder, and a wheel from that sdist, without the network; returns the wheel."""
+    subprocess.run([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(to), str(source)], check=True, capture_output=True)
+    return next(to.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new environment with nothing of ours but the wheel that was built from the sdist; the dependencies are borrowed."""
+    folder = tmp_path_factory.mktemp("install")
+    wheel = build(ROOT, folder / "dist")
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    python = folder / "venv" / "bin" / "python"
+    purelib = sysconfig.get_path("purelib", vars={"base": str(folder / "venv"), "platbase": str(folder / "venv")})
+    Path(purelib, "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet", str(wheel)]
+    subprocess.run(install, check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    return python
+
+
+def test_an_installed_program_finds_its_styles_and_skills(installed: Path, project: Path) -> None:
+    code = (
+        "import mahtab_tui; from mahtab_tui.settings import resource_folder;"
+        "print(mahtab_tui.__file__); print((resource_folder('styles') / 'app.tcss').is_file());"
+        "print((resource_folder('skills') / 'debug' / 'SKILL.md').is_file())"
+    )
+    done = subprocess.run([installed, "-c", code], capture_output=True, text=True, check=True)
+    place, *found = done.stdout.split()
+    assert place.startswith(str(installed.parent.parent))
+    assert found == ["True", "True"]
+
+
+def test_an_installed_program_says_its_version(installed: Path, project: Path) -> None:
+    done = subprocess.run([installed.with_name("mahtab-tui"), "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("mahtab-tui 0.")
+
+
+@pytest.mark.parametrize("command", [["mahtab-tui"], ["python", "-m", "mahtab_tui"]])
+def test_an_installed_program_opens_and_runs_a_cell(installed: Path, project: Path, command: list[str]) -> None:
+    argv = [str(installed.with_name(command[0])), *command[1:], "--model", "demo"]
+    with Terminal(argv, cwd=project) as screen:
+        screen.wait("kernel .*idle")
+        screen.type("6 * 7")
+        screen.press("enter")
+        screen.wait(r"\b42\b")
+        screen.press("ctrl+d")
+        assert screen.wait_end() == 0

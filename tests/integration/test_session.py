@@ -1,0 +1,198 @@
+"""A session without a screen: cells, the queue, questions, stopping, input; on a real kernel and a replayed model."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings import load_settings
+from mahtab_tui.store.memory import MemoryStore
+
+DEADLINE = 20.0
+CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
+COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
+
+
+class Watched(MemoryStore):
+    """A store on which one can wait for a record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = threading.Condition()
+
+    def append(self, record: Record) -> None:
+        with self._changed:
+            super().append(record)
+            self._changed.notify_all()
+
+    def wait(self, tag: str, **attrs: Any) -> Record:
+        """The first record of a tag with these attributes, as soon as it is there."""
+
+        def found() -> Record | None:
+            return next((r for r in self.records if r.tag == tag and attrs.items() <= r.attrs.items()), None)
+
+        with self._changed:
+            if not self._changed.wait_for(lambda: found() is not None, DEADLINE):
+                raise AssertionError(f"no {tag} {attrs} in {[(r.tag, r.attrs.get('state')) for r in self.records]}")
+            record = found()
+        assert record is not None
+        return record
+
+
+class Opened:
+    """A session with the store that it writes to."""
+
+    def __init__(self, session: Session, store: Watched) -> None:
+        self.session = session
+        self.store = store
+
+
+@pytest.fixture
+def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
+    """Open a session whose model answers with the given lines; all are closed with the test."""
+    opened: list[Session] = []
+
+    def open_it(*lines: str | dict[str, Any], approval: str = "ask") -> Opened:
+        path = project / "replay.jsonl"
+        values = [{"text": line} if isinstance(line, str) else line for line in lines or ("Nothing to say.",)]
+        path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
+        store = Watched()
+        settings = load_settings(model=f"replay:{path}", approval=approval)
+        session = Session(settings, ProcessKernel, NoFace(), store=store, name="test")
+        opened.append(session)
+        session.start()
+        return Opened(session, store)
+
+    yield open_it
+    for session in opened:
+        session.close()
+
+
+def test_cells_run_in_order_and_changes_are_told(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    it.session.submit("python", "x = 1")
+    it.session.submit("python", "x + 1")
+    ended = it.store.wait(tags.USER_REPL_OUT, cell=2)
+    assert ended.text == "2\n"
+    changes = it.store.wait(tags.NAMESPACE, cell=1).attrs["changes"]
+    assert changes == [{"name": "x", "change": "added", "type": "int", "summary": "1", "kind": "data"}]
+
+
+def test_a_question_runs_code_after_approval_and_shares_the_namespace(open_session: Callable[..., Opened]) -> None:
+    it = open_session(CODE, COMPLETE, "It is 42.")
+    it.session.submit("ask", "make it")
+    waiting = it.store.wait(tags.APPROVAL, state="waiting")
+    assert waiting.text == "made = 6 * 7\nprint(made)"
+    assert it.session.decide(waiting.attrs["request"], Decision("run"))
+    it.store.wait(tags.AGENT, state="done")
+    it.session.submit("python", "made")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "42\n"
+    said = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_CHAT]
+    assert said[-1] == "It is 42."
+
+
+def test_run_all_from_now_on_changes_the_session(open_session: Callable[..., Opened]) -> None:
+    it = open_session(CODE, COMPLETE, "Done.", CODE, COMPLETE, "Done again.")
+    it.session.submit("ask", "first")
+    waiting = it.store.wait(tags.APPROVAL, state="waiting")
+    it.session.decide(waiting.attrs["request"], Decision("all"))
+    it.session.submit("ask", "second")
+    it.store.wait(tags.AGENT, state="done", turn=2)
+    assert it.session.approval == "auto"
+    assert sum(r.tag == tags.APPROVAL and r.attrs["state"] == "waiting" for r in it.store.records) == 1
+    assert sum(r.tag == tags.NOTICE and "without asking" in r.text for r in it.store.records) == 1
+
+
+def test_stopping_while_code_waits_ends_the_turn(open_session: Callable[..., Opened]) -> None:
+    it = open_session(CODE)
+    it.session.submit("ask", "make it")
+    it.store.wait(tags.APPROVAL, state="waiting")
+    assert it.session.stop() == "model"
+    it.store.wait(tags.AGENT, state="stopped")
+    it.session.submit("python", "'made' in globals()")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "False\n"
+
+
+def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    it.session.submit("python", "print('begun', flush=True)\nwhile True: pass")
+    it.store.wait(tags.KERNEL, state="busy")
+    assert it.session.stop() == "cell"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).attrs["status"] == "interrupted"
+    it.session.submit("python", "1")
+    it.store.wait(tags.USER_REPL_OUT, cell=2, status="ok")
+    assert it.session.stop() is None
+
+
+def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(open_session: Callable[..., Opened]) -> None:
+    it = open_session(CODE, COMPLETE, "It is 42.", approval="auto")
+    it.session.submit("python", "answer = ask('make it'); print(answer, made)")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "It is 42. 42\n"
+
+
+def test_ask_in_the_models_own_code_is_a_clear_error(open_session: Callable[..., Opened]) -> None:
+    it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
+    it.session.submit("ask", "go")
+    it.store.wait(tags.AGENT, state="done")
+    assert "cannot be called by code that the model itself runs" in it.store.wait(tags.ASSISTANT_REPL_OUT).text
+
+
+def test_input_is_asked_and_answered(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    it.session.submit("python", "name = input('who? ')")
+    asked = it.store.wait(tags.INPUT, state="waiting")
+    assert asked.text == "who? "
+    assert it.session.answer_input(asked.attrs["request"], "Ada")
+    changes = it.store.wait(tags.NAMESPACE).attrs["changes"]
+    assert changes[0]["summary"] == "'Ada'"
+
+
+def test_a_kernel_that_dies_is_replaced_and_the_namespace_is_said_to_be_empty(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    it.session.submit("python", "import os; os._exit(3)")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).attrs["status"] == "died"
+    it.store.wait(tags.NAMESPACE, fresh=True)
+    it.session.submit("python", "1 + 1")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "2\n"
+
+
+def test_a_model_that_fails_is_said_and_the_session_goes_on(open_session: Callable[..., Opened]) -> None:
+    it = open_session({"error": "The service is down."}, "Better now.")
+    it.session.submit("ask", "hello")
+    assert it.store.wait(tags.NOTICE, level="error").text == "The service is down."
+    it.session.submit("ask", "hello again")
+    assert it.store.wait(tags.ASSISTANT_CHAT).text == "Better now."
+
+
+def test_two_sessions_do_not_mix(open_session: Callable[..., Opened]) -> None:
+    one, two = open_session(), open_session()
+    one.session.submit("python", "only_one = 1")
+    two.session.submit("python", "only_two = 2")
+    one.store.wait(tags.USER_REPL_OUT)
+    two.store.wait(tags.USER_REPL_OUT)
+    assert not any("only_two" in record.text for record in one.store.records)
+    assert not any("only_one" in record.text for record in two.store.records)
+
+
+def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
+    before = set(threading.enumerate())
+    session = Session(load_settings(model="demo"), ProcessKernel, NoFace(), store=(store := Watched()))
+    session.start()
+    session.submit("python", "import os; print(os.getpid())")
+    pid = int(store.wait(tags.USER_REPL_OUT).text)
+    session.close()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(DEADLINE)
+        assert not thread.is_alive(), thread
+    assert not Path(f"/proc/{pid}").exists()
