@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
-from textual.binding import Binding
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.document._document import Location, Selection
 from textual.events import Key, Paste
 from textual.message import Message
-from textual.widgets import TextArea
 
 from mahtab_tui.tui.panes.editor.colours import editor_theme
 from mahtab_tui.tui.panes.editor.completeness import is_complete
-from mahtab_tui.tui.panes.editor.indent import STEP, next_indent, pasted
+from mahtab_tui.tui.panes.editor.highlighting import SeenHighlights
+from mahtab_tui.tui.panes.editor.indent import STEP, next_indent
+from mahtab_tui.tui.panes.editor.pasting import clean, pasted_python
+from mahtab_tui.tui.panes.editor.pieces import spans
 
 
-class CodeArea(TextArea):
-    """Python, or plain words when `python` is off. Enter submits what is complete."""
+class CodeArea(SeenHighlights):
+    """Python, or plain words when `python` is off. Enter submits what is complete and opens a line in what is not."""
 
-    BINDINGS = [  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+j,shift+enter,alt+enter", "new_line", "New line", show=False),
+        Binding("ctrl+enter", "submit", "Run", show=False),
         Binding("tab", "indent", "Indent", show=False),
         Binding("shift+tab", "dedent", "Dedent", show=False),
     ]
@@ -26,37 +32,10 @@ class CodeArea(TextArea):
     class Submitted(Message):
         """Enter on a text that is complete."""
 
-    class ModeKey(Message):
-        """A backtick, or Backspace, at the very start."""
-
-        def __init__(self, key: str) -> None:
-            super().__init__()
-            self.key = key
-
-    class LeaveKey(Message):
-        """Ctrl+D in an empty text."""
-
-    class EdgeReached(Message):
-        """Up on the first line (-1), or Down on the last (1)."""
-
-        def __init__(self, direction: int) -> None:
-            super().__init__()
-            self.direction = direction
-
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
-        super().__init__(
-            text,
-            language="python",
-            soft_wrap=True,
-            tab_behavior="focus",
-            show_line_numbers=False,
-            highlight_cursor_line=False,
-            compact=True,
-            max_checkpoints=200,
-            id=id,
-        )
-        self.indent_type = "spaces"
-        self.indent_width = len(STEP)
+        super().__init__(text, language="python", tab_behavior="focus", highlight_cursor_line=False, compact=True, max_checkpoints=200, id=id)
+        self._pair: tuple[Location, ...] = ()
+        """Where the bracket at the cursor and its partner are."""
 
     @property
     def python(self) -> bool:
@@ -65,7 +44,9 @@ class CodeArea(TextArea):
 
     @python.setter
     def python(self, python: bool) -> None:
+        selection = self.selection
         self.language = "python" if python else None
+        self.selection = selection
 
     def on_mount(self) -> None:
         self._take_colours()
@@ -73,49 +54,39 @@ class CodeArea(TextArea):
 
     def _take_colours(self) -> None:
         self.register_theme(editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables}))
-        # Set twice: a theme of the same name is not looked at again.
-        self.theme = "css"
         self.theme = "roles"
+        self.notify_style_update()
 
-    async def _on_key(self, event: Key) -> None:
-        handled = True
+    # Keys
+
+    def on_key(self, event: Key) -> None:
         if event.key == "enter":
-            self._enter()
-        elif self._at_start() and event.character == "`":
-            self.post_message(self.ModeKey("`"))
-        elif self._at_start() and event.key == "backspace":
-            self.post_message(self.ModeKey("backspace"))
-        elif event.key == "ctrl+d" and not self.text:
-            self.post_message(self.LeaveKey())
-        elif event.key == "backspace" and self._dedent_before_cursor():
-            pass
-        elif event.key == "up" and self.cursor_at_first_line and not self._wrapped_above():
-            self.post_message(self.EdgeReached(-1))
-        elif event.key == "down" and self.cursor_at_last_line and not self._wrapped_below():
-            self.post_message(self.EdgeReached(1))
-        else:
-            handled = False
-        if handled:
             event.stop()
             event.prevent_default()
-        else:
-            await super()._on_key(event)
+            if not self.python or self.may_run():
+                self.action_submit()
+            else:
+                self.action_new_line()
 
-    async def _on_paste(self, event: Paste) -> None:
-        event.stop()
-        event.prevent_default()
-        text = pasted(event.text, python=self.python, into_empty=not self.text.strip())
-        if result := self._replace_via_keyboard(text, *self.selection):
-            self.move_cursor(result.end_location)
+    def may_run(self) -> bool:
+        """Whether Enter runs the text: it is complete, and the cursor does not stand in the middle of several lines."""
+        at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
+        return (at_end or self.document.line_count == 1) and is_complete(self.text)
+
+    def action_submit(self) -> None:
+        """Enter the text as it stands."""
+        self.post_message(self.Submitted())
 
     def action_new_line(self) -> None:
-        """Open a line, indented as Python wants it."""
-        row, column = self.selection.start
-        indent = next_indent(self.document.get_line(row)[:column]) if self.python else ""
-        self._replace_via_keyboard("\n" + indent, *self.selection)
+        """Open a line, indented as Python wants it; what stands right of the cursor goes into it."""
+        start, end = sorted(self.selection)
+        indent = next_indent(self.get_text_range((0, 0), start)) if self.python else ""
+        rest = self.document.get_line(end[0])[end[1] :]
+        blanks = len(rest) - len(rest.lstrip(" ")) if self.python else 0
+        self._replace_via_keyboard("\n" + indent, start, (end[0], end[1] + blanks))
 
     def action_indent(self) -> None:
-        """Indent to the next stop; a selection's lines by one step."""
+        """Indent to the next stop; the lines of a selection by one step."""
         if self.selection.is_empty:
             width = len(STEP) - self.cursor_location[1] % len(STEP)
             self._replace_via_keyboard(" " * width, *self.selection)
@@ -123,44 +94,73 @@ class CodeArea(TextArea):
             self._shift_lines(lambda line: STEP + line if line.strip() else line)
 
     def action_dedent(self) -> None:
-        """Take a step of indentation from the line, or from a selection's lines."""
-        self._shift_lines(lambda line: line[min(len(STEP), len(line) - len(line.lstrip())) :])
-
-    def _at_start(self) -> bool:
-        return self.cursor_location == (0, 0) and self.selection.is_empty
-
-    def _enter(self) -> None:
-        if self.python and not self._to_be_run():
-            self.action_new_line()
+        """Take a step of indentation from the line, or from each line of a selection."""
+        if self.selection.is_empty:
+            row = self.cursor_location[0]
+            line = self.document.get_line(row)
+            self.delete((row, 0), (row, len(line) - len(_dedented(line))))
         else:
-            self.post_message(self.Submitted())
+            self._shift_lines(_dedented)
 
-    def _to_be_run(self) -> bool:
-        """Complete, and the cursor not in the middle of several lines."""
-        row, column = self.cursor_location
-        at_end = not self.get_text_range((row, column), self.document.end).strip()
-        return is_complete(self.text) and (at_end or self.document.line_count == 1)
-
-    def _dedent_before_cursor(self) -> bool:
-        """Backspace in leading white space removes a step; False where it is an ordinary one."""
+    def action_delete_left(self) -> None:
+        """In leading white space as far as the stop before; else one character, or the selection."""
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
-        if not self.selection.is_empty or not before or before.strip():
-            return False
-        self.delete((row, (column - 1) // len(STEP) * len(STEP)), (row, column))
-        return True
+        if self.python and self.selection.is_empty and before and not before.strip(" "):
+            self._delete_via_keyboard((row, (column - 1) // len(STEP) * len(STEP)), (row, column))
+        else:
+            super().action_delete_left()
 
     def _shift_lines(self, shifted: Callable[[str], str]) -> None:
-        (first, _), (last, _) = sorted(self.selection)
+        (first, _), (last, column) = sorted(self.selection)
+        if column == 0:
+            last -= 1
         lines = [self.document.get_line(row) for row in range(first, last + 1)]
-        selection = self.selection
-        text = "\n".join(map(shifted, lines))
-        self.replace(text, (first, 0), (last, len(lines[-1])))
-        if not selection.is_empty:
-            self.selection = type(selection)((first, 0), (last, len(self.document.get_line(last))))
+        self.replace("\n".join(map(shifted, lines)), (first, 0), (last, len(lines[-1])))
+        self.selection = Selection((first, 0), (last, len(self.document.get_line(last))))
 
-    def _wrapped_above(self) -> bool:
-        return self.wrapped_document.location_to_offset(self.cursor_location).y > 0
+    # Pasted text comes in whole and is never run.
 
-    def _wrapped_below(self) -> bool:
-        return self.wrapped_document.location_to_offset(self.cursor_location).y < self.wrapped_document.height - 1
+    def on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self._put_in(event.text)
+
+    def action_paste(self) -> None:
+        """Put in what was copied in the program itself."""
+        self._put_in(self.app.clipboard)
+
+    def _put_in(self, text: str) -> None:
+        text = pasted_python(text, into_empty=not self.text.strip()) if self.python else clean(text)
+        self._replace_via_keyboard(text, *self.selection)
+
+    # Brackets
+
+    def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
+        """None: `get_line` draws the pair, because this method knows neither strings nor a cursor behind its bracket."""
+        return None
+
+    def watch_selection(self, selection: Selection) -> None:
+        """Find the pair of brackets at or before the cursor."""
+        self._pair = self._pair_at(selection.end) if self.python and selection.is_empty else ()
+
+    def _pair_at(self, cursor: Location) -> tuple[Location, ...]:
+        row, column = cursor
+        near = self.document.get_line(row)[max(0, column - 1) : column + 1]
+        if not any(character in "()[]{}" for character in near):
+            return ()
+        place, text = len(self.get_text_range((0, 0), cursor)), self.text
+        pairs = {end: span for span in spans(text) if span.bracket for end in (span.start, span.end)}
+        pair = pairs.get(place) or (pairs.get(place - 1) if column else None)
+        return tuple((text.count("\n", 0, end), end - text.rfind("\n", 0, end) - 1) for end in pair[:2]) if pair else ()
+
+    def get_line(self, line_index: int) -> Text:
+        line = super().get_line(line_index)
+        for row, column in self._pair:
+            if row == line_index and (style := self._theme.bracket_matching_style):
+                line.stylize(style, column, column + 1)
+        return line
+
+
+def _dedented(line: str) -> str:
+    return line[min(len(STEP), len(line) - len(line.lstrip(" "))) :]

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import ast
 import codeop
+import re
 import warnings
 
-_AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
+_TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
 
 
 def is_complete(source: str) -> bool:
     """Whether a cell can run as it stands. One that is wrong is complete, so that its error is shown.
 
-    A block is complete once an empty line has ended it, as at Python's own prompt; a text of several blocks, once its last one is.
+    A text whose last statement is a block stays open until an empty line ends it, as at Python's and IPython's prompts.
     """
-    if not source.strip() or source.lstrip().startswith("!"):
+    if source.lstrip().startswith("!"):
         return True
-    compiler = codeop.Compile()
-    compiler.flags |= _AWAIT
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            if codeop._maybe_compile(compiler, source, "<input>", "exec") is None:  # type: ignore[attr-defined]
-                return False
-        except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError):
-            return True
-    return not _in_block(source)
-
-
-def _in_block(source: str) -> bool:
-    """Whether the last line is an indented one that more could follow."""
-    lines = source.split("\n")
-    if not lines[-1].strip():
-        return False
-    return lines[-1][:1] in (" ", "\t") and len(lines) > 1
+    # The kernel's Python may be newer than this one, which need not know type parameters.
+    readable = _TYPE_PARAMETERS.sub(r"\1", source)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree: ast.Module = compile(readable, "<input>", "exec", _FLAGS, dont_inherit=True)
+    except SyntaxError as error:
+        return "incomplete input" not in str(error)
+    except (ValueError, RecursionError, MemoryError):  # a NUL; more nesting than Python can read
+        return True
+    open_block = bool(tree.body) and (hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases"))
+    return not (open_block and source.rpartition("\n")[2].strip())

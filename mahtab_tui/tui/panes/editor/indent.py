@@ -1,37 +1,27 @@
-"""The indentation of a new line, and of pasted code."""
+"""The indentation of a new line."""
 
 from __future__ import annotations
 
 import re
-import textwrap
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.panes.editor.pieces import bare, spans
 
 STEP = "    "
 
 _LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
-_OPENS = re.compile(r"[(\[{]\s*(?:#.*)?$|:\s*(?:#.*)?$")
-_PROMPT = re.compile(r"^(?:>>> ?|\.\.\. ?|In \[\d+\]: ?|   \.\.\.: ?)")
 
 
-def next_indent(line: str) -> str:
-    """What a line after this one (its text up to the cursor) begins with."""
-    indent = line[: len(line) - len(line.lstrip())]
-    if _OPENS.search(line):
+def next_indent(before: str) -> str:
+    """What a line after this text (all of it, up to the cursor) begins with."""
+    start = before.rfind("\n") + 1
+    # What was begun in an earlier line and ends in this one belongs to that line.
+    for span in sorted(spans(before), reverse=True):
+        if span.start < start <= span.end:
+            start = before.rfind("\n", 0, span.start) + 1
+    statement = before[start:]
+    indent = statement[: len(statement) - len(statement.lstrip())]
+    if bare(statement).rstrip().endswith((":", "(", "[", "{")):
         return indent + STEP
-    if _LEAVES_BLOCK.match(line):
-        return indent[: -len(STEP)] if len(indent) >= len(STEP) else ""
+    if _LEAVES_BLOCK.match(statement):
+        return indent[: -len(STEP)]
     return indent
-
-
-def pasted(text: str, *, python: bool, into_empty: bool) -> str:
-    """A pasted text as it is put in: no control characters, line breaks of one kind; of Python, without prompts and the indentation common to all
-    lines where it comes to stand alone."""
-    text = plain(text.replace("\r\n", "\n").replace("\r", "\n"))
-    if not python:
-        return text
-    text = text.expandtabs(4)
-    lines = text.split("\n")
-    if lines and _PROMPT.match(lines[0]):
-        text = "\n".join(_PROMPT.sub("", line) for line in lines)
-    return textwrap.dedent(text) if into_empty else text

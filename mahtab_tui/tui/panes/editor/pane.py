@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Literal, Protocol
+from typing import Literal
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,8 +13,10 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
-from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
+from mahtab_tui.tui.panes.editor.pasting import clean
+from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.editor.recall import Recall
 
 Mode = Literal["python", "ask"]
@@ -25,14 +26,6 @@ _HINTS: dict[Mode, str] = {
     "python": "Python · Enter runs · Ctrl+J new line · ` asks the model",
     "ask": "Ask · Enter sends · Ctrl+J new line · /help · ` back to Python",
 }
-
-
-class InputHistory(Protocol):
-    """What the editor needs of `store.history.History`."""
-
-    def add(self, text: str, mode: str) -> None: ...
-
-    def entries(self, mode: str | None = None, *, project_only: bool = False, limit: int = 2_000) -> list[HistoryEntry]: ...
 
 
 class EditorPane(Widget):
@@ -60,19 +53,22 @@ class EditorPane(Widget):
 
     def __init__(self, history: InputHistory, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._history = history
-        self._recall = Recall(lambda: [entry.text for entry in self._history.entries(self.mode)])
-        self._recalling = False
-        self._area = CodeArea(id="code")
+        self._inputs = Inputs(history)
+        self._recalls: dict[Mode, Recall] = {"python": Recall(), "ask": Recall()}
+        self._area = PromptArea(id="code")
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="editor-line"):
-            yield Static(_GLYPHS[self.mode], id="glyph", markup=False)
+            yield Static(id="glyph", markup=False)
             yield self._area
         yield Static(id="hint", markup=False)
 
     def on_mount(self) -> None:
+        self._inputs.start()
         self._show_mode()
+
+    def on_unmount(self) -> None:
+        self._inputs.close()
 
     @property
     def text(self) -> str:
@@ -81,8 +77,7 @@ class EditorPane(Widget):
 
     @text.setter
     def text(self, text: str) -> None:
-        self._area.replace(text, (0, 0), self._area.document.end)
-        self._area.move_cursor(self._area.document.end)
+        self._area.recall(clean(text))
 
     @property
     def is_empty(self) -> bool:
@@ -95,8 +90,8 @@ class EditorPane(Widget):
 
     def clear(self) -> None:
         """Empty the editor; undo brings the text back."""
-        self.text = ""
-        self._recall.reset()
+        self._area.clear()
+        self._recalls[self.mode].reset()
 
     def focus(self, scroll_visible: bool = True) -> EditorPane:
         self._area.focus(scroll_visible)
@@ -107,7 +102,6 @@ class EditorPane(Widget):
         self.mode = "ask" if self.mode == "python" else "python"
 
     def watch_mode(self, mode: Mode) -> None:
-        self._recall.reset()
         if self.is_attached:
             self._show_mode()
             self.post_message(self.ModeChanged(mode))
@@ -118,16 +112,18 @@ class EditorPane(Widget):
         self.query_one("#glyph", Static).update(Content(_GLYPHS[self.mode]))
         self.query_one("#hint", Static).update(Content(_HINTS[self.mode]))
 
-    @on(CodeArea.ModeKey)
-    def _mode_key(self, message: CodeArea.ModeKey) -> None:
+    @on(PromptArea.ModeKey)
+    def _mode_key(self, message: PromptArea.ModeKey) -> None:
         message.stop()
-        if message.key == "`":
-            self.toggle_mode()
-        elif self.mode == "ask" and self.is_empty:
-            self.mode = "python"
+        self.toggle_mode()
 
-    @on(CodeArea.LeaveKey)
-    def _leave_key(self, message: CodeArea.LeaveKey) -> None:
+    @on(PromptArea.BackKey)
+    def _back_key(self, message: PromptArea.BackKey) -> None:
+        message.stop()
+        self.mode = "python"
+
+    @on(PromptArea.LeaveKey)
+    def _leave_key(self, message: PromptArea.LeaveKey) -> None:
         message.stop()
         self.post_message(self.LeaveRequested())
 
@@ -135,28 +131,16 @@ class EditorPane(Widget):
     def _submitted(self, message: CodeArea.Submitted) -> None:
         message.stop()
         text = self._area.text.rstrip()
-        if not text.strip():
+        if not text:
             return
-        mode = self.mode
-        # Written off the main thread: a slow disk must not hold the keys.
-        threading.Thread(target=self._history.add, args=(text, mode), name="history", daemon=True).start()
+        self._inputs.add(text, self.mode)
+        self._recalls[self.mode].reset()
         self._area.load_text("")
-        self._recall.reset()
-        self.post_message(self.Submitted(mode, text))
+        self.post_message(self.Submitted(self.mode, text))
 
-    @on(CodeArea.EdgeReached)
-    def _edge_reached(self, message: CodeArea.EdgeReached) -> None:
+    @on(PromptArea.EdgeReached)
+    def _edge_reached(self, message: PromptArea.EdgeReached) -> None:
         message.stop()
-        text = self._recall.older(self.text) if message.direction < 0 else self._recall.newer()
+        text = self._recalls[self.mode].step(message.step, self._inputs.of(self.mode), self.text)
         if text is not None:
-            self._recalling = True
             self.text = text
-            if message.direction < 0:
-                self._area.move_cursor((0, len(text.split("\n")[0])))
-
-    @on(CodeArea.Changed)
-    def _changed(self, message: CodeArea.Changed) -> None:
-        message.stop()
-        if not self._recalling:
-            self._recall.reset()
-        self._recalling = False

@@ -1,36 +1,28 @@
-"""Walking through the input history with Up and Down."""
+"""Walking through the inputs with Up and Down."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 
 class Recall:
-    """A place in the history, with the unsent draft at its near end."""
+    """A place among the inputs. Place 0 is the draft; what was changed on the way is kept until something is entered."""
 
-    def __init__(self, load: Callable[[], list[str]]) -> None:
-        self._load = load
-        self._entries: list[str] | None = None
-        self._place = -1
-        self._draft = ""
+    def __init__(self) -> None:
+        self._place = 0
+        self._changed: dict[int, str] = {}
 
-    def older(self, present: str) -> str | None:
-        """The entry before; None where there is none."""
-        if self._entries is None:
-            self._entries = self._load()
-            self._draft = present
-        if self._place + 1 >= len(self._entries):
+    def step(self, step: int, inputs: list[str], present: str) -> str | None:
+        """The input one older (1) or newer (-1) than the one shown, which is now `present`; None where there is none.
+
+        `inputs`: the newest first.
+        """
+        place = self._place + step
+        if not 0 <= place <= len(inputs):
             return None
-        self._place += 1
-        return self._entries[self._place]
-
-    def newer(self) -> str | None:
-        """The entry after, in the end the draft; None where the draft is what is shown."""
-        if self._entries is None or self._place < 0:
-            return None
-        self._place -= 1
-        return self._draft if self._place < 0 else self._entries[self._place]
+        self._changed[self._place] = present
+        self._place = place
+        return self._changed.get(place, inputs[place - 1])
 
     def reset(self) -> None:
         """What is shown is a new draft."""
-        self._entries, self._place, self._draft = None, -1, ""
+        self._place = 0
+        self._changed.clear()

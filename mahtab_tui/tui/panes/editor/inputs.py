@@ -1,0 +1,56 @@
+"""The input history as the editor has it: read once and written behind, on a thread of its own, so that no disk holds the keys."""
+
+from __future__ import annotations
+
+import threading
+from queue import SimpleQueue
+from typing import Protocol
+
+from mahtab_tui.store.history import HistoryEntry
+
+_PATIENCE = 1.0
+"""Seconds that leaving waits for the last input to be written."""
+
+
+class InputHistory(Protocol):
+    """What the editor needs of `store.history.History`."""
+
+    def add(self, text: str, mode: str) -> None: ...
+
+    def entries(self, mode: str | None = None, *, project_only: bool = False, limit: int = 2_000) -> list[HistoryEntry]: ...
+
+
+class Inputs:
+    """All inputs by mode, the newest first."""
+
+    def __init__(self, history: InputHistory) -> None:
+        self._history = history
+        self._past: list[HistoryEntry] = []
+        self._new: list[tuple[str, str]] = []
+        self._to_write: SimpleQueue[tuple[str, str] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._read_and_write, name="input-history", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write what is not written yet."""
+        self._to_write.put(None)
+        self._thread.join(_PATIENCE)
+
+    def add(self, text: str, mode: str) -> None:
+        """Remember an input."""
+        self._new.insert(0, (text, mode))
+        self._to_write.put((text, mode))
+
+    def of(self, mode: str) -> list[str]:
+        """The inputs of a mode, each once: those of now before what was read."""
+        now = (text for text, its_mode in self._new if its_mode == mode)
+        past = (entry.text for entry in self._past if entry.mode == mode)
+        return list(dict.fromkeys((*now, *past)))
+
+    def _read_and_write(self) -> None:
+        self._past = [*self._history.entries("python"), *self._history.entries("ask")]
+        while (entry := self._to_write.get()) is not None:
+            self._history.add(*entry)

@@ -1,0 +1,84 @@
+"""The code area as a prompt: a mode, a history at its edges, and a way out."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.document._document import Selection
+from textual.events import Key
+from textual.message import Message
+
+from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.panes.editor.completeness import is_complete
+
+
+class PromptArea(CodeArea):
+    """Says what the keys mean that an editor alone has no use for."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+d", "end_of_input", "Leave", show=False),
+    ]
+
+    class ModeKey(Message):
+        """A backtick at the very start."""
+
+    class BackKey(Message):
+        """Backspace in an empty text."""
+
+    class LeaveKey(Message):
+        """Ctrl+D in an empty text."""
+
+    class EdgeReached(Message):
+        """Up on the first line (1: an older input), or Down on the last (-1)."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    _recalled: tuple[str, Selection] | None = None
+    """The text and the cursor as the history put them."""
+
+    def on_key(self, event: Key) -> None:
+        if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.ModeKey())
+
+    def recall(self, text: str) -> None:
+        """Show an input of the history; undo brings back what stood here."""
+        self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+        self._recalled = (text, self.selection)
+
+    @property
+    def _untouched(self) -> bool:
+        """Whether what stands here is as the history put it: then Up, Down and Enter mean the input as a whole."""
+        return self._recalled == (self.text, self.selection)
+
+    def may_run(self) -> bool:
+        return is_complete(self.text) if self._untouched else super().may_run()
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if not select and (self._untouched or self.navigator.is_first_wrapped_line(self.cursor_location)):
+            self.post_message(self.EdgeReached(1))
+        else:
+            super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if not select and (self._untouched or self.navigator.is_last_wrapped_line(self.cursor_location)):
+            self.post_message(self.EdgeReached(-1))
+        else:
+            super().action_cursor_down(select)
+
+    def action_delete_left(self) -> None:
+        if self.text:
+            super().action_delete_left()
+        else:
+            self.post_message(self.BackKey())
+
+    def action_end_of_input(self) -> None:
+        """Leave, where there is nothing to delete."""
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.post_message(self.LeaveKey())
