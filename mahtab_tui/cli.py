@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn, Optional
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -20,9 +20,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Model = Annotated[Optional[str], typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]  # noqa: UP045
-Approval = Annotated[Optional[str], typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]  # noqa: UP045
-Python = Annotated[Optional[str], typer.Option(help="The kernel's interpreter: a file, or a virtual environment's folder")]  # noqa: UP045
+Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
+Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
+Python = Annotated[str | None, typer.Option(help="The kernel's interpreter: a file, or a virtual environment's folder")]
 
 LATEST = "latest"
 
@@ -59,9 +59,9 @@ def screen(
     model: Model = None,
     approval: Approval = None,
     python: Python = None,
-    theme: Annotated[Optional[str], typer.Option(help="A theme's name")] = None,  # noqa: UP045
+    theme: Annotated[str | None, typer.Option(help="A theme's name")] = None,
     resume: Annotated[
-        Optional[str],  # noqa: UP045
+        str | None,
         typer.Option(metavar="[ID]", help="Go on with a session: its conversation, not its namespace. Without an ID, the last one"),
     ] = None,
     continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
@@ -109,7 +109,7 @@ def ask(
     model: Model = None,
     approval: Approval = None,
     python: Python = None,
-    load: Annotated[Optional[list[Path]], typer.Option(help="A file that becomes a variable of its name")] = None,  # noqa: UP045
+    load: Annotated[list[Path] | None, typer.Option(help="A file that becomes a variable of its name")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
 ) -> None:
     """Ask without a screen: the answer on stdout, code and output on stderr.

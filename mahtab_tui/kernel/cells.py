@@ -75,10 +75,7 @@ def variable(listed: Mapping[str, Any]) -> Variable:
 
 def changes(listed: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
     """Changes as the worker lists them."""
-    return tuple(
-        Change(change["name"], change["change"], None if change["variable"] is None else variable(change["variable"]))
-        for change in listed
-    )
+    return tuple(Change(change["name"], change["change"], None if change["variable"] is None else variable(change["variable"])) for change in listed)
 
 
 def detail(described: Mapping[str, Any]) -> Detail:

@@ -135,7 +135,9 @@ def _group(asked: Asked, variables: Sequence[Known]) -> Plan | None:
         return None
     name, key = asked.variable.name, matched[1]
     values = [c for c in _COLUMN.findall(asked.text) if c not in (name, key) and c.lower() not in _NOT_COLUMNS]
-    chosen = f"{name}.groupby(column)[[c for c in {name}.columns if str(c).lower() == {values[0].lower()!r}]]" if values else f"{name}.groupby(column)"
+    chosen = (
+        f"{name}.groupby(column)[[c for c in {name}.columns if str(c).lower() == {values[0].lower()!r}]]" if values else f"{name}.groupby(column)"
+    )
     find = _FIND_COLUMN.format(table=name, wanted=key.lower())
     code = f"{find}    grouped = {chosen}.{operation}(numeric_only=True)\n    print(grouped)"
     return Plan(f"I take the {operation} for each {key} of `{name}`.", code)
@@ -166,7 +168,9 @@ def _compute(asked: Asked, variables: Sequence[Known]) -> Plan | None:
     expressions = {"sum": "sum(values)", "min": "min(values)", "max": "max(values)"}
     expression = expressions.get(operation, f"statistics.{'stdev' if operation == 'std' else operation}(values)")
     needs = "import statistics\n" if "statistics" in expression else ""
-    return Plan(f"I take the {operation} of `{name}`.", f"{needs}values = {values}\n{result} = {expression}\nprint('{operation} of {name} is', {result})")
+    return Plan(
+        f"I take the {operation} of `{name}`.", f"{needs}values = {values}\n{result} = {expression}\nprint('{operation} of {name} is', {result})"
+    )
 
 
 def _count(asked: Asked, variables: Sequence[Known]) -> Plan | None:
@@ -224,12 +228,17 @@ def _find(asked: Asked, variables: Sequence[Known]) -> Plan | None:
 
 
 def _describe(asked: Asked, variables: Sequence[Known]) -> Plan | None:
-    if asked.variable is None or asked.variable.name not in re.findall(r"\w+", asked.text):
-        if not re.search(r"\b(?:describe|summar\w+|overview)\b", asked.text, re.IGNORECASE) or asked.variable is None:
-            return None
+    if asked.variable is None:
+        return None
+    named = asked.variable.name in re.findall(r"\w+", asked.text)
+    if not named and not re.search(r"\b(?:describe|summar\w+|overview)\b", asked.text, re.IGNORECASE):
+        return None
     name, kind = asked.variable.name, asked.variable.type
     if kind in (*TABLES, "Series"):
-        return Plan(f"I describe `{name}`: its size, its columns, what is missing.", f"print({name}.shape)\nprint({name}.describe())\nprint({name}.isna().sum())")
+        return Plan(
+            f"I describe `{name}`: its size, its columns, what is missing.",
+            f"print({name}.shape)\nprint({name}.describe())\nprint({name}.isna().sum())",
+        )
     if kind == "str":
         return Plan(f"`{name}` is a text; I look at its beginning.", f"print(len({name}.splitlines()), 'lines')\nprint(peek({name}, 500))")
     if kind in SEQUENCES:

@@ -44,7 +44,9 @@ class AgentThread:
     def ask(self, prompt: str) -> str:
         """Ask, wait, and get the final words. Raises `ModelError`."""
         with self._turns.turn():
-            return self.agent.ask_sync(prompt)
+            answer = self.agent.ask_sync(prompt)
+            self._turns.answered(prompt, answer)
+            return answer
 
     @property
     def agent(self) -> ReplAgent:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -65,8 +64,11 @@ class Session:
         self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
         self.inbox = Inbox(self.log)
         self.turns = TurnHost(
-            self.log, self.kernel, self.cells, prompt, party=model_label(self.model), approval=settings.approval
+            self.log, self.kernel, self.cells, prompt, party=model_label(self.model), approval=settings.approval, resumed=bool(past)
         )
+        for record in past:
+            if record.tag == tags.USAGE:
+                self.turns.used.add(**record.attrs)
         self.turns.on_run_all = lambda: self.set_approval("auto")
         self.agent = AgentThread(self.inbox, self.turns, self._make_agent)
         self._runner = threading.Thread(target=self._run_cells, name="cells", daemon=True)
@@ -272,5 +274,3 @@ class Session:
                 return self.agent.ask(prompt)
             except ModelError as error:
                 raise RuntimeError(str(error)) from None
-
-

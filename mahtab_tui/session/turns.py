@@ -12,9 +12,11 @@ from mahtab_tui.agent.host import ApprovalRequest, Decision, Execution
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
+from mahtab_tui.last_session import LastSessionError, load_last_session, save_last_session
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.settings import ApprovalMode
+from mahtab_tui.usage import UsageStats
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler
@@ -34,16 +36,20 @@ class TurnHost:
         *,
         party: str,
         approval: ApprovalMode,
+        resumed: bool = False,
     ) -> None:
         self.log = log
         self.cancelled = threading.Event()
         self.party = party
         self.approval: ApprovalMode = approval
         self.approvals: Requests[Decision] = Requests()
+        self.used = UsageStats()
+        """What the models have used, the resumed part of the session included."""
         self.on_run_all: Callable[[], None] = lambda: None
         self._kernel = kernel
         self._cells = cells
         self._prompt = prompt
+        self._tell_prior = not resumed
         self._turns = 0
         self._waiting_cells = 0
         self._said_rights = False
@@ -101,11 +107,12 @@ class TurnHost:
     def context(self) -> str:
         from mahtab_tui.llm.prompts import render_context
 
-        text = render_context(self._kernel.variables(), self._prompt.get_context())
+        text = render_context(self._kernel.variables(), self._prompt.get_context(), self._prior())
         self._prompt.clear()
         return text
 
     def usage(self, **attrs: Any) -> None:
+        self.used.add(**attrs)
         emit(self.log, tags.USAGE, **attrs)
 
     def interrupt(self) -> None:
@@ -113,6 +120,25 @@ class TurnHost:
         self.approvals.cancel_all()
         if self._cells.assistant_runs:
             self._kernel.interrupt()
+
+    def _prior(self) -> str:
+        """The last exchange of the session before, told once; nothing where this one was resumed."""
+        tell, self._tell_prior = self._tell_prior, False
+        if not tell:
+            return ""
+        try:
+            last = load_last_session()
+        except LastSessionError as error:
+            emit(self.log, tags.NOTICE, str(error), level="warning")
+            return ""
+        return last.as_text() if last is not None else ""
+
+    def answered(self, question: str, answer: str) -> None:
+        """Keep an exchange for the session after this one."""
+        try:
+            save_last_session(question, answer)
+        except LastSessionError as error:
+            emit(self.log, tags.NOTICE, str(error), level="warning")
 
     def _say_rights(self) -> None:
         if not self._said_rights:

@@ -113,7 +113,7 @@ class SessionActions(App[int]):
         self._with_value(value, "Model (claude, claude:opus, demo, replay:FILE, anthropic:…, openai:…)", self._set_model, self.session.model)
 
     def action_usage(self) -> None:
-        self.session.notice(self.session.usage.sentence())
+        self.session.notice(self.session.turns.used.sentence())
 
     def action_clear(self) -> None:
         self.query_one(TranscriptPane).clear()
@@ -163,4 +163,3 @@ class SessionActions(App[int]):
                 use(text)
 
         self.push_screen(Prompt(title, present), chosen)
-

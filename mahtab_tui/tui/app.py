@@ -38,6 +38,7 @@ from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
 from mahtab_tui.tui.widgets.splitter import Splitter
 
+
 def style_sheets() -> list[Path]:
     """All style sheets, the application's own first."""
     folder = resource_folder("styles")
@@ -175,5 +176,3 @@ class MahtabApp(SessionActions, PaneActions):
 
     def watch_theme(self, theme: str) -> None:
         self.choices = self.choices.model_copy(update={"theme": theme})
-
-

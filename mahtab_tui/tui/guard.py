@@ -37,7 +37,7 @@ class ScreenGuard:
         self._reader.start()
         # Textual writes to sys.__stderr__ and takes the screen's size from sys.__stdout__.
         self._originals = (sys.__stdout__, sys.__stderr__)
-        self._streams = [open(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in self._terminal]
+        self._streams = [os.fdopen(os.dup(fd), "w", encoding="utf-8", errors="replace") for fd in self._terminal]
         sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc, assignment]
         self._close_off()
         return self
