@@ -42,9 +42,7 @@ def last_session_file() -> Path:
 
 def save_last_session(user: str, assistant: str) -> None:
     """Keep an exchange in the place of the one before, whole or not at all. Raises `LastSessionError`."""
-    exchange = LastSession(
-        timestamp=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), user=user[:MOST], assistant=assistant[:MOST]
-    )
+    exchange = LastSession(timestamp=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), user=_kept(user), assistant=_kept(assistant))
     path = last_session_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +65,11 @@ def load_last_session() -> LastSession | None:
         return LastSession.model_validate_json(data)
     except ValidationError:
         raise LastSessionError(f"{path} is not what a session has kept there; it is ignored.") from None
+
+
+def _kept(text: str) -> str:
+    """The beginning of a text; lone surrogates, which no file can hold, become question marks."""
+    return text[:MOST].encode("utf-8", "replace").decode("utf-8")
 
 
 def _replace(path: Path, data: bytes) -> None:

@@ -55,7 +55,7 @@ class SessionState(BaseModel):
     usage: UsageStats = Field(default_factory=UsageStats)
     skills_dir: Path | None = None
     """A folder of skills beside those that ship with the program."""
-    kernel: SkipValidation[Kernel | None] = Field(None, exclude=True, repr=False)
+    kernel: SkipValidation[Kernel | None] = Field(default=None, exclude=True, repr=False)
     """A started kernel to run code in; by default code runs in this process, in `globals_ns`."""
 
     _bench: Workbench | None = PrivateAttr(None)

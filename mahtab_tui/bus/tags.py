@@ -3,7 +3,7 @@
 Attributes (all JSON values) by tag; `cell` is the number of a cell in the session, `turn` the number of a question:
 
 - ``user-repl-in``, ``assistant-repl-in`` (text: the code): ``cell``, ``party`` (who: "you", or the model's short name),
-  ``turn`` (the model's only).
+  and of the model's ``turn``, ``step`` and ``block``: which answer and which of its blocks this is (as of ``assistant-chat-stream``).
 - ``…-repl-out-stream`` (text: a piece of output): ``cell``, ``kind`` ("stdout" for what was printed, "value" for the last
   expression, "traceback").
 - ``…-repl-out`` (text: the whole output): ``cell``, ``status`` (a `kernel.base.Status` value), ``duration`` (seconds),
@@ -16,8 +16,8 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``cut`` (true) on a whole output or answer: the program was killed before its end, and this is what had come.
 - ``agent`` (what the agent does now): ``turn``, ``step``, ``state`` ("thinking", "reflecting", "done", "stopped", "max-turns", "failed"),
   ``party``.
-- ``approval`` (text: the code): ``request`` (id), ``turn``, ``block`` and ``blocks`` (this is block 1 of 3), ``state`` ("waiting", "run",
-  "edited", "skipped", "stopped"), ``reason`` (of a skip), ``party``.
+- ``approval`` (text: the code): ``request`` (id), ``turn``, ``step``, ``block`` and ``blocks`` (block 0 of 3), ``state`` ("waiting", "run", "edited"
+  with the edited code, "skipped", "stopped"), ``reason`` (of a skip), ``party``. Where nobody is asked there are none.
 - ``input`` (text: the prompt): ``request`` (id), ``cell``, ``password`` (bool), ``state`` ("waiting", "answered", "cancelled").
 - ``queue``: ``items`` (list of {"id", "code"}: the cells that wait).
 - ``kernel`` (text: a sentence): ``state`` (a `kernel.base.KernelState` value), ``python`` (version), ``executable``, ``cwd``, ``pid``,

@@ -1,0 +1,301 @@
+"""The agent as a program uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui import ModelError, SessionState, create_repl_agent, execute_code
+from mahtab_tui.agent import Callbacks
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.agent.repl_agent import ReplAgent
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
+from tests.integration.kernels import PATIENCE, RecordingHost
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    desk.session.close()
+
+
+def agent_of(desk: Desk, *lines: dict[str, Any], **options: Any) -> ReplAgent:
+    return create_repl_agent(desk.session, desk.replay(*lines), **options)
+
+
+def human(agent: ReplAgent) -> list[str]:
+    """What the model was told, message by message."""
+    return [str(message.text) for message in agent.messages if message.type == "human"]
+
+
+def test_a_question_is_answered_with_code_in_the_callers_namespace(desk: Desk) -> None:
+    desk.namespace["data"] = [1, 2, 3]
+    agent = agent_of(desk, code("total = sum(data)"), COMPLETE, words("The total is 6."))
+    assert agent.ask_sync("sum data") == "The total is 6."
+    assert desk.namespace["total"] == 6
+    assert [(record.text, record.attrs) for record in desk.of(tags.USER_CHAT)] == [("sum data", {"turn": 1})]
+
+
+def test_a_replay_is_had_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").write_text('{"text": "Yes."}\n')
+    session = SessionState()
+    assert create_repl_agent(session=session, model=f"replay:{tmp_path / 'answers.jsonl'}").ask_sync("well?") == "Yes."
+    session.close()
+
+
+def test_an_unknown_model_is_a_sentence(desk: Desk) -> None:
+    with pytest.raises(ModelError, match="There is no model 'nonesuch'"):
+        create_repl_agent(desk.session, "nonesuch")
+
+
+def test_the_question_comes_with_the_variables_and_what_the_person_did(desk: Desk) -> None:
+    desk.namespace["n"] = 42
+    execute_code("print(n + 1)", desk.session)
+    agent = agent_of(desk, words("Yes."))
+    agent.ask_sync("well?")
+    (told,) = human(agent)
+    assert "<variables>\nn: int = 42\n</variables>" in told
+    assert ">43</user-repl-out>" in told
+    assert told.endswith("\n\nwell?")
+
+
+def test_the_conversation_goes_on_and_nothing_is_told_twice(desk: Desk) -> None:
+    agent = agent_of(desk, code("secret = 'mark'\nprint(secret)"), COMPLETE, words("Done."), words("It was mark."))
+    agent.ask_sync("do it")
+    agent.ask_sync("what was it?")
+    assert [message.type for message in agent.messages] == ["human", "ai", "human", "ai", "human", "ai"]
+    assert [record.attrs["turn"] for record in desk.of(tags.USER_CHAT)] == [1, 2]
+    assert "repl-out" not in human(agent)[-1], "the result is a message already"
+
+
+def test_a_session_knows_what_was_said_and_what_it_cost(desk: Desk) -> None:
+    agent = agent_of(desk, code("a = 1"), COMPLETE, words("Done.", usage={"input_tokens": 5, "output_tokens": 2, "cost": 0.25}))
+    agent.ask_sync("do it")
+    assert [message["role"] for message in desk.session.messages] == ["user", "assistant", "assistant"]
+    assert [record.tag for record in desk.session.repl_activity] == [tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT]
+    assert (desk.session.usage.calls, desk.session.usage.cost, desk.session.usage.input_tokens) == (3, 0.25, 5)
+
+
+def test_what_was_said_before_begins_the_conversation_and_clearing_ends_it(desk: Desk) -> None:
+    desk.session.add_user_message("my name is Ada")
+    desk.session.add_assistant_message("Hello Ada.")
+    agent = agent_of(desk, words("Ada."))
+    assert [str(message.text) for message in agent.messages] == ["my name is Ada", "Hello Ada."]
+    desk.session.clear_history()
+    agent.ask_sync("what is my name?")
+    assert len(agent.messages) == 2
+
+
+async def test_the_callbacks_come_in_order(desk: Desk) -> None:
+    told: list[tuple[Any, ...]] = []
+    agent = agent_of(desk, code("print('one')", "1 / 0", words="Two."), INCOMPLETE, code("print('three')", words="Again."), COMPLETE, words("End."))
+    answer = await agent.ask(
+        "do it",
+        on_token=lambda token: told.append(("token", token)),
+        on_code_block=lambda code, i: told.append(("code", code, i)),
+        on_execution=lambda output, is_error, i: told.append(("ran", output.splitlines()[-1], is_error, i)),
+    )
+    assert answer == "End."
+    assert "".join(token for kind, token, *_ in told if kind == "token").startswith("Two.\n\n```python\nprint('one')\n```")
+    assert told[0][0] == "token"
+    assert [item for item in told if item[0] != "token"] == [
+        ("code", "print('one')", 0),
+        ("code", "1 / 0", 1),
+        ("ran", "one", False, 0),
+        ("ran", "ZeroDivisionError: division by zero", True, 1),
+        ("code", "print('three')", 2),
+        ("ran", "three", False, 2),
+    ]
+    assert told[-1][0] == "token"
+
+
+async def test_the_loop_goes_on_while_the_agent_works(desk: Desk) -> None:
+    loop = asyncio.get_running_loop()
+    reached = asyncio.Event()
+    agent = agent_of(desk, words("one two three", tokens_per_second=100))
+    asking = asyncio.create_task(agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set)))
+    await reached.wait()
+    assert not asking.done()
+    assert await asking == "one two three"
+
+
+async def test_cancelling_the_task_stops_the_turn(desk: Desk) -> None:
+    loop = asyncio.get_running_loop()
+    reached, ended = asyncio.Event(), threading.Event()
+    desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
+    agent = agent_of(desk, words("one two three " * 1_000, tokens_per_second=100))
+    asking = asyncio.create_task(agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set)))
+    await reached.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert ended.wait(PATIENCE)
+
+
+async def test_cancelling_a_question_that_waits_leaves_the_running_one_alone(desk: Desk) -> None:
+    loop = asyncio.get_running_loop()
+    reached = asyncio.Event()
+    agent = agent_of(desk, words("one two three", tokens_per_second=50))
+    first = asyncio.create_task(agent.ask("count", on_token=lambda token: loop.call_soon_threadsafe(reached.set)))
+    await reached.wait()
+    second = asyncio.create_task(agent.ask("again"))
+    await asyncio.sleep(0)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    assert await first == "one two three"
+    assert [record.text for record in desk.of(tags.USER_CHAT)] == ["count"]
+
+
+def test_a_keyboard_interrupt_stops_the_turn(desk: Desk) -> None:
+    ended = threading.Event()
+    desk.when(tags.AGENT, lambda record: ended.set(), state="stopped")
+    agent = agent_of(desk, code("print('begun')\nwhile True: pass"), words("Here I am."))
+    desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: os.kill(os.getpid(), signal.SIGINT), text="begun")
+    with pytest.raises(KeyboardInterrupt):
+        agent.ask_sync("loop")
+    assert ended.wait(PATIENCE)
+    assert agent.ask_sync("still there?") == "Here I am."
+
+
+def test_questions_of_two_threads_wait_for_each_other(desk: Desk) -> None:
+    agent = agent_of(desk, words("Yes, yes, yes.", tokens_per_second=200, repeat=True))
+    threads = [threading.Thread(target=agent.ask_sync, args=(f"question {number}",)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert desk.doings() == ["thinking", "done"] * 4
+    assert [message.type for message in agent.messages] == ["human", "ai"] * 4
+
+
+def test_two_agents_at_once_do_not_mix(tmp_path: Path) -> None:
+    desks = [Desk(tmp_path, {"mark": number}) for number in range(2)]
+    meet = threading.Barrier(2)
+    agents = []
+    for desk in desks:
+        desk.namespace["meet"] = meet.wait
+        agents.append(agent_of(desk, code(f"_ = meet({PATIENCE}); seen = mark"), COMPLETE, words("Done.")))
+    threads = [threading.Thread(target=agent.ask_sync, args=("go",)) for agent in agents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert [desk.namespace["seen"] for desk in desks] == [0, 1]
+    for desk in desks:
+        assert desk.doings() == ["thinking", "reflecting", "thinking", "done"]
+        desk.session.close()
+
+
+def test_a_failing_model_raises_and_what_was_said_stays(desk: Desk) -> None:
+    agent = agent_of(desk, code("a = 1"), INCOMPLETE, {"error": "The model is away."}, words("Back again."))
+    with pytest.raises(ModelError, match="The model is away"):
+        agent.ask_sync("do it")
+    assert [message.type for message in agent.messages] == ["human", "ai", "human", "ai"]
+    assert desk.notices("error") == ["The model is away."]
+    assert agent.ask_sync("and now?") == "Back again."
+
+
+def test_a_callback_that_raises_ends_the_turn_and_raises_here(desk: Desk) -> None:
+    def refuse(text: str, i: int) -> None:
+        raise LookupError("no room")
+
+    agent = agent_of(desk, code("a = 1"), words("Fine."))
+    with pytest.raises(LookupError, match="no room"):
+        agent.ask_sync("do it", Callbacks(on_code_block=refuse))
+    assert "a" not in desk.namespace
+    assert desk.doings() == ["thinking", "failed"]
+    assert [message.type for message in agent.messages] == ["human", "ai"]
+    assert agent.ask_sync("and now?") == "Fine."
+
+
+def test_another_model_goes_on_with_the_conversation(desk: Desk) -> None:
+    agent = agent_of(desk, words("I am the first."))
+    agent.ask_sync("who are you?")
+    agent.set_model(desk.replay(words("I am the second.")))
+    assert agent.ask_sync("and now?") == "I am the second."
+    assert len(agent.messages) == 4
+
+
+def test_ask_in_a_cell_is_answered_while_the_cell_waits(desk: Desk) -> None:
+    agent_of(desk, code("n = 6 * 7"), COMPLETE, words("It is 42."))
+    assert execute_code("print(ask('what is n?'), n)", desk.session) == ("It is 42. 42\n", False)
+
+
+def test_the_models_own_code_cannot_ask(desk: Desk) -> None:
+    agent = agent_of(desk, code("ask('what shall I do?')"), COMPLETE, words("I cannot ask."))
+    assert agent.ask_sync("go") == "I cannot ask."
+    assert "cannot be called by code that the model itself runs" in human(agent)[1]
+
+
+def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path) -> None:
+    kernel = ProcessKernel(RecordingHost())
+    kernel.start()
+    desk = Desk(tmp_path, kernel=kernel)
+    try:
+        execute_code("data = [1, 2, 3]", desk.session)
+        agent = agent_of(desk, code("total = sum(data)\ntotal"), INCOMPLETE, code("import os; os._exit(3)"), INCOMPLETE, words("It died."))
+        assert agent.ask_sync("sum data") == "It died."
+        told = human(agent)
+        assert "data: list = 3 items" in told[0]
+        assert '<assistant-repl-out cell="2" status="ok">6<' in told[1]
+        assert 'status="died"' in told[2]
+        assert desk.namespace == {}
+    finally:
+        desk.session.close()
+        kernel.close()
+
+
+def test_stopping_interrupts_the_kernel_process(tmp_path: Path, project: Path) -> None:
+    kernel = ProcessKernel(RecordingHost())
+    kernel.start()
+    desk = Desk(tmp_path, kernel=kernel)
+    try:
+        agent = agent_of(desk, code("kept = 1\nprint('begun', flush=True)\nimport time; time.sleep(3600)"))
+        desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: agent.stop(), text="begun")
+        agent.ask_sync("sleep")
+        assert desk.of(tags.ASSISTANT_REPL_OUT)[0].attrs["status"] == "interrupted"
+        assert "kept: int = 1" in desk.session.summarize_namespace()
+    finally:
+        desk.session.close()
+        kernel.close()
+
+
+def test_a_person_at_a_screen_may_decide_from_another_thread(desk: Desk) -> None:
+    desk.host.approval = "ask"
+
+    def decide(record: Record) -> None:
+        threading.Thread(target=desk.host.approvals.answer, args=(record.attrs["request"], Decision("skip", reason="later"))).start()
+
+    desk.when(tags.APPROVAL, decide, state="waiting")
+    agent = agent_of(desk, code("a = 1"), words("Later, then."))
+    assert agent.ask_sync("do it") == "Later, then."
+
+
+def test_hours_of_turns_keep_no_checkpoints_and_no_threads(desk: Desk) -> None:
+    agent = agent_of(desk, *(line | {"repeat": True} for line in (COMPLETE, words("Done.", match="in words"), code("a = 1"))))
+    agent.ask_sync("warm up")
+    threads = threading.active_count()
+    for number in range(20):
+        agent.ask_sync(f"question {number}")
+    saver: Any = agent._graph.checkpointer
+    assert not any((saver.storage, saver.writes, saver.blobs))
+    assert threading.active_count() <= threads
+
+
+def test_a_prompt_that_is_no_unicode_is_asked_all_the_same(desk: Desk) -> None:
+    agent = agent_of(desk, words("Pardon?"))
+    emit(desk.session.log, tags.USER_REPL_OUT, "\ud800", cell=1)
+    assert agent.ask_sync("half \ud800 a pair \ud83c\udf19") == "Pardon?"
+    assert human(agent)[0].endswith("half \ufffd a pair 🌙")

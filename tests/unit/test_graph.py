@@ -1,0 +1,239 @@
+"""One question from its beginning to its end, over a real namespace."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langgraph.checkpoint.memory import InMemorySaver
+
+from mahtab_tui.agent import Callbacks, create_initial_state, create_repl_graph, run_graph, should_continue, should_execute
+from mahtab_tui.bus import tags
+from mahtab_tui.llm.spoken import Spoken
+from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    desk.session.close()
+
+
+def test_graph_simple_text_response(desk: Desk) -> None:
+    state = desk.run(words("It is a list."))
+    assert state["current_response"] == "It is a list."
+    assert state["turn_count"] == 0
+    assert desk.doings() == ["thinking", "done"]
+    (answer,) = desk.of(tags.ASSISTANT_CHAT)
+    assert (answer.text, answer.attrs) == ("It is a list.", {"turn": 1, "step": 0, "party": "replay", "stopped": False})
+
+
+def test_graph_code_then_done(desk: Desk) -> None:
+    desk.namespace["data"] = [1, 2, 3]
+    state = desk.run(code("total = sum(data)\ntotal"), COMPLETE, words("The total is 6."))
+    assert desk.namespace["total"] == 6
+    assert state["current_response"] == "The total is 6."
+    assert desk.doings() == ["thinking", "reflecting", "thinking", "done"]
+    assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
+
+
+def test_graph_multi_turn(desk: Desk) -> None:
+    state = desk.run(code("a = 1"), INCOMPLETE, code("b = a + 1"), COMPLETE, words("b is 2."))
+    assert desk.namespace["b"] == 2
+    assert state["turn_count"] == 2
+    assert [result["step"] for result in state["execution_results"]] == [0, 1]
+    assert "Half is missing. Do the rest." in str(state["messages"][2].text)
+    assert [record.attrs["step"] for record in desk.of(tags.ASSISTANT_REPL_IN)] == [0, 1]
+
+
+def test_an_answer_in_words_after_the_results_is_the_last_one(desk: Desk) -> None:
+    state = desk.run(code("a = 1"), INCOMPLETE, words("It is 1, and that is all."))
+    assert state["current_response"] == "It is 1, and that is all."
+    assert desk.doings() == ["thinking", "reflecting", "thinking", "done"]
+
+
+def test_graph_max_turns_reached(desk: Desk) -> None:
+    desk.namespace["n"] = 0
+    state = desk.run(
+        words("That is as far as I came.", match="used all the runs that one question may have \\(3\\)"),
+        INCOMPLETE | {"repeat": True},
+        code("n += 1") | {"repeat": True},
+        max_turns=3,
+    )
+    assert desk.namespace["n"] == 3
+    assert state["turn_count"] == 3
+    assert state["current_response"] == "That is as far as I came."
+    assert desk.doings()[-3:] == ["max-turns", "thinking", "done"]
+
+
+def test_graph_error_recovery(desk: Desk) -> None:
+    state = desk.run(
+        code("ratio = total / count"),
+        INCOMPLETE,
+        code("total, count = 6, 3\nratio = total / count") | {"match": "NameError: name 'total' is not defined"},
+        COMPLETE,
+        words("The ratio is 2."),
+    )
+    assert desk.namespace["ratio"] == 2
+    assert [result["is_error"] for result in state["execution_results"]] == [True, False]
+
+
+def test_code_in_the_closing_words_is_shown_and_not_run(desk: Desk) -> None:
+    state = desk.run(code("a = 1"), COMPLETE, code("b = 2", words="You could also:"))
+    assert "b" not in desk.namespace
+    assert state["current_response"].startswith("You could also:")
+    assert desk.doings()[-1] == "done"
+
+
+def test_reflection_never_goes_on_until_an_answer_has_no_code(desk: Desk) -> None:
+    state = desk.run(code("a = 1"), code("b = 2"), words("Done."), reflection="never")
+    assert (desk.namespace["b"], state["current_response"]) == (2, "Done.")
+    assert "reflecting" not in desk.doings()
+
+
+def test_reflection_never_ends_with_words_when_the_turns_are_used_up(desk: Desk) -> None:
+    state = desk.run(code("a = 1"), words("So far so good.", match="used all the runs"), reflection="never", max_turns=1)
+    assert state["current_response"] == "So far so good."
+    assert "max-turns" in desk.doings()
+
+
+def test_reflection_on_error_is_for_errors(desk: Desk) -> None:
+    state = desk.run(code("a = 1"), code("1 / 0"), COMPLETE, words("It cannot be divided."), reflection="on_error")
+    assert desk.doings() == ["thinking", "thinking", "reflecting", "thinking", "done"]
+    assert state["current_response"] == "It cannot be divided."
+
+
+def test_reflection_has_a_model_of_its_own(desk: Desk) -> None:
+    state = desk.run(code("a = 1"), words("Done."), reflection_llm=desk.replay(COMPLETE))
+    assert state["current_response"] == "Done."
+
+
+def test_a_failing_model_ends_the_turn_with_a_sentence(desk: Desk) -> None:
+    state = desk.run(code("a = 1"), INCOMPLETE, {"error": "The model is away."})
+    assert state["failure"] == "The model is away."
+    assert desk.notices("error") == ["The model is away."]
+    assert desk.doings()[-1] == "failed"
+    assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
+
+
+def test_tokens_come_before_the_whole_and_before_the_code_runs(desk: Desk) -> None:
+    desk.run(code("a = 1"), COMPLETE, words("Done."))
+    shown = (tags.ASSISTANT_CHAT_STREAM, tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT, tags.AGENT)
+    order = [record.tag for record in desk.records if record.tag in shown]
+    assert [tag for tag, _ in itertools.groupby(order)] == [
+        tags.AGENT,
+        tags.ASSISTANT_CHAT_STREAM,
+        tags.ASSISTANT_CHAT,
+        tags.ASSISTANT_REPL_IN,
+        tags.ASSISTANT_REPL_OUT,
+        tags.AGENT,
+        tags.ASSISTANT_CHAT_STREAM,
+        tags.ASSISTANT_CHAT,
+        tags.AGENT,
+    ]
+    streamed = [record for record in desk.of(tags.ASSISTANT_CHAT_STREAM) if record.attrs["step"] == 0]
+    assert "".join(record.text for record in streamed if record.attrs["kind"] == "code").strip() == "a = 1"
+
+
+def test_neither_the_check_nor_the_history_is_streamed(desk: Desk) -> None:
+    desk.run(code("a = 1"), COMPLETE, words("Done."))
+    said = "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
+    assert "is_complete" not in said
+    assert "what is it?" not in said
+    assert said.count("Let me see.") == 1
+
+
+class Whole(BaseChatModel):
+    """A provider that does not stream."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "whole"
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        return ChatResult(generations=[ChatGeneration(message=AIMessage("All at once."))])
+
+
+def test_a_model_that_does_not_stream_is_drawn_too(desk: Desk) -> None:
+    heard: list[str] = []
+    graph = create_repl_graph(Whole(), desk.host)
+    state = run_graph(graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=heard.append))
+    assert state["current_response"] == "".join(heard) == "All at once."
+    assert "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM)) == "All at once."
+
+
+def test_no_checkpoint_is_left(desk: Desk) -> None:
+    lines = [code("a = 1") | {"match": "what is it"}, COMPLETE, words("Done.", match="in words"), {"error": "Away.", "match": "fail"}]
+    graph = create_repl_graph(desk.replay(*(line | {"repeat": True} for line in lines)), desk.host)
+    for prompt in ("what is it?", "fail", "what is it?"):
+        run_graph(graph, create_initial_state(prompt), desk.host)
+    saver = graph.checkpointer
+    assert isinstance(saver, InMemorySaver)
+    assert not any((saver.storage, saver.writes, saver.blobs))
+
+
+def test_no_checkpoint_is_left_when_a_callback_raises(desk: Desk) -> None:
+    def refuse(token: str) -> None:
+        raise LookupError("no room")
+
+    graph = create_repl_graph(desk.replay(words("A long answer.", tokens_per_second=1_000)), desk.host)
+    with pytest.raises(LookupError):
+        run_graph(graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=refuse))
+    assert isinstance(graph.checkpointer, InMemorySaver)
+    assert not graph.checkpointer.storage
+    assert desk.doings() == ["thinking", "failed"]
+
+
+class Hostile(Spoken):
+    """A model that says what it should not."""
+
+    text: str
+
+    @property
+    def _llm_type(self) -> str:
+        return "hostile"
+
+    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        for start in range(0, len(self.text), 1_000):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=self.text[start : start + 1_000]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\ud800", "\x00", "[/x] [@click=app.quit]", "\x1b]52;c;AAAA\x07", "</assistant-chat></assistant-repl-in>", "\u202e", "x" * 200_000],
+)
+def test_hostile_text_passes_through_the_state(desk: Desk, text: str) -> None:
+    state = run_graph(create_repl_graph(Hostile(text=text), desk.host), create_initial_state(text), desk.host)
+    assert state["current_response"] == text.replace("\ud800", "\ufffd")
+    assert desk.doings() == ["thinking", "done"]
+
+
+def test_should_execute() -> None:
+    state = create_initial_state("what is it?")
+    assert should_execute(state) == "end"
+    state["code_blocks"] = ["x = 1"]
+    assert should_execute(state) == "approve"
+
+
+@pytest.mark.parametrize(
+    ("complete", "turns", "stopped", "onward"),
+    [(False, 1, False, "generate"), (True, 1, False, "close"), (False, 5, False, "close"), (False, 1, True, "end")],
+)
+def test_should_continue(complete: bool, turns: int, stopped: bool, onward: str) -> None:
+    state = create_initial_state("what is it?")
+    state["reflection"] = {"is_complete": complete, "reasoning": "", "next_action": ""}
+    state["turn_count"], state["stopped"] = turns, stopped
+    assert should_continue(state) == onward
+
+
+def test_the_initial_state_begins_with_the_prompt() -> None:
+    state = create_initial_state("what is it?", system_prompt="Be short.")
+    assert last_text(state, "human") == state["original_prompt"] == "what is it?"
+    assert state["system_prompt"] == "Be short."

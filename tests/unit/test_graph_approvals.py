@@ -1,0 +1,125 @@
+"""Every answer that the person can give to a block that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from tests.agents import COMPLETE, Desk, code, words
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    desk.session.close()
+
+
+def test_run(desk: Desk) -> None:
+    desk.decide(Decision("run"))
+    desk.run(code("a = 1"), COMPLETE, words("Done."))
+    assert desk.namespace["a"] == 1
+    waiting, decided = desk.of(tags.APPROVAL)
+    assert waiting.text == decided.text == "a = 1"
+    assert waiting.attrs == {
+        "request": "1.0.0",
+        "turn": 1,
+        "step": 0,
+        "block": 0,
+        "blocks": 1,
+        "party": "replay",
+        "state": "waiting",
+        "reason": "",
+    }
+    assert decided.attrs == waiting.attrs | {"state": "run"}
+
+
+def test_a_block_waits_under_the_code_that_was_drawn_and_runs_as_that_block(desk: Desk) -> None:
+    desk.decide(Decision("run"), Decision("run"))
+    desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
+    drawn = {(r.attrs["step"], r.attrs["block"]) for r in desk.of(tags.ASSISTANT_CHAT_STREAM) if r.attrs["kind"] == "code"}
+    ran = {(r.attrs["step"], r.attrs["block"]) for r in desk.of(tags.ASSISTANT_REPL_IN)}
+    assert drawn == ran == {(0, 0), (0, 1)}
+
+
+def test_edited_code_runs_and_the_model_is_told(desk: Desk) -> None:
+    desk.decide(Decision("run", code="a = 2"))
+    state = desk.run(code("a = 1"), COMPLETE, words("Done."))
+    assert desk.namespace["a"] == 2
+    assert desk.approvals() == ["waiting", "edited"]
+    assert desk.of(tags.APPROVAL)[1].text == "a = 2"
+    told = str(state["messages"][2].text)
+    assert "The person edited block 1 of your code." in told
+    assert '<assistant-repl-in cell="1">a = 2</assistant-repl-in>' in told
+
+
+def test_code_that_was_edited_into_what_it_was_is_not_edited(desk: Desk) -> None:
+    desk.decide(Decision("run", code="a = 1"))
+    state = desk.run(code("a = 1"), COMPLETE, words("Done."))
+    assert desk.approvals() == ["waiting", "run"]
+    assert "edited" not in str(state["messages"][2].text)
+
+
+def test_skip_tells_the_model_why_and_it_answers(desk: Desk) -> None:
+    desk.decide(Decision("skip", reason="not on Sundays"))
+    state = desk.run(code("a = 1"), words("Then not.", match=r"The person skipped this code \(block 1\): not on Sundays"))
+    assert "a" not in desk.namespace
+    assert desk.approvals() == ["waiting", "skipped"]
+    assert desk.of(tags.APPROVAL)[1].attrs["reason"] == "not on Sundays"
+    assert state["current_response"] == "Then not."
+    assert desk.doings() == ["thinking", "thinking", "done"], "there is nothing to check"
+
+
+def test_one_block_of_several_is_skipped(desk: Desk) -> None:
+    desk.decide(Decision("run"), Decision("skip"), Decision("run"))
+    desk.run(code("a = 1", "b = 2", "c = 3"), words("Without b, then.", match=r"skipped this code \(block 2\)\."))
+    assert (desk.namespace["a"], desk.namespace["c"]) == (1, 3)
+    assert "b" not in desk.namespace
+    assert [(r.attrs["block"], r.attrs["blocks"], r.attrs["state"]) for r in desk.of(tags.APPROVAL)] == [
+        (0, 3, "waiting"),
+        (0, 3, "run"),
+        (1, 3, "waiting"),
+        (1, 3, "skipped"),
+        (2, 3, "waiting"),
+        (2, 3, "run"),
+    ]
+
+
+def test_a_person_who_skips_everything_is_not_asked_forever(desk: Desk) -> None:
+    desk.decide(*[Decision("skip")] * 2)
+    state = desk.run(code("a = 1"), code("a = 2"), words("I give up.", match="used all the runs"), max_turns=2)
+    assert state["current_response"] == "I give up."
+
+
+def test_stop_ends_the_turn(desk: Desk) -> None:
+    desk.decide(Decision("run"), Decision("stop"))
+    state = desk.run(code("a = 1", "b = 2"))
+    assert desk.namespace["a"] == 1
+    assert "b" not in desk.namespace
+    assert desk.approvals() == ["waiting", "run", "waiting", "stopped"]
+    assert desk.doings() == ["thinking", "stopped"]
+    assert state["stopped"]
+    assert '<assistant-repl-out cell="1" status="ok">' in str(state["messages"][-1].text)
+    assert str(state["messages"][-1].text).endswith("The person stopped the turn here.")
+
+
+def test_all_runs_this_block_and_every_later_one_without_asking(desk: Desk) -> None:
+    def switch() -> None:
+        desk.host.approval = "auto"
+
+    desk.host.on_run_all = switch
+    desk.decide(Decision("all"))
+    desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
+    assert desk.namespace["b"] == 2
+    assert desk.approvals() == ["waiting", "run"]
+
+
+def test_auto_never_waits_and_says_once_what_rights_the_code_has(desk: Desk) -> None:
+    for _ in range(2):
+        desk.run(code("a = 1"), COMPLETE, words("Done."))
+    assert desk.approvals() == []
+    assert sum("your own rights" in text for text in desk.notices("warning")) == 1

@@ -1,0 +1,136 @@
+"""Stopping a turn, whatever it is doing; what was said stays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+from mahtab_tui.agent.repl_agent import ReplAgent
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from tests.agents import COMPLETE, Desk, code, words
+
+PATIENCE = 30.0
+"""Seconds after which something that must come counts as lost."""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    desk.session.close()
+
+
+def test_while_it_speaks(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("one two three " * 1_000, tokens_per_second=200), words("Again.")))
+    desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="three")
+    said = agent.ask_sync("count")
+    assert said.startswith("one two three")
+    assert len(said) < 1_000
+    (answer,) = desk.of(tags.ASSISTANT_CHAT)
+    assert (answer.text.strip(), answer.attrs["stopped"]) == (said, True)
+    assert desk.doings() == ["thinking", "stopped"]
+    assert str(agent.messages[-1].text).endswith("[The person stopped this answer here.]")
+    assert agent.ask_sync("go on") == "Again."
+
+
+def test_code_of_an_answer_that_was_stopped_does_not_run(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(code("a = 1") | {"text": "```python\na = 1\n```\n" + "and " * 500, "tokens_per_second": 500}))
+    desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="and", kind="chat")
+    agent.ask_sync("count")
+    assert "a" not in desk.namespace
+    assert desk.of(tags.APPROVAL) == []
+
+
+def test_while_a_block_waits_for_the_person(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(code("a = 1")))
+    desk.host.approval = "ask"
+    desk.when(tags.APPROVAL, lambda record: agent.stop(), state="waiting")
+    agent.ask_sync("count")
+    assert "a" not in desk.namespace
+    assert desk.approvals() == ["waiting", "stopped"]
+    assert desk.doings() == ["thinking", "stopped"]
+
+
+def test_while_code_runs(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(code("print('begun')\nwhile True: pass", "b = 2")))
+    desk.when(tags.ASSISTANT_REPL_OUT_STREAM, lambda record: agent.stop(), text="begun")
+    agent.ask_sync("count")
+    (output,) = desk.of(tags.ASSISTANT_REPL_OUT)
+    assert output.attrs["status"] == "interrupted"
+    assert output.text.startswith("begun")
+    assert desk.doings() == ["thinking", "stopped"]
+    assert 'status="interrupted"' in str(agent.messages[-1].text)
+    assert "b" not in desk.namespace
+
+
+def test_while_the_result_is_checked(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(code("a = 1"), COMPLETE | {"tokens_per_second": 50}))
+    desk.when(tags.AGENT, lambda record: agent.stop(), state="reflecting")
+    agent.ask_sync("count")
+    assert desk.doings() == ["thinking", "reflecting", "stopped"]
+    assert desk.notices("warning")[1:] == [], "a check that was stopped is no check that failed"
+
+
+def test_before_it_says_anything(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("It is 4.", tokens_per_second=1)))
+    desk.when(tags.AGENT, lambda record: agent.stop(), state="thinking")
+    assert agent.ask_sync("count") in ("", "It")
+    assert desk.doings() == ["thinking", "stopped"]
+    assert agent.messages[-1].text
+
+
+class Silent(BaseChatModel):
+    """A provider that does not answer, and has no means of stopping it."""
+
+    release: Any
+
+    @property
+    def _llm_type(self) -> str:
+        return "silent"
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        raise AssertionError
+
+    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        yield ChatGenerationChunk(message=AIMessageChunk(content="Well"))
+        assert self.release.wait(PATIENCE)
+        yield ChatGenerationChunk(message=AIMessageChunk(content=", too late"))
+
+
+def test_while_a_model_that_cannot_be_stopped_is_silent(desk: Desk) -> None:
+    release = threading.Event()
+    agent = ReplAgent(desk.host, Silent(release=release))
+    desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="Well")
+    try:
+        assert agent.ask_sync("count") == "Well"
+        assert not release.is_set()
+    finally:
+        release.set()
+
+
+def test_a_stop_is_for_the_turn_that_goes_on(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("It is 4.")))
+    agent.stop()
+    assert agent.ask_sync("count") == "It is 4."
+
+
+def test_nothing_is_drawn_after_the_stop(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("one two " * 500)))
+    stopped: list[int] = []
+
+    def stop(record: Record) -> None:
+        stopped.append(len(desk.records))
+        agent.stop()
+
+    desk.when(tags.ASSISTANT_CHAT_STREAM, stop, text="two")
+    agent.ask_sync("count")
+    after = desk.records[stopped[0] :]
+    assert tags.ASSISTANT_CHAT_STREAM not in {record.tag for record in after}

@@ -1,0 +1,213 @@
+"""A session as a program holds it."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mahtab_tui
+from mahtab_tui import LimitedOutput, SessionState, UsageStats, execute_code
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import RecordingHost
+
+
+@pytest.fixture
+def state() -> Iterator[SessionState]:
+    state = SessionState()
+    yield state
+    state.close()
+
+
+def test_the_callers_dictionary_is_the_namespace() -> None:
+    d: dict[str, Any] = {"x": 1}
+    state = SessionState(globals_ns=d)
+    assert state.globals_ns is d
+    other: dict[str, Any] = {}
+    state.init_namespace(other)
+    assert state.globals_ns is other
+    assert state.locals_ns is other
+
+
+def test_code_runs_in_the_callers_namespace(state: SessionState) -> None:
+    d: dict[str, Any] = {"x": 20}
+    state.init_namespace(d)
+    assert execute_code("y = x + 1\nprint('so')\ny * 2", state) == ("so\n42\n", False)
+    assert d["y"] == 21
+
+
+def test_the_namespace_can_be_changed(state: SessionState) -> None:
+    first: dict[str, Any] = {}
+    second: dict[str, Any] = {}
+    for namespace in (first, second):
+        state.init_namespace(namespace)
+        execute_code("mark = len(dir())", state)
+    assert "mark" in first
+    assert "mark" in second
+
+
+def test_an_error_is_the_traceback(state: SessionState) -> None:
+    output, is_error = execute_code("def f():\n    return 1 / 0\nf()", state)
+    assert is_error
+    assert output.startswith("Traceback")
+    assert "return 1 / 0" in output
+    assert output.rstrip().endswith("ZeroDivisionError: division by zero")
+
+
+def test_output_is_limited_and_says_what_to_do(state: SessionState) -> None:
+    output, is_error = execute_code("for n in range(10**6): print(n)", state)
+    assert is_error
+    assert len(output) < 12_000
+    assert "peek(text, n)" in output
+    limited = LimitedOutput(limit=3)
+    with pytest.raises(RuntimeError, match="more than 3 characters"):
+        print("four", file=limited)
+
+
+def test_input_has_nobody_to_ask(state: SessionState) -> None:
+    output, is_error = execute_code("input('name? ')", state)
+    assert is_error
+    assert "no screen" in output
+
+
+def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(state: SessionState, tmp_path: Path) -> None:
+    (tmp_path / "tidy").mkdir()
+    (tmp_path / "tidy" / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidy up\n---\nPut things away.\n")
+    state.skills_dir = tmp_path
+    assert state.skills()["tidy"] == "Tidy up"
+    assert execute_code("print(skill('tidy', 'the desk'))", state)[0].startswith("Put things away.\n\nArguments: the desk")
+    assert "There is no skill" in execute_code("skill('untidy')", state)[0]
+
+
+def test_ask_in_a_cell_needs_an_agent(state: SessionState) -> None:
+    assert "create_repl_agent" in execute_code("ask('why?')", state)[0]
+
+
+def test_the_namespace_is_summarised(state: SessionState) -> None:
+    state.init_namespace({"n": 42, "words": ["a", "b"], "_private": 1})
+    assert state.summarize_namespace() == "n: int = 42\nwords: list = 2 items"
+    assert state.summarize_namespace(max_vars=1).splitlines()[-1] == "… and 1 more"
+
+
+def test_a_kernel_of_another_process_is_asked_for_its_namespace(project: Path) -> None:
+    kernel = ProcessKernel(RecordingHost())
+    kernel.start()
+    state = SessionState(kernel=kernel)
+    try:
+        assert execute_code("n = 42", state) == ("", False)
+        assert state.summarize_namespace() == "n: int = 42"
+        assert state.globals_ns == {}
+        state.close()
+        assert kernel.variables(), "the kernel is the caller's to close"
+    finally:
+        kernel.close()
+
+
+def test_activity_is_kept_and_told_within_its_limit(state: SessionState) -> None:
+    execute_code("print('first')", state)
+    execute_code("print('second')", state)
+    assert [record.tag for record in state.repl_activity] == [tags.USER_REPL_IN, tags.USER_REPL_OUT] * 2
+    assert "second</user-repl-out>" in state.get_activity_context()
+    short = state.get_activity_context(max_chars=200)
+    assert len(short) <= 200
+    assert "first" not in short
+    assert "earlier records left out" in short
+
+
+def test_activity_does_not_grow_for_ever(state: SessionState) -> None:
+    for number in range(1_200):
+        emit(state.log, tags.USER_REPL_IN, str(number), cell=number)
+    assert len(state.repl_activity) == 1_000
+    assert state.repl_activity[-1].text == "1199"
+
+
+def test_what_is_said_is_kept_until_it_is_cleared(state: SessionState) -> None:
+    state.add_user_message("why?")
+    state.add_assistant_message("Because.")
+    assert state.messages == [{"role": "user", "content": "why?"}, {"role": "assistant", "content": "Because."}]
+    execute_code("1", state)
+    state.clear_history()
+    assert (state.messages, state.repl_activity) == ([], [])
+
+
+def test_usage_adds_up() -> None:
+    usage = UsageStats()
+    usage.add(cost=0.25, input_tokens=10, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, model="m", source="agent")
+    usage.add(input_tokens=1)
+    assert usage == UsageStats(
+        cost=0.25, input_tokens=11, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, calls=2, unpriced_calls=1
+    )
+
+
+def test_usage_on_the_bus_is_counted(state: SessionState) -> None:
+    emit(state.log, tags.USAGE, model="m", source="rlm", cost=0.5, input_tokens=1, output_tokens=2)
+    assert (state.usage.cost, state.usage.calls) == (0.5, 1)
+
+
+def test_the_state_can_be_saved_and_printed_without_the_namespace(state: SessionState) -> None:
+    state.init_namespace({"secret": object()})
+    state.add_user_message("why?")
+    execute_code("1 + 1", state)
+    assert "secret" not in repr(state)
+    saved = state.model_dump_json()
+    assert "secret" not in saved
+    back = SessionState.model_validate_json(saved)
+    assert back.messages == state.messages
+    assert back.repl_activity == state.repl_activity
+
+
+def test_two_sessions_do_not_mix() -> None:
+    first, second = SessionState(), SessionState()
+    execute_code("a = 1", first)
+    execute_code("b = 2", second)
+    assert ("a" in second.globals_ns, "b" in first.globals_ns) == (False, False)
+    assert [record.text for record in first.repl_activity] == ["a = 1", ""]
+    first.close()
+    second.close()
+
+
+def test_closing_leaves_nothing_behind(state: SessionState) -> None:
+    before = list(logging.getLogger("mahtab").handlers)
+    log = state.log
+    assert execute_code("n = 1", state) == ("", False)
+    state.close()
+    state.close()
+    assert log.handlers == []
+    assert logging.getLogger("mahtab").handlers == before
+    assert state.globals_ns["n"] == 1
+    assert execute_code("n + 1", state) == ("2\n", False), "it can be used again"
+
+
+def test_notices_of_the_session_are_records(state: SessionState) -> None:
+    seen: list[Record] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(Record.of(record))
+
+    state.log.addHandler(Keep())
+    (Path.home() / ".mahtab" / "skills" / "broken").mkdir(parents=True)
+    (Path.home() / ".mahtab" / "skills" / "broken" / "SKILL.md").write_text("no frontmatter")
+    state.skills()
+    assert [(record.tag, record.attrs["level"]) for record in seen] == [(tags.NOTICE, "warning")]
+
+
+@pytest.mark.parametrize("module", ["mahtab_tui", "mahtab_tui.state", "mahtab_tui.agent", "mahtab_tui.agent.host", "mahtab_tui.session"])
+def test_importing_loads_nothing_of_the_models_libraries(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in sys.modules if name.startswith(('langgraph', 'langchain', 'textual', 'mcp'))])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_every_public_name_can_be_had() -> None:
+    for name in mahtab_tui.__all__:
+        assert getattr(mahtab_tui, name).__name__ == name
+        assert name in dir(mahtab_tui)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = mahtab_tui.nothing
