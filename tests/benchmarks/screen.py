@@ -73,7 +73,7 @@ def _echo_row(load: str, code: str, argv: list[str], env: dict[str, str], baseli
             terminal.wait("list")
         elif code:
             terminal.paste(code)
-            terminal.press("enter")
+            terminal.press("enter", "enter")
             terminal.wait("busy")
         echo = _echo(terminal)
     return Row(f"key echo, {load}", median(echo), "ms", "median <= 1.5 x, p99 <= 50 ms", baseline, f"p99 {p99(echo):.0f} ms")
