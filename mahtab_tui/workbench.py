@@ -22,17 +22,13 @@ if TYPE_CHECKING:
 
 
 class ProgramHost(TurnHost):
-    """The agent's host where code runs without asking; what an earlier session came to goes with the first turn."""
+    """The agent's host where code runs without asking. Of an earlier session it tells only what the program has loaded."""
 
     prior = ""
 
-    def context(self) -> str:
-        from mahtab_tui.llm.prompts import render_context
-
-        text = render_context(self._kernel.variables(), self._prompt.get_context(), self.prior)
-        self._prompt.clear()
-        self.prior = ""
-        return text
+    def _prior(self) -> str:
+        prior, self.prior = self.prior, ""
+        return prior
 
 
 class _KernelHost(SessionKernelHost):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -43,16 +43,19 @@ class Answer(NamedTuple):
         return not (self.stopped or self.cut or self.failure)
 
 
-def hear(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event) -> Answer:
-    """Listen until the answer ends, the turn is cancelled, or the model fails."""
+def hear(
+    llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, on_token: Callable[[str], object] = lambda token: None
+) -> Answer:
+    """Listen until the answer ends, the turn is cancelled, or the model fails; the tokens that were told are what was said until then."""
     tokens: list[str] = []
     usage: UsageMetadata | None = None
     metadata: dict[str, Any] = {}
     failure = ""
     try:
         for chunk in _chunks(llm, messages, cancelled):
-            if not cancelled.is_set():
-                tokens.append(str(chunk.text))
+            if not cancelled.is_set() and (token := str(chunk.text)):
+                tokens.append(token)
+                on_token(token)
             usage = add_usage(usage, getattr(chunk, "usage_metadata", None))
             metadata |= chunk.response_metadata
     except ModelError as error:
@@ -100,7 +103,7 @@ def _chunks_until(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled:
         except Exception as error:  # the thread's outermost frame: it is raised where the answer is waited for
             arrived.put(error)
 
-    # The context carries the graph's callbacks, through which tokens are streamed.
+    # The context carries the callbacks of whoever runs the graph.
     threading.Thread(target=copy_context().run, args=(read,), name="model", daemon=True).start()
     try:
         while not cancelled.is_set():

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from langchain_core.messages import AIMessageChunk
-
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus import tags
@@ -15,7 +13,7 @@ from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.stream import StreamingHandler
 
 _SPEAKING = ("generate", "close")
-"""The nodes whose tokens are for the person."""
+"""The nodes whose answers are for the person."""
 
 
 class Callbacks(NamedTuple):
@@ -36,17 +34,15 @@ class Narration:
         self._session = session
         self._callbacks = callbacks
         self._stream: StreamingHandler | None = None
-        self._spoke = False
         self._request: ApprovalRequest | None = None
 
     def tell(self, mode: str, data: Any) -> None:
-        """Take one item of the stream modes ``messages``, ``custom`` and ``updates``."""
-        if mode == "messages":
-            message, about = data
-            if isinstance(message, AIMessageChunk) and about["langgraph_node"] in _SPEAKING and not self._session.cancelled.is_set():
-                self._token(str(message.text))
-        elif mode == "custom":
-            self._record(data)
+        """Take one item of the stream modes ``custom`` and ``updates``."""
+        if mode == "custom":
+            if isinstance(data, str):
+                self._token(data)
+            else:
+                self._record(data)
         else:
             for node, update in data.items():
                 if node == "__interrupt__":
@@ -65,10 +61,9 @@ class Narration:
         emit(self._session.log, tags.AGENT, state=state, turn=self._state["turn"], step=self._state["step"], party=self._session.party)
 
     def _token(self, token: str) -> None:
-        if token and self._stream is not None:
-            self._spoke = True
+        if self._stream is not None:
             self._stream.process_token(token)
-            self._callbacks.on_token(token)
+        self._callbacks.on_token(token)
 
     def _record(self, record: Record) -> None:
         if record.tag == tags.USAGE:
@@ -77,7 +72,7 @@ class Narration:
         emit(self._session.log, record.tag, record.text, **record.attrs)
         if record.tag == tags.AGENT and record.attrs["state"] == "thinking":
             attrs = {name: record.attrs[name] for name in ("turn", "step", "party")}
-            self._stream, self._spoke = StreamingHandler(self._session.log, **attrs), False
+            self._stream = StreamingHandler(self._session.log, **attrs)
 
     def _update(self, node: str, update: Mapping[str, Any]) -> None:
         ran = len(self._state["execution_results"])
@@ -93,11 +88,8 @@ class Narration:
                     self._callbacks.on_execution(result["output"], result["is_error"], place)
 
     def _answered(self) -> None:
-        text, failed = self._state["current_response"], bool(self._state["failure"])
-        if text and not self._spoke:  # a model that does not stream
-            self._token(text)
         self._end_stream()
-        if text:
+        if text := self._state["current_response"]:
             route_response(
                 text,
                 self._session.log,
@@ -105,7 +97,7 @@ class Narration:
                 turn=self._state["turn"],
                 step=self._state["step"],
                 party=self._session.party,
-                stopped=self._state["stopped"] or failed,
+                stopped=self._state["stopped"] or bool(self._state["failure"]),
             )
 
     def _end_stream(self) -> None:

@@ -1,6 +1,6 @@
 """The nodes of the graph. Live objects come in by closure; what is returned is merged into the state.
 
-What the person is to see goes into the graph's custom stream as records of the bus, so that it keeps its place among the tokens.
+What the person is to see goes into the graph's custom stream: tokens as text, and records of the bus, each in its place.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Nodes:
         step = state["step"] + 1
         self._say(writer, "thinking", state, step)
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
-        answer = hear(self.llm, [*system, *messages], self._session.cancelled)
+        answer = hear(self.llm, [*system, *messages], self._session.cancelled, writer)
         _cost(writer, answer, "agent")
         if answer.cut:
             _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")

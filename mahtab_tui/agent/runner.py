@@ -33,7 +33,7 @@ def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks
     given: Any = dict(state)
     try:
         while given is not None:
-            for mode, data in graph.stream(given, config, stream_mode=["messages", "updates", "custom"]):
+            for mode, data in graph.stream(given, config, stream_mode=["updates", "custom"]):
                 try:
                     narration.tell(mode, data)
                 except BaseException:

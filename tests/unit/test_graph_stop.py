@@ -14,7 +14,6 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from tests.agents import COMPLETE, Desk, code, words
 
 PATIENCE = 30.0
@@ -122,15 +121,11 @@ def test_a_stop_is_for_the_turn_that_goes_on(desk: Desk) -> None:
     assert agent.ask_sync("count") == "It is 4."
 
 
-def test_nothing_is_drawn_after_the_stop(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(words("one two " * 500)))
-    stopped: list[int] = []
-
-    def stop(record: Record) -> None:
-        stopped.append(len(desk.records))
-        agent.stop()
-
-    desk.when(tags.ASSISTANT_CHAT_STREAM, stop, text="two")
+def test_what_was_drawn_is_what_is_kept(desk: Desk) -> None:
+    agent = ReplAgent(desk.host, desk.replay(words("one two " * 500, tokens_per_second=2_000)))
+    desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="two")
     agent.ask_sync("count")
-    after = desk.records[stopped[0] :]
-    assert tags.ASSISTANT_CHAT_STREAM not in {record.tag for record in after}
+    drawn = "".join(record.text for record in desk.of(tags.ASSISTANT_CHAT_STREAM))
+    assert drawn
+    assert drawn == desk.of(tags.ASSISTANT_CHAT)[0].text
+    assert str(agent.messages[-1].text).startswith(drawn)

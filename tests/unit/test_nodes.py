@@ -33,22 +33,31 @@ def answered(text: str, **more: Any) -> AgentState:
     return state
 
 
+def notice(told: list[Record | str]) -> str:
+    """The one notice among what was told."""
+    (text,) = (item.text for item in told if isinstance(item, Record) and item.tag == tags.NOTICE)
+    return text
+
+
 def ready(*blocks: str, run: bool = True) -> AgentState:
     """The state in which the first of these blocks is to run."""
     return answered("", code_blocks=list(blocks), decision={"action": "run"} if run else None)
 
 
 def test_generate_node(desk: Desk) -> None:
-    told: list[Record] = []
+    told: list[Record | str] = []
     update = desk.nodes(words("It is 4.", usage={"input_tokens": 7, "output_tokens": 3, "cost": 0.5})).generate(
         create_initial_state("what is it?", system_prompt="Be short.", turn=3), told.append
     )
     assert update["current_response"] == "It is 4."
     assert [message.text for message in update["messages"]] == ["what is it?", "It is 4."]
     assert (update["step"], update["ended"], update["stopped"], update["failure"]) == (0, True, False, "")
-    assert [(record.tag, record.attrs.get("state")) for record in told] == [(tags.AGENT, "thinking"), (tags.USAGE, None)]
-    assert told[0].attrs["turn"] == 3
-    assert told[1].attrs == {
+    thinking, *tokens, usage = told
+    assert isinstance(thinking, Record)
+    assert (thinking.tag, thinking.attrs["state"], thinking.attrs["turn"]) == (tags.AGENT, "thinking", 3)
+    assert tokens == ["It", " is", " 4."]
+    assert isinstance(usage, Record)
+    assert usage.attrs == {
         "model": "replay",
         "input_tokens": 7,
         "output_tokens": 3,
@@ -91,19 +100,19 @@ class CutOff(Spoken):
 
 
 def test_code_that_was_cut_off_at_the_token_limit_does_not_run(desk: Desk) -> None:
-    told: list[Record] = []
+    told: list[Record | str] = []
     nodes = Nodes(CutOff(), desk.host, 5)
     state = create_initial_state("what is it?")
     state.update(nodes.generate(state, told.append))  # type: ignore[typeddict-item]
     assert nodes.extract_code(state)["code_blocks"] == []
-    assert "cut off" in next(record.text for record in told if record.tag == tags.NOTICE)
+    assert "cut off" in notice(told)
 
 
 def test_an_empty_answer_is_told_and_leaves_no_empty_message(desk: Desk) -> None:
-    told: list[Record] = []
+    told: list[Record | str] = []
     update = desk.nodes(words("")).generate(create_initial_state("what is it?"), told.append)
     assert update["messages"][-1].text
-    assert "empty" in next(record.text for record in told if record.tag == tags.NOTICE)
+    assert "empty" in notice(told)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +237,7 @@ def test_reflect_node_judges_every_block_of_the_turn(desk: Desk) -> None:
 
 
 def test_close_node_says_when_the_turns_are_used_up(desk: Desk) -> None:
-    told: list[Record] = []
+    told: list[Any] = []
     nodes = desk.nodes(words("Not quite.", match="all the runs"), words("Done.", match="in words"))
     state = answered("", turn_count=5, code_blocks=["x = 1"])
     update = nodes.close(state, told.append)
