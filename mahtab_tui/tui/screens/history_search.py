@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar, Protocol
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
@@ -15,6 +16,12 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.store.history import HistoryEntry
+from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.panes.editor.pasting import clean
+from mahtab_tui.tui.widgets.line import Line
+
+PAUSE = 0.05
+"""Seconds without a key after which a search begins: while somebody types fast, only the last one is made."""
 
 
 class SearchableHistory(Protocol):
@@ -36,55 +43,88 @@ class HistorySearch(ModalScreen[HistoryEntry | None]):
         super().__init__()
         self._history = history
         self._found: list[HistoryEntry] = []
+        self._found_for: str | None = None
+        """The query whose entries are shown."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large"):
-            yield Static("History · typing searches · Enter takes it · Esc leaves all as it is", classes="quiet", markup=False)
-            yield Input(placeholder="search", compact=True)
-            options = OptionList(id="found", compact=True, markup=False)
-            options.can_focus = False
-            yield options
-            with VerticalScroll(id="whole", can_focus=False):
-                yield Static("", id="whole-text", markup=False)
+            with Horizontal(id="search-title"):
+                yield Static("History", markup=False)
+                yield Static(id="count", markup=False)
+            yield Line(placeholder="type to search", compact=True, id="query")
+            found = OptionList(id="found", compact=True, markup=False)
+            found.can_focus = False
+            yield found
+            whole = CodeArea(id="whole")
+            whole.can_focus = False
+            whole.read_only = True
+            yield whole
+            yield Static("Enter takes it into the editor · ↑ ↓ choose · Esc leaves all as it is", id="search-hint", markup=False)
 
     def on_mount(self) -> None:
         self._search("")
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
+        event.stop()
         self._search(event.value)
 
     @on(Input.Submitted)
-    def _submitted(self) -> None:
-        place = self.query_one(OptionList).highlighted
-        self.dismiss(self._found[place] if place is not None else None)
+    async def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._found_for != event.value:
+            await self._find(event.value)
+        self._take(self.query_one(OptionList).highlighted)
 
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(self._found[event.option_index])
+        event.stop()
+        self._take(event.option_index)
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        self.query_one("#whole-text", Static).update(Content(plain(self._found[event.option_index].text)))
+        event.stop()
+        self._preview(self._found[event.option_index])
 
     def action_move(self, step: int) -> None:
-        options = self.query_one(OptionList)
+        found = self.query_one(OptionList)
         if self._found:
-            options.highlighted = ((options.highlighted or 0) + step) % len(self._found)
+            found.highlighted = ((found.highlighted or 0) + step) % len(self._found)
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
-    def _search(self, query: str) -> None:
-        self._found = self._history.search(query)
+    def _take(self, place: int | None) -> None:
+        if place is not None:
+            self.dismiss(self._found[place])
+
+    @work(exclusive=True)
+    async def _search(self, query: str) -> None:
+        await asyncio.sleep(PAUSE)
+        await self._find(query)
+
+    async def _find(self, query: str) -> None:
+        """Search on a thread, and show what was found."""
+        self._found = await asyncio.to_thread(self._history.search, query)
+        self._found_for = query
         options = self.query_one(OptionList)
-        options.clear_options()
-        options.add_options(Option(_line(entry)) for entry in self._found)
-        self.query_one("#whole-text", Static).update(Content("" if self._found else "Nothing found."))
+        options.set_options(Option(_line(entry, query)) for entry in self._found)
         options.highlighted = 0 if self._found else None
+        self.query_one("#count", Static).update(Content(f"{len(self._found)} found" if self._found else "nothing found"))
+        self._preview(self._found[0] if self._found else None)
+
+    def _preview(self, entry: HistoryEntry | None) -> None:
+        whole = self.query_one("#whole", CodeArea)
+        whole.python = entry is None or entry.mode == "python"
+        whole.load_text(clean(entry.text) if entry else "")
 
 
-def _line(entry: HistoryEntry) -> Content:
-    first, _, more = plain(entry.text).partition("\n")
-    glyph, colour = ("◈", "$model") if entry.mode == "ask" else ("❯", "$person")
-    return Content.assemble((glyph, colour), " ", first + (" …" if more else ""))
+def _line(entry: HistoryEntry, query: str) -> Content:
+    """An entry on one line: its mode, its first line with what was searched for, how many lines more there are."""
+    first, *more = plain(entry.text).expandtabs(4).split("\n")
+    text = Content(first)
+    place = first.lower().find(query.lower())
+    if query and place >= 0:
+        text = text.stylize("$moon bold", place, place + len(query))
+    glyph = ("◈", "$model") if entry.mode == "ask" else ("❯", "$person")
+    return Content.assemble(glyph, " ", text, (f"  +{len(more)} lines" if more else "", "$muted"))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.events import Click, Key
+from textual.events import Key
 from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -18,60 +16,19 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.panes.editor.pasting import clean
+from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
+from mahtab_tui.tui.widgets.focus_loan import FocusLoan
+from mahtab_tui.tui.widgets.line import Line
 
 Action = Literal["run", "skip", "all", "stop"]
+Part = Literal["chips", "reason", "edited"]
 
-DEAF = 0.3
-"""Seconds for which the row ignores keys after it has got the focus, so that what was meant for the editor approves nothing."""
-
-_CHIPS: tuple[tuple[str, str, str, str], ...] = (
-    ("y", " y run ", "bold $background on $good", "decide('run')"),
-    ("e", " e edit ", "$background on $person", "edit"),
-    ("n", " n skip, say why ", "$background on $moon", "skip"),
-    ("a", " a run all from now on ", "$foreground on $panel", "decide('all')"),
-    ("escape", " esc stop ", "$foreground on $panel", "decide('stop')"),
-)
-
-
-class Chips(Widget, can_focus=True):
-    """The answers, by key or click. Keys act only while the focus is here."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [Binding(key, f"answer({action!r})", show=False) for key, _, _, action in _CHIPS]
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self.about = ""
-        self._clock = clock
-        self._deaf_until = 0.0
-
-    def on_focus(self) -> None:
-        self._deaf_until = self._clock() + DEAF
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
-
-    def render(self) -> Content:
-        parts: list[Content | tuple[str, str] | str] = []
-        for _, text, style, _ in _CHIPS:
-            parts += [Content.styled(text, style), " "]
-        parts.append((self.about, "$muted"))
-        if not self.has_focus:
-            parts.append(("  f7 answers", "$moon"))
-        return Content.assemble(*parts)
-
-    def on_click(self, event: Click) -> None:
-        """Which chip is under the mouse."""
-        place = event.x
-        for _, text, _, action in _CHIPS:
-            if place < len(text):
-                self.call_later(self.parent.run_action, action)  # type: ignore[union-attr]
-                return
-            place -= len(text) + 1
-
-    async def action_answer(self, action: str) -> None:
-        if self._clock() >= self._deaf_until and isinstance(self.parent, ApprovalRow):
-            await self.parent.run_action(action)
+_HINTS: dict[Part, str] = {
+    "chips": "",
+    "reason": "Skip it, and say why · Enter sends · Esc goes back",
+    "edited": "Edit, then run · Enter at the end runs · Ctrl+J new line · Esc goes back",
+}
 
 
 class ApprovalRow(Widget):
@@ -85,86 +42,142 @@ class ApprovalRow(Widget):
             self.request = request
             self.action: Action = action
             self.code = code
+            """What to run instead, where it was edited."""
             self.reason = reason
 
     def __init__(self, editor_is_empty: Callable[[], bool]) -> None:
         super().__init__()
         self._editor_is_empty = editor_is_empty
-        self._request = ""
-        self._code = ""
+        self._loan = FocusLoan(self)
+        self._given = False
+        """Whether the person gave the row the focus."""
+        self._requests: dict[str, Record] = {}
+        """What waits by its request, the one that is shown first."""
+        self._part: Part = "chips"
 
     def compose(self) -> ComposeResult:
-        yield Chips()
-        yield Input(placeholder="why not? Enter skips it, Esc goes back", id="reason", compact=True)
+        yield Static(id="about", markup=False)
+        yield ApprovalChips()
+        yield Line(id="reason", compact=True, placeholder="why not?")
         yield CodeArea(id="edited")
-        yield Static("Enter runs what you wrote · Ctrl+J new line · Esc goes back", id="edit-hint", markup=False)
 
     def on_mount(self) -> None:
         self.display = False
-        self._show("chips")
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought."""
         for record in records:
             if record.tag == tags.APPROVAL:
-                if record.attrs["state"] == "waiting":
-                    self._open(record)
-                elif record.attrs["request"] == self._request:
-                    self._close()
+                request = str(record.attrs["request"])
+                if record.attrs["state"] != "waiting":
+                    self._forget(request)
+                elif request not in self._requests:
+                    self._requests[request] = record
+                    if len(self._requests) == 1:
+                        self._open(record)
 
     def focus(self, scroll_visible: bool = True) -> ApprovalRow:
+        """Give the focus to what is shown of the row, if it is shown."""
         if self.display:
-            self.query_one(Chips).focus(scroll_visible)
+            self._given = True
+            self._loan.take(self._widget)
         return self
 
+    @property
+    def _shown(self) -> Record:
+        return next(iter(self._requests.values()))
+
+    @property
+    def _widget(self) -> Widget:
+        return self.query_one(ApprovalChips) if self._part == "chips" else self.query_one(f"#{self._part}")
+
     def _open(self, record: Record) -> None:
-        self._request, self._code = str(record.attrs["request"]), record.text
-        blocks = int(record.attrs.get("blocks", 1))
-        chips = self.query_one(Chips)
-        chips.about = f"block {int(record.attrs['block']) + 1} of {blocks}" if blocks > 1 else ""
-        self._show("chips")
+        self.query_one("#reason", Line).value = ""
+        self.query_one("#edited", CodeArea).load_text(clean(record.text))
+        self.query_one(ApprovalChips).appear()
         self.display = True
-        if self._editor_is_empty():
-            chips.focus()
-        chips.refresh()
+        self._show("chips")
+        if self._editor_is_empty() and self._loan.free:
+            self._given = False
+            self._loan.take(self._widget)
 
-    def _close(self) -> None:
-        self._request = ""
+    def _forget(self, request: str) -> None:
+        """Close what is decided; show what waits behind it."""
+        shown = bool(self._requests) and request == self._shown.attrs["request"]
+        self._requests.pop(request, None)
+        if not shown:
+            return
+        self._loan.give_back()
         self.display = False
+        if self._requests:
+            self._open(self._shown)
 
-    def _show(self, what: Literal["chips", "reason", "edit"]) -> None:
-        self.query_one(Chips).display = what == "chips"
-        self.query_one("#reason").display = what == "reason"
-        self.query_one("#edited").display = what == "edit"
-        self.query_one("#edit-hint").display = what == "edit"
+    def _show(self, part: Part) -> None:
+        self._part = part
+        self.query_one(ApprovalChips).display = part == "chips"
+        self.query_one("#reason").display = part == "reason"
+        self.query_one("#edited").display = part == "edited"
+        self._tell()
+
+    def _tell(self) -> None:
+        """Which block it is, which keys there are, and how to reach the row."""
+        record = self._shown
+        parts: list[tuple[str, str]] = []
+        if int(record.attrs["blocks"]) > 1:
+            parts.append((f"block {int(record.attrs['block']) + 1} of {record.attrs['blocks']}", "$muted"))
+        if _HINTS[self._part]:
+            parts.append((_HINTS[self._part], "$muted"))
+        if clean(record.text) != record.text.replace("\r\n", "\n"):
+            parts.append(("holds control characters, which are not shown", "$bad"))
+        if not self._loan.taken:
+            parts.append((f"{self._key()}a click answers", "$moon"))
+        self.query_one("#about", Static).update(Content(" · ").join(Content.styled(*part) for part in parts))
+
+    def _key(self) -> str:
+        for active in self.screen.active_bindings.values():
+            if active.binding.id == "focus-approval":
+                return f"{self.app.get_key_display(active.binding)} or "
+        return ""
 
     def _decide(self, action: Action, code: str | None = None, reason: str = "") -> None:
-        if self._request:
-            self.post_message(self.Decided(self._request, action, code, reason))
-            self._close()
+        request = str(self._shown.attrs["request"])
+        self.post_message(self.Decided(request, action, code, reason))
+        self._forget(request)
 
-    def action_decide(self, action: Action) -> None:
-        self._decide(action)
+    @on(ApprovalChips.Chosen)
+    def _chosen(self, message: ApprovalChips.Chosen) -> None:
+        message.stop()
+        if message.answer == "skip":
+            self._go_to("reason")
+        elif message.answer == "edit":
+            self._go_to("edited")
+        else:
+            self._decide(message.answer)
 
-    def action_edit(self) -> None:
-        area = self.query_one("#edited", CodeArea)
-        area.load_text(self._code)
-        self._show("edit")
-        area.focus()
-        area.move_cursor(area.document.end)
+    def _go_to(self, part: Part) -> None:
+        self._show(part)
+        self._loan.take(self._widget)
 
-    def action_skip(self) -> None:
-        reason = self.query_one("#reason", Input)
-        reason.value = ""
-        self._show("reason")
-        reason.focus()
+    @on(ApprovalChips.Elsewhere)
+    def _elsewhere(self, message: ApprovalChips.Elsewhere) -> None:
+        """What was typed for the editor goes there, and the focus with it; keys too early after the person came here are ignored."""
+        message.stop()
+        if (message.early and self._given) or (lender := self._loan.lender) is None:
+            return
+        self._loan.give_back()
+        lender.post_message(message.event)
+
+    @on(ApprovalChips.FocusMoved)
+    def _focus_moved(self, message: ApprovalChips.FocusMoved) -> None:
+        message.stop()
+        if self._requests:
+            self._tell()
 
     def on_key(self, event: Key) -> None:
-        if event.key == "escape" and not self.query_one(Chips).display:
+        if event.key == "escape" and self._part != "chips":
             event.stop()
             event.prevent_default()
-            self._show("chips")
-            self.query_one(Chips).focus()
+            self._go_to("chips")
 
     @on(Input.Submitted)
     def _reason_given(self, event: Input.Submitted) -> None:
@@ -174,4 +187,5 @@ class ApprovalRow(Widget):
     @on(CodeArea.Submitted)
     def _edited(self, event: CodeArea.Submitted) -> None:
         event.stop()
-        self._decide("run", code=self.query_one("#edited", CodeArea).text)
+        if code := self.query_one("#edited", CodeArea).text.rstrip():
+            self._decide("run", code=code)

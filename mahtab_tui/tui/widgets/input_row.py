@@ -8,16 +8,26 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.content import Content
+from textual.events import Paste
 from textual.message import Message
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.widgets.focus_loan import FocusLoan
+from mahtab_tui.tui.widgets.line import Line
+
+LINGER = 0.25
+"""Seconds for which the row stays after an answer: code that asks again at once (a debugger does) gets what was typed meanwhile."""
+
+PROMPT = 60
+"""Characters of a prompt that are shown: its end."""
 
 
-class _Line(Input):
+class _Answer(Line):
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+d", "end_of_input", "End of input", show=False),
     ]
@@ -33,7 +43,7 @@ class _Line(Input):
 
 
 class InputRow(Widget):
-    """Shown while code waits for a line; takes the focus, and gives it back."""
+    """Shown while code waits for a line. Takes the focus as soon as nobody types elsewhere, and gives it back."""
 
     class Answered(Message):
         """The line; None is the end of input."""
@@ -45,48 +55,96 @@ class InputRow(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._request = ""
-        self._focused_before: Widget | None = None
+        self._requests: dict[str, Record] = {}
+        """What waits by its request, the one that is shown first."""
+        self._loan = FocusLoan(self)
+        self._lingering: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="input-prompt", markup=False)
-        yield _Line(id="input-line", compact=True)
+        yield _Answer(id="input-line", compact=True, placeholder="Enter answers · Ctrl+D is the end of input")
 
     def on_mount(self) -> None:
         self.display = False
+        self._watch = self.set_interval(0.1, self._take_focus_if_free, pause=True)
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought."""
         for record in records:
             if record.tag == tags.INPUT:
+                request = str(record.attrs["request"])
                 if record.attrs["state"] == "waiting":
-                    self._open(record)
-                elif record.attrs["request"] == self._request:
-                    self._close()
+                    self._requests[request] = record
+                    if len(self._requests) == 1:
+                        self._open(record)
+                elif request in self._requests:
+                    shown = request == next(iter(self._requests))
+                    del self._requests[request]
+                    if shown:
+                        self._next()
+
+    def focus(self, scroll_visible: bool = True) -> InputRow:
+        """Give the focus to the line, if one is asked for."""
+        if self.display:
+            self._loan.take(self._line)
+        return self
+
+    @property
+    def _line(self) -> _Answer:
+        return self.query_one(_Answer)
 
     def _open(self, record: Record) -> None:
-        self._request = str(record.attrs["request"])
-        prompt = plain(record.text).rstrip("\n").rpartition("\n")[2].strip() or "input"
-        self.query_one("#input-prompt", Static).update(Content(prompt))
-        line = self.query_one(_Line)
-        line.value = ""
-        line.password = bool(record.attrs.get("password"))
+        if self._lingering is not None:
+            self._lingering.stop()
+        prompt = plain(record.text).strip("\n").rpartition("\n")[2].strip() or "input"
+        shortened = prompt if len(prompt) <= PROMPT else f"…{prompt[-PROMPT:]}"
+        self.query_one("#input-prompt", Static).update(Content(shortened))
+        self._line.password = bool(record.attrs["password"])
         self.display = True
-        if self.screen.focused is not line:
-            self._focused_before = self.screen.focused
-        line.focus()
+        self._take_focus_if_free()
+        self._watch.resume()
+
+    def _take_focus_if_free(self) -> None:
+        """Once; where the focus goes from here is the person's choice."""
+        if self._loan.free:
+            self._loan.take(self._line)
+        if self._loan.taken:
+            self._watch.pause()
+
+    def _next(self) -> None:
+        if self._requests:
+            self._open(next(iter(self._requests.values())))
+        else:
+            self._close()
 
     def _close(self) -> None:
-        self._request = ""
+        """Give the focus back, and what was typed and asked for by nobody with it."""
+        self._watch.pause()
+        line = self._line
+        if line.value and not line.password and self._loan.lender is not None:
+            self._loan.lender.post_message(Paste(line.value))
+        line.value = ""
+        self._loan.give_back()
         self.display = False
-        if self._focused_before is not None:
-            self._focused_before.focus()
+
+    def _answer(self, text: str | None) -> None:
+        if not self._requests:
+            return
+        request = next(iter(self._requests))
+        del self._requests[request]
+        self._line.value = ""
+        self.post_message(self.Answered(request, text))
+        if self._requests:
+            self._next()
+        else:
+            self._lingering = self.set_timer(LINGER, self._close)
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.post_message(self.Answered(self._request, event.value))
+        self._answer(event.value)
 
-    @on(_Line.Ended)
-    def _ended(self) -> None:
-        self.post_message(self.Answered(self._request, None))
+    @on(_Answer.Ended)
+    def _ended(self, message: _Answer.Ended) -> None:
+        message.stop()
+        self._answer(None)

@@ -17,6 +17,9 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 
 SHOWN = 4
+"""Inputs that are shown at a time."""
+
+_CROSS = " ✕ "
 
 
 class QueueRow(Widget, can_focus=True):
@@ -25,7 +28,7 @@ class QueueRow(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         ("up", "move(-1)", "Up"),
         ("down", "move(1)", "Down"),
-        ("delete,backspace,x", "cancel", "Take back"),
+        ("delete,backspace", "cancel", "Take back"),
     ]
 
     items: reactive[list[dict[str, Any]]] = reactive(list, layout=True)
@@ -48,30 +51,26 @@ class QueueRow(Widget, can_focus=True):
         self.display = bool(items)
         self.chosen = min(self.chosen, max(0, len(items) - 1))
 
-    def on_mount(self) -> None:
-        self.display = bool(self.items)
-
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return min(len(self.items), SHOWN) + (len(self.items) > SHOWN)
+        return min(len(self.items), SHOWN)
 
     def render(self) -> Content:
-        lines = []
-        for place, item in enumerate(self.items[:SHOWN]):
-            colour = "$model" if item.get("mode") == "ask" else "$person"
-            first, _, more = plain(str(item["code"])).partition("\n")
-            text = f"{first} …" if more else first
-            room = max(10, self.size.width - 18)
-            style = "reverse" if self.has_focus and place == self.chosen else ""
-            lines.append(
-                Content.assemble(("queued ", "$muted"), (Content(text).truncate(room, ellipsis=True).plain, f"{colour} {style}".strip()), (" ✕", "$bad"))
-            )
-        if len(self.items) > SHOWN:
-            lines.append(Content.styled(f"… and {len(self.items) - SHOWN} more", "$muted"))
+        head = self._head()
+        first = self._first()
+        lines = [
+            Content.assemble((head if place == first else " " * len(head), "$muted"), *self._line(place))
+            for place in range(first, min(first + SHOWN, len(self.items)))
+        ]
         return Content("\n").join(lines)
 
     def on_click(self, event: Click) -> None:
-        if event.y < min(len(self.items), SHOWN):
-            self.post_message(self.Cancelled(int(self.items[event.y]["id"])))
+        """The cross takes the input back; elsewhere a click chooses it."""
+        place = self._first() + event.y
+        if place < len(self.items):
+            self.chosen = place
+            cross = len(self._head()) + 2 + Content(self._text(place)).cell_length
+            if cross <= event.x < cross + len(_CROSS):
+                self.action_cancel()
 
     def action_move(self, step: int) -> None:
         self.chosen = max(0, min(len(self.items) - 1, self.chosen + step))
@@ -79,3 +78,25 @@ class QueueRow(Widget, can_focus=True):
     def action_cancel(self) -> None:
         if self.items:
             self.post_message(self.Cancelled(int(self.items[self.chosen]["id"])))
+
+    def _head(self) -> str:
+        return f"queued {len(self.items)}  "
+
+    def _first(self) -> int:
+        """The first one that is shown."""
+        return max(0, min(self.chosen - SHOWN + 1, len(self.items) - SHOWN))
+
+    def _text(self, place: int) -> str:
+        """An input on one line."""
+        first, _, more = plain(str(self.items[place]["code"])).expandtabs(4).strip("\n").partition("\n")
+        room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
+        return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
+
+    def _line(self, place: int) -> tuple[tuple[str, str], ...]:
+        ask = self.items[place].get("mode") == "ask"
+        chosen = self.has_focus and place == self.chosen
+        return (
+            ("◈ ", "$model") if ask else ("❯ ", "$person"),
+            (self._text(place), "reverse" if chosen else "$foreground"),
+            (_CROSS, "$bad" if chosen else "$muted"),
+        )
