@@ -12,9 +12,6 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tui.commands import Command
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.confirm import Confirm
-from mahtab_tui.tui.screens.help import HelpScreen
-from mahtab_tui.tui.screens.history_search import HistorySearch
-from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
 if TYPE_CHECKING:
@@ -119,9 +116,13 @@ class SessionActions(App[int]):
         self.query_one(TranscriptPane).clear()
 
     def action_help(self) -> None:
+        from mahtab_tui.tui.screens.help import HelpScreen
+
         self.push_screen(HelpScreen(self.keymap_given))
 
     def action_history_search(self) -> None:
+        from mahtab_tui.tui.screens.history_search import HistorySearch
+
         def chosen(entry: HistoryEntry | None) -> None:
             if entry is not None:
                 self.editor.mode = "ask" if entry.mode == "ask" else "python"
@@ -154,6 +155,8 @@ class SessionActions(App[int]):
 
     def _with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
         """Use a value that was given, or ask for one."""
+        from mahtab_tui.tui.screens.prompt import Prompt
+
         if value:
             use(value)
             return

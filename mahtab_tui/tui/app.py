@@ -29,7 +29,6 @@ from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.screens.detail import DetailScreen
 from mahtab_tui.tui.slash import parse_slash
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -149,6 +148,8 @@ class MahtabApp(SessionActions, PaneActions):
 
     @on(NamespacePane.Opened)
     def _opened(self, message: NamespacePane.Opened) -> None:
+        from mahtab_tui.tui.screens.detail import DetailScreen
+
         self.push_screen(DetailScreen(message.name, self.session.inspect))
 
     @on(Splitter.Dragged)

@@ -19,7 +19,15 @@ def loaded_after(code: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "module",
-    ["mahtab_tui", "mahtab_tui.cli", "mahtab_tui.tui.open", "mahtab_tui.session", "mahtab_tui.agent", "mahtab_tui.agent.host", "mahtab_tui.llm.providers"],
+    [
+        "mahtab_tui",
+        "mahtab_tui.cli",
+        "mahtab_tui.tui.open",
+        "mahtab_tui.session",
+        "mahtab_tui.agent",
+        "mahtab_tui.agent.host",
+        "mahtab_tui.llm.providers",
+    ],
 )
 def test_importing_does_not_load_the_models_libraries(module: str) -> None:
     assert not loaded_after(f"import {module}").intersection(HEAVY)

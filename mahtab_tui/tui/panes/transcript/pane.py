@@ -15,6 +15,7 @@ from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.panes.transcript.layout.entry import warm_up
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE, activity_rows, greeting_rows
 from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
@@ -81,6 +82,7 @@ class TranscriptPane(ScrollView, can_focus=True):
 
     def on_mount(self) -> None:
         self._tick_if_needed()
+        self.call_after_refresh(warm_up)
 
     def on_resize(self, event: Resize) -> None:
         self._look_anew()

@@ -11,11 +11,8 @@ from pygments.token import _TokenType as TokenType
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, hard_cuts
+from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, Row, Span, cut_spans, hard_cuts
 from mahtab_tui.tui.panes.transcript.palette import Palette
-
-LIMIT = 400
-"""Lines of one piece of code that are drawn; of more, the two ends."""
 
 _PYTHON = PythonLexer(stripnl=False, ensurenl=False)
 

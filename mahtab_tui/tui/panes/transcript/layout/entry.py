@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+from importlib import import_module
+
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
-from mahtab_tui.tui.panes.transcript.layout.cell import CellRows
-from mahtab_tui.tui.panes.transcript.layout.code import LIMIT
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows, question_rows
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Rows
-from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
+from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, GrowingRows, Row, Rows
 from mahtab_tui.tui.panes.transcript.palette import Palette
 
 
@@ -19,25 +19,21 @@ class EntryRows:
         self._width = width
         self._palette = palette
         self._version = -1
-        self._rows: Rows = []
-        match entry:
-            case Cell():
-                self._rows = CellRows(entry, width, palette)
-            case Words():
-                self._rows = WordsRows(entry, width, palette)
+        self._growing = _growing_rows(entry, width, palette)
+        self._rows: Rows = [] if self._growing is None else self._growing
 
     def update(self) -> None:
         """Take in what has changed in the entry."""
         if self._version == self._entry.version:
             return
         self._version = self._entry.version
-        match self._entry, self._rows:
-            case Question() as question, _:
+        match self._entry:
+            case Question() as question:
                 self._rows = question_rows(question, self._width, self._palette)
-            case Note() as note, _:
+            case Note() as note:
                 self._rows = note_rows(note, self._width, self._palette)
-            case _, (CellRows() | WordsRows()) as rows:
-                rows.update()
+        if self._growing is not None:
+            self._growing.update()
 
     def __len__(self) -> int:
         return 0 if self._entry.hidden else len(self._rows) + self._entry.gap
@@ -48,6 +44,27 @@ class EntryRows:
         if index == 0:
             return Row(bar=self._palette.model if self._entry.joined else None)
         return self._rows[index - 1]
+
+
+def _growing_rows(entry: Entry, width: int, palette: Palette) -> GrowingRows | None:
+    """The rows of cells and words. What draws them loads the highlighter and Markdown, for which the first picture does not wait."""
+    match entry:
+        case Cell():
+            from mahtab_tui.tui.panes.transcript.layout.cell import CellRows
+
+            return CellRows(entry, width, palette)
+        case Words():
+            from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
+
+            return WordsRows(entry, width, palette)
+    return None
+
+
+def warm_up() -> None:
+    """Load on a thread what the first cell and the first answer will need."""
+    names = ("cell", "words")
+    package = __name__.rpartition(".")[0]
+    threading.Thread(target=lambda: [import_module(f"{package}.{name}") for name in names], name="transcript-warm-up", daemon=True).start()
 
 
 def guess(entry: Entry, width: int) -> int:

@@ -10,6 +10,9 @@ from rich.style import Style
 
 Span = tuple[str, Style]
 
+LIMIT = 400
+"""Lines of one piece of code that are drawn; of more, the two ends."""
+
 
 class Row(NamedTuple):
     """One row, from the bar on."""
@@ -38,6 +41,13 @@ class Rows(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int, /) -> Row: ...
+
+
+class GrowingRows(Rows, Protocol):
+    """Rows of an entry that may grow."""
+
+    def update(self) -> None:
+        """Take in what has changed in the entry."""
 
 
 def hard_cuts(text: str, width: int) -> list[int]:
