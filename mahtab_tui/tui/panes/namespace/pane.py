@@ -27,7 +27,7 @@ HEAD = 2
 FADE = 1.0
 """Seconds in which a changed row fades back."""
 _STEPS = 5
-_EMPTY = ("Variables show here as they are made:", "their type, their size, and who made", "or last changed them. Enter looks inside.")
+_EMPTY = ("Variables show here as they are", "made: type, size, and who made or", "changed them. Enter looks inside.")
 
 
 class NamespacePane(ScrollView, can_focus=True):
