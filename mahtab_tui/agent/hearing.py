@@ -56,7 +56,8 @@ def hear(
             if not cancelled.is_set() and (token := str(chunk.text)):
                 tokens.append(token)
                 on_token(token)
-            usage = add_usage(usage, getattr(chunk, "usage_metadata", None))
+            if (part := getattr(chunk, "usage_metadata", None)) is not None:
+                usage = add_usage(usage, part)
             metadata |= chunk.response_metadata
     except ModelError as error:
         failure = str(error)

@@ -123,6 +123,32 @@ def test_a_failing_model_ends_the_turn_with_a_sentence(desk: Desk) -> None:
     assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
 
 
+class Breaking(Spoken):
+    """A provider whose connection breaks in the middle of an answer."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "breaking"
+
+    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        yield from self.speak("Half of an\n```python\na = 1\n```\n", None)
+        raise ConnectionResetError("the line is dead")
+
+
+def test_what_was_said_before_a_failure_stays_on_the_bus_and_does_not_run(desk: Desk) -> None:
+    state = run_graph(create_repl_graph(Breaking(), desk.host), create_initial_state("what is it?"), desk.host)
+    assert state["failure"].endswith("the line is dead")
+    (answer,) = desk.of(tags.ASSISTANT_CHAT)
+    assert answer.text.startswith("Half of an")
+    assert answer.attrs["stopped"] is True
+    assert "a" not in desk.namespace
+
+
+def test_output_that_is_no_unicode_passes_through_the_state(desk: Desk) -> None:
+    state = desk.run(code("print(chr(0xd800), 'so')"), COMPLETE, words("Done."))
+    assert state["execution_results"][0]["output"] == "\ufffd so\n"
+
+
 def test_tokens_come_before_the_whole_and_before_the_code_runs(desk: Desk) -> None:
     desk.run(code("a = 1"), COMPLETE, words("Done."))
     shown = (tags.ASSISTANT_CHAT_STREAM, tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT, tags.AGENT)
@@ -188,6 +214,7 @@ def test_no_checkpoint_is_left_when_a_callback_raises(desk: Desk) -> None:
         run_graph(graph, create_initial_state("what is it?"), desk.host, Callbacks(on_token=refuse))
     assert isinstance(graph.checkpointer, InMemorySaver)
     assert not graph.checkpointer.storage
+    assert desk.host.cancelled.is_set(), "the model need not go on"
     assert desk.doings() == ["thinking", "failed"]
 
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessageChunk
-from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
 from tests.agents import COMPLETE, Desk, code, words
-
-PATIENCE = 30.0
-"""Seconds after which something that must come counts as lost."""
 
 
 @pytest.fixture
@@ -84,35 +76,6 @@ def test_before_it_says_anything(desk: Desk) -> None:
     assert agent.ask_sync("count") in ("", "It")
     assert desk.doings() == ["thinking", "stopped"]
     assert agent.messages[-1].text
-
-
-class Silent(BaseChatModel):
-    """A provider that does not answer, and has no means of stopping it."""
-
-    release: Any
-
-    @property
-    def _llm_type(self) -> str:
-        return "silent"
-
-    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
-        raise AssertionError
-
-    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        yield ChatGenerationChunk(message=AIMessageChunk(content="Well"))
-        assert self.release.wait(PATIENCE)
-        yield ChatGenerationChunk(message=AIMessageChunk(content=", too late"))
-
-
-def test_while_a_model_that_cannot_be_stopped_is_silent(desk: Desk) -> None:
-    release = threading.Event()
-    agent = ReplAgent(desk.host, Silent(release=release))
-    desk.when(tags.ASSISTANT_CHAT_STREAM, lambda record: agent.stop(), text="Well")
-    try:
-        assert agent.ask_sync("count") == "Well"
-        assert not release.is_set()
-    finally:
-        release.set()
 
 
 def test_a_stop_is_for_the_turn_that_goes_on(desk: Desk) -> None:

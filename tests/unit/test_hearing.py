@@ -1,0 +1,150 @@
+"""Hearing one answer of a model to its end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk, HumanMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+from mahtab_tui.agent.hearing import Answer, encodable, hear
+from mahtab_tui.llm.base import ModelError
+
+QUESTION = [HumanMessage("what is it?")]
+PATIENCE = 30.0
+"""Seconds after which something that must come counts as lost."""
+
+
+class Scripted(BaseChatModel):
+    """A provider that gives these chunks, and does what it finds among them."""
+
+    script: list[Any]
+    _asked: int = 0
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        raise AssertionError
+
+    def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        self._asked += 1
+        for item in self.script:
+            if callable(item):
+                item()
+            else:
+                yield ChatGenerationChunk(message=AIMessageChunk(**({"content": item} if isinstance(item, str) else item)))
+
+
+class Stopped(Scripted):
+    """One that can be stopped, and says that it was."""
+
+    _stops: int = 0
+
+    def stop(self) -> None:
+        self._stops += 1
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def fail(error: Exception) -> Callable[[], None]:
+    """Something that raises."""
+
+    def raising() -> None:
+        raise error
+
+    return raising
+
+
+@pytest.fixture(params=[Scripted, Stopped])
+def kind(request: pytest.FixtureRequest) -> type[Scripted]:
+    """Both that can be stopped and that cannot."""
+    cls: type[Scripted] = request.param
+    return cls
+
+
+def test_tokens_are_told_as_they_come(kind: type[Scripted]) -> None:
+    told: list[str] = []
+    answer = hear(kind(script=["It ", "", "is."]), QUESTION, threading.Event(), told.append)
+    assert answer == Answer("It is.", stopped=False, cut=False, failure="", usage=None)
+    assert answer.ended
+    assert told == ["It ", "is."]
+
+
+def test_the_transports_final_text_counts(kind: type[Scripted]) -> None:
+    last = {"content": "", "response_metadata": {"final_text": "It is a list."}}
+    assert hear(kind(script=["It is a", last]), QUESTION, threading.Event()).text == "It is a list."
+
+
+def test_usage_that_comes_in_two_parts_adds_up(kind: type[Scripted]) -> None:
+    first = {"content": "", "usage_metadata": {"input_tokens": 9, "output_tokens": 0, "total_tokens": 9, "input_token_details": {"cache_read": 4}}}
+    last = {"content": "", "usage_metadata": {"input_tokens": 0, "output_tokens": 5, "total_tokens": 5}}
+    answer = hear(kind(script=[first, "Yes.", last]), QUESTION, threading.Event())
+    assert answer.usage is not None
+    assert (answer.usage["input_tokens"], answer.usage["output_tokens"], answer.usage["cache_read_tokens"]) == (9, 5, 4)
+    assert answer.usage["cost"] is None
+
+
+@pytest.mark.parametrize("metadata", [{"stop_reason": "max_tokens"}, {"finish_reason": "length"}, {"done_reason": "length"}])
+def test_an_answer_at_the_limit_of_tokens_was_cut(kind: type[Scripted], metadata: dict[str, str]) -> None:
+    answer = hear(kind(script=["It is", {"content": "", "response_metadata": metadata}]), QUESTION, threading.Event())
+    assert answer.cut
+    assert not answer.ended
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (ModelError("Not logged in."), "Not logged in."),
+        (ConnectionError("reset"), "The model could not answer: ConnectionError: reset"),
+    ],
+)
+def test_what_came_before_a_failure_stays(kind: type[Scripted], error: Exception, sentence: str) -> None:
+    answer = hear(kind(script=["Half", fail(error)]), QUESTION, threading.Event())
+    assert (answer.text, answer.failure, answer.ended) == ("Half", sentence, False)
+
+
+def test_a_provider_that_fails_because_it_was_stopped_has_not_failed(kind: type[Scripted]) -> None:
+    cancelled = threading.Event()
+    model = kind(script=["Half", lambda: cancelled.wait(PATIENCE), fail(ConnectionError("closed"))])
+    answer = hear(model, QUESTION, cancelled, on_token=lambda token: cancelled.set())
+    assert (answer.text, answer.stopped, answer.failure) == ("Half", True, "")
+
+
+def test_a_model_is_not_asked_at_all_once_the_turn_is_cancelled(kind: type[Scripted]) -> None:
+    cancelled = threading.Event()
+    cancelled.set()
+    model = kind(script=["Yes."])
+    assert hear(model, QUESTION, cancelled).stopped
+    assert model._asked == 0
+
+
+def test_a_stop_that_came_before_the_answer_reaches_it_all_the_same() -> None:
+    cancelled = threading.Event()
+    model = Stopped(script=[cancelled.set, "one", "two", {"content": "", "response_metadata": {"cost_usd": 0.5}}])
+    answer = hear(model, QUESTION, cancelled)
+    assert model._stops == 1
+    assert answer.text == ""
+    assert answer.usage is not None
+    assert answer.usage["cost"] == 0.5, "what was stopped has cost something"
+
+
+def test_a_silent_model_that_cannot_be_stopped_is_left_to_itself() -> None:
+    cancelled, release, ended = threading.Event(), threading.Event(), threading.Event()
+    model = Scripted(script=["Well", lambda: release.wait(PATIENCE), ended.set, "too late"])
+    answer = hear(model, QUESTION, cancelled, on_token=lambda token: cancelled.set())
+    assert (answer.text, answer.stopped) == ("Well", True)
+    assert not ended.is_set()
+    release.set()
+
+
+def test_text_can_always_be_sent() -> None:
+    assert encodable("half \ud83c and \udf19, whole \ud83c\udf19 and 🌙") == "half \ufffd and \ufffd, whole 🌙 and 🌙"
+    answer = hear(Scripted(script=["\ud83c", "\udf19", "\ud800"]), QUESTION, threading.Event())
+    assert answer.text == "🌙\ufffd"
