@@ -56,7 +56,7 @@ def load_last_session() -> LastSession | None:
     path = last_session_file()
     try:
         with path.open("rb") as file:
-            data = file.read(_LARGEST + 1)
+            data = file.read(_LARGEST)
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -304,3 +304,4 @@ def test_a_prompt_that_is_no_unicode_is_asked_all_the_same(desk: Desk) -> None:
     emit(desk.session.log, tags.USER_REPL_OUT, "\ud800", cell=1)
     assert agent.ask_sync("half \ud800 a pair \ud83c\udf19") == "Pardon?"
     assert human(agent)[0].endswith("half \ufffd a pair 🌙")
+    assert desk.of(tags.USER_CHAT)[0].text == "half \ufffd a pair 🌙"
