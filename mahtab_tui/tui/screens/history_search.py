@@ -127,4 +127,4 @@ def _line(entry: HistoryEntry, query: str) -> Content:
     if query and place >= 0:
         text = text.stylize("$moon bold", place, place + len(query))
     glyph = ("◈", "$model") if entry.mode == "ask" else ("❯", "$person")
-    return Content.assemble(glyph, " ", text, (f"  +{len(more)} lines" if more else "", "$muted"))
+    return Content.assemble(glyph, " ", text, ("" if not more else f"  +{len(more)} line{'s' * (len(more) > 1)}", "$muted"))

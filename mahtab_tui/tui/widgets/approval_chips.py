@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -59,7 +58,7 @@ class ApprovalChips(Widget, can_focus=True):
     class FocusMoved(Message):
         """The focus came, or went."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__()
         self._clock = clock
         self._clicks_from = 0.0

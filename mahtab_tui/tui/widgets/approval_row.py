@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -26,8 +27,8 @@ Part = Literal["chips", "reason", "edited"]
 
 _HINTS: dict[Part, str] = {
     "chips": "",
-    "reason": "Skip it, and say why · Enter sends · Esc goes back",
-    "edited": "Edit, then run · Enter at the end runs · Ctrl+J new line · Esc goes back",
+    "reason": "say why, or nothing · Enter skips it · Esc back",
+    "edited": "Enter runs what you wrote · Ctrl+J new line · Esc back",
 }
 
 
@@ -45,8 +46,9 @@ class ApprovalRow(Widget):
             """What to run instead, where it was edited."""
             self.reason = reason
 
-    def __init__(self, editor_is_empty: Callable[[], bool]) -> None:
+    def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._chips = ApprovalChips(clock)
         self._editor_is_empty = editor_is_empty
         self._loan = FocusLoan(self)
         self._given = False
@@ -57,7 +59,7 @@ class ApprovalRow(Widget):
 
     def compose(self) -> ComposeResult:
         yield Static(id="about", markup=False)
-        yield ApprovalChips()
+        yield self._chips
         yield Line(id="reason", compact=True, placeholder="why not?")
         yield CodeArea(id="edited")
 
@@ -89,12 +91,14 @@ class ApprovalRow(Widget):
 
     @property
     def _widget(self) -> Widget:
-        return self.query_one(ApprovalChips) if self._part == "chips" else self.query_one(f"#{self._part}")
+        return self._chips if self._part == "chips" else self.query_one(f"#{self._part}")
 
     def _open(self, record: Record) -> None:
         self.query_one("#reason", Line).value = ""
-        self.query_one("#edited", CodeArea).load_text(clean(record.text))
-        self.query_one(ApprovalChips).appear()
+        edited = self.query_one("#edited", CodeArea)
+        edited.load_text(clean(record.text))
+        edited.move_cursor(edited.document.end)
+        self._chips.appear()
         self.display = True
         self._show("chips")
         if self._editor_is_empty() and self._loan.free:
@@ -114,7 +118,7 @@ class ApprovalRow(Widget):
 
     def _show(self, part: Part) -> None:
         self._part = part
-        self.query_one(ApprovalChips).display = part == "chips"
+        self._chips.display = part == "chips"
         self.query_one("#reason").display = part == "reason"
         self.query_one("#edited").display = part == "edited"
         self._tell()
@@ -131,7 +135,7 @@ class ApprovalRow(Widget):
             parts.append(("holds control characters, which are not shown", "$bad"))
         if not self._loan.taken:
             parts.append((f"{self._key()}a click answers", "$moon"))
-        self.query_one("#about", Static).update(Content(" · ").join(Content.styled(*part) for part in parts))
+        self.query_one("#about", Static).update(Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts))
 
     def _key(self) -> str:
         for active in self.screen.active_bindings.values():
@@ -155,6 +159,7 @@ class ApprovalRow(Widget):
             self._decide(message.answer)
 
     def _go_to(self, part: Part) -> None:
+        self._given = True
         self._show(part)
         self._loan.take(self._widget)
 

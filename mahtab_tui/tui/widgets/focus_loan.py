@@ -30,7 +30,7 @@ class FocusLoan:
         """Who had the focus. While the terminal's window had none, nobody had; then it goes to the text on the screen."""
         if self._lender is not None:
             return self._lender
-        return next((area for area in self._row.screen.query(TextArea) if not self._holds(area)), None)
+        return next((each for each in self._row.screen.focus_chain if isinstance(each, TextArea) and not self._holds(each)), None)
 
     def take(self, target: Widget) -> None:
         """Give the focus to something in the row."""

@@ -26,6 +26,8 @@ LINGER = 0.25
 PROMPT = 60
 """Characters of a prompt that are shown: its end."""
 
+_AWAY = "empty the editor, or click here, to answer"
+
 
 class _Answer(Line):
     BINDINGS = [  # noqa: RUF012
@@ -62,7 +64,13 @@ class InputRow(Widget):
 
     def compose(self) -> ComposeResult:
         yield Static(id="input-prompt", markup=False)
-        yield _Answer(id="input-line", compact=True, placeholder="Enter answers · Ctrl+D is the end of input")
+        yield _Answer(id="input-line", compact=True, placeholder=_AWAY)
+
+    def on_descendant_focus(self) -> None:
+        self._line.placeholder = "Enter answers · Ctrl+D is the end of input"
+
+    def on_descendant_blur(self) -> None:
+        self._line.placeholder = _AWAY
 
     def on_mount(self) -> None:
         self.display = False
@@ -101,8 +109,8 @@ class InputRow(Widget):
         self.query_one("#input-prompt", Static).update(Content(shortened))
         self._line.password = bool(record.attrs["password"])
         self.display = True
-        self._take_focus_if_free()
         self._watch.resume()
+        self._take_focus_if_free()
 
     def _take_focus_if_free(self) -> None:
         """Once; where the focus goes from here is the person's choice."""

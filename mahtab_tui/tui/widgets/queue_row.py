@@ -15,6 +15,7 @@ from textual.widget import Widget
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
 SHOWN = 4
 """Inputs that are shown at a time."""
@@ -48,6 +49,8 @@ class QueueRow(Widget, can_focus=True):
                 self.items = record.attrs["items"]
 
     def watch_items(self, items: list[dict[str, Any]]) -> None:
+        if not items and self.display and self.is_attached:
+            FocusLoan(self).give_back()
         self.display = bool(items)
         self.chosen = min(self.chosen, max(0, len(items) - 1))
 

@@ -8,6 +8,7 @@ import textwrap
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.panes.editor.indent import STEP
 
+_SESSION = re.compile(r">>>(?: |$)|In \[\d+\]:", re.MULTILINE)
 _PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)|(?:In \[\d+\]| +\.\.\.): ?")
 _LEADING_TABS = re.compile(r"^[ \t]*\t", re.MULTILINE)
 
@@ -22,7 +23,7 @@ def pasted_python(text: str, *, into_empty: bool) -> str:
     without the indentation common to all lines."""
     text = _LEADING_TABS.sub(lambda tabs: tabs[0].expandtabs(len(STEP)), clean(text))
     dedented = textwrap.dedent(text)
-    if _PROMPT.match(dedented.lstrip("\n")):
+    if _SESSION.match(dedented.lstrip("\n")):
         return "\n".join(map(_without_prompt, dedented.strip("\n").split("\n")))
     return dedented if into_empty else text
 

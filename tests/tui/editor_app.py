@@ -1,0 +1,138 @@
+"""An application with the editor and the rows above it, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.pilot import Pilot
+from textual.widgets import Input, Static, TextArea
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.settings import resource_folder
+from mahtab_tui.store.history import History
+from mahtab_tui.tui.panes.editor import EditorPane
+from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.input_row import InputRow
+from mahtab_tui.tui.widgets.queue_row import QueueRow
+
+SIZE = (80, 24)
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class EditorApp(App[None]):
+    """Keeps what its parts say, as (name of the message, its values)."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f7", "focus_approval", id="focus-approval", priority=True)]
+
+    def __init__(self, home: Path, theme: str = MAHTAB.name) -> None:
+        folder = resource_folder("styles")
+        super().__init__(css_path=[folder / "app.tcss", folder / "dialogs.tcss", folder / "editor.tcss", folder / "history_search.tcss"])
+        for each in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(each)
+        self.theme = theme
+        self.history = History(home / "history.db", "a project")
+        self.clock = Clock()
+        self.said: list[tuple[Any, ...]] = []
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="main"):
+            yield Static(id="transcript")
+            yield ApprovalRow(lambda: self.editor.is_empty, self.clock)
+            yield InputRow()
+            yield QueueRow()
+            yield EditorPane(self.history, id="editor")
+
+    def on_mount(self) -> None:
+        self.query_one("#transcript").can_focus = True
+        for area in self.query(TextArea):
+            area.cursor_blink = False
+        for line in self.query(Input):
+            line.cursor_blink = False
+        self.editor.focus()
+
+    @property
+    def editor(self) -> EditorPane:
+        return self.query_one(EditorPane)
+
+    @property
+    def area(self) -> PromptArea:
+        return self.query_one(PromptArea)
+
+    def fold(self, tag: str, text: str = "", /, **attrs: Any) -> None:
+        for fold in (self.query_one(ApprovalRow).fold, self.query_one(InputRow).fold, self.query_one(QueueRow).fold):
+            fold([Record(tag, text, attrs)])
+
+    @on(EditorPane.Submitted)
+    def _submitted(self, message: EditorPane.Submitted) -> None:
+        self.said.append(("submitted", message.mode, message.text))
+
+    @on(EditorPane.ModeChanged)
+    def _mode_changed(self, message: EditorPane.ModeChanged) -> None:
+        self.said.append(("mode", message.mode))
+
+    @on(EditorPane.LeaveRequested)
+    def _leave_requested(self) -> None:
+        self.said.append(("leave",))
+
+    @on(ApprovalRow.Decided)
+    def _decided(self, message: ApprovalRow.Decided) -> None:
+        self.said.append(("decided", message.request, message.action, message.code, message.reason))
+
+    @on(InputRow.Answered)
+    def _answered(self, message: InputRow.Answered) -> None:
+        self.said.append(("answered", message.request, message.text))
+
+    @on(QueueRow.Cancelled)
+    def _cancelled(self, message: QueueRow.Cancelled) -> None:
+        self.said.append(("cancelled", message.item_id))
+
+    def action_focus_approval(self) -> None:
+        self.query_one(ApprovalRow).focus()
+
+    def action_stop(self) -> None:
+        self.said.append(("stop",))
+
+
+async def write(pilot: Pilot[None], text: str) -> None:
+    """Type a text, a key for each character; a line break is Enter."""
+    names = {"\n": "enter", " ": "space", "`": "grave_accent"}
+    await pilot.press(*(names.get(character, character) for character in text))
+
+
+async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
+    """Wait for what another thread or a timer does."""
+    for _ in range(1_000):
+        if holds():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("it did not come about")
+
+
+def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:
+    """Write inputs of an earlier session, the oldest first."""
+    history = History(home / "history.db", "a project")
+    for text, mode in inputs:
+        history.add(text, mode)
+    history.close()
+
+

@@ -1,0 +1,274 @@
+"""Code that waits for the person."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.events import AppBlur, AppFocus, Paste
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus import tags
+from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.input_row import InputRow
+from tests.tui.editor_app import SIZE, EditorApp, write
+
+CODE = "x = 1\nx"
+
+
+@pytest.fixture
+async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        yield pilot
+
+
+def app_of(pilot: Pilot[None]) -> EditorApp:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app
+
+
+def row_of(pilot: Pilot[None]) -> ApprovalRow:
+    return pilot.app.query_one(ApprovalRow)
+
+
+def about(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#about", Static).content)
+
+
+async def ask(pilot: Pilot[None], code: str = CODE, request: str = "1", *, hear: bool = True, block: int = 0, blocks: int = 1) -> None:
+    """Code waits; unless told otherwise until the row hears."""
+    app_of(pilot).fold(tags.APPROVAL, code, request=request, turn=1, block=block, blocks=blocks, state="waiting", reason="", party="claude")
+    await pilot.pause()
+    if hear:
+        app_of(pilot).clock.now += 1
+
+
+def decided(action: str, code: str | None = None, reason: str = "", request: str = "1") -> tuple[object, ...]:
+    return ("decided", request, action, code, reason)
+
+
+@pytest.mark.parametrize(("key", "action"), [("y", "run"), ("a", "all"), ("escape", "stop")])
+async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
+    await ask(pilot)
+    await pilot.press(key)
+    assert app_of(pilot).said == [decided(action)]
+    assert not row_of(pilot).display
+    await pilot.press(key)
+    assert len(app_of(pilot).said) == 1
+
+
+async def test_nothing_is_shown_while_nothing_waits(pilot: Pilot[None]) -> None:
+    assert not row_of(pilot).display
+    row_of(pilot).focus()
+    assert app_of(pilot).area.has_focus
+
+
+async def test_keys_act_only_while_the_row_has_the_focus(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    app_of(pilot).editor.focus()
+    await pilot.pause()
+    await write(pilot, "yna")
+    assert app_of(pilot).said == []
+    assert app_of(pilot).editor.text == "yna"
+
+
+async def test_the_row_does_not_take_the_focus_from_a_draft(pilot: Pilot[None]) -> None:
+    await write(pilot, "half ")
+    await ask(pilot)
+    await write(pilot, "yes")
+    assert app_of(pilot).editor.text == "half yes"
+    assert app_of(pilot).said == []
+
+
+async def test_the_row_does_not_take_the_focus_from_another_pane(pilot: Pilot[None]) -> None:
+    pilot.app.query_one("#transcript").focus()
+    await pilot.pause()
+    await ask(pilot)
+    assert pilot.app.query_one("#transcript").has_focus
+
+
+async def test_the_row_tells_how_to_reach_it(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    await ask(pilot)
+    assert about(pilot) == "f7 or a click answers"
+    await pilot.press("f7")
+    assert about(pilot) == ""
+
+
+async def test_what_is_typed_while_the_row_appears_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot, hear=False)
+    await pilot.press("a", "y")
+    await write(pilot, " = 1")
+    assert app_of(pilot).editor.text == "ay = 1"
+    assert app_of(pilot).area.has_focus
+    assert app_of(pilot).said == []
+    assert row_of(pilot).display
+
+
+async def test_what_is_no_answer_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "print(1)\n")
+    assert app_of(pilot).said == [("submitted", "python", "print(1)")]
+
+
+async def test_a_paste_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    pilot.app.query_one(ApprovalChips).post_message(Paste("yes"))
+    await pilot.pause()
+    assert app_of(pilot).editor.text == "yes"
+
+
+async def test_keys_are_ignored_right_after_the_person_came_to_the_row(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    await ask(pilot)
+    row_of(pilot).focus()
+    await pilot.pause()
+    await pilot.press("y")
+    assert app_of(pilot).said == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).editor.text == "half"
+    assert app_of(pilot).area.has_focus
+
+
+async def test_skip_asks_for_a_reason(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "nit is too slow\n")
+    assert app_of(pilot).said == [decided("skip", reason="it is too slow")]
+
+
+async def test_a_pasted_reason_comes_in_whole_and_clean(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("n")
+    pilot.app.query_one("#reason", Input).post_message(Paste("too\x1b[2J slow\r\nand wrong\n"))
+    await pilot.press("enter")
+    assert app_of(pilot).said == [decided("skip", reason="too slow and wrong")]
+
+
+async def test_escape_goes_back_from_the_reason(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "nno")
+    await pilot.press("escape")
+    assert app_of(pilot).said == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
+
+
+async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "e + 1\n")
+    assert app_of(pilot).said == [decided("run", code="x = 1\nx + 1")]
+
+
+async def test_an_edited_block_runs_at_an_empty_line(pilot: Pilot[None]) -> None:
+    await ask(pilot, "for a in b:\n    a")
+    await pilot.press("e", "enter")
+    assert app_of(pilot).said == []
+    await pilot.press("enter")
+    assert app_of(pilot).said == [decided("run", code="for a in b:\n    a")]
+
+
+async def test_a_backtick_at_the_start_of_edited_code_is_typed(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("e", "ctrl+home", "up", "home", "grave_accent")
+    assert pilot.app.query_one("#edited", CodeArea).text == "`" + CODE
+
+
+async def test_what_was_edited_is_kept_while_one_looks_at_the_answers(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "e2")
+    await pilot.press("escape")
+    app_of(pilot).clock.now += 1
+    await pilot.press("e", "enter")
+    assert app_of(pilot).said == [decided("run", code="x = 1\nx2")]
+
+
+async def test_nothing_is_not_run_in_place_of_the_code(pilot: Pilot[None]) -> None:
+    await ask(pilot, "x")
+    await pilot.press("e", "backspace", "enter")
+    assert app_of(pilot).said == []
+
+
+@pytest.mark.parametrize(("size", "chip"), [((80, 24), "a run all from now on"), ((50, 24), "a all")])
+async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chip: str) -> None:
+    app = EditorApp(home)
+    async with app.run_test(size=size) as pilot:
+        await ask(pilot)
+        chips = app.query_one(ApprovalChips)
+        place = chips.render().plain.index(chip)
+        await pilot.click(chips, offset=(place, 0))
+        assert app.said == [decided("all")]
+
+
+async def test_a_click_that_was_meant_for_what_stood_here_decides_nothing(pilot: Pilot[None]) -> None:
+    await ask(pilot, hear=False)
+    await pilot.click(ApprovalChips, offset=(3, 0))
+    assert app_of(pilot).said == []
+
+
+async def test_it_says_which_block_it_is(pilot: Pilot[None]) -> None:
+    await ask(pilot, block=1, blocks=3)
+    assert about(pilot) == "block 2 of 3"
+
+
+async def test_it_says_when_code_holds_what_is_not_shown(pilot: Pilot[None]) -> None:
+    await ask(pilot, "x = 'a\u202eb\x1b]0;t\x07'\r\n")
+    assert "control characters" in about(pilot)
+    await pilot.press("e")
+    assert pilot.app.query_one("#edited", CodeArea).text == "x = 'ab'\n"
+
+
+async def test_a_request_that_is_withdrawn_closes_the_row_and_gives_the_focus_back(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    assert pilot.app.query_one(ApprovalChips).has_focus
+    app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="stopped")
+    await pilot.pause()
+    assert not row_of(pilot).display
+    assert app_of(pilot).area.has_focus
+
+
+async def test_a_second_request_waits_for_the_first(pilot: Pilot[None]) -> None:
+    await ask(pilot, request="1")
+    await ask(pilot, request="2")
+    await pilot.press("y")
+    await pilot.pause()
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run"), decided("run", request="2")]
+
+
+async def test_the_end_of_another_request_changes_nothing(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    app_of(pilot).fold(tags.APPROVAL, "", request="0", state="run")
+    app_of(pilot).fold(tags.APPROVAL, CODE, request="1", state="waiting", block=0, blocks=1)
+    assert row_of(pilot).display
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
+
+
+async def test_the_row_takes_no_focus_from_a_line_that_code_asks_for(pilot: Pilot[None]) -> None:
+    app_of(pilot).fold(tags.INPUT, "name? ", request="1", cell=1, password=False, state="waiting")
+    await ask(pilot)
+    assert pilot.app.query_one(InputRow).has_focus_within
+
+
+async def test_code_that_came_while_the_window_was_elsewhere_has_the_focus_on_return(pilot: Pilot[None]) -> None:
+    pilot.app.post_message(AppBlur())
+    await pilot.pause()
+    await ask(pilot)
+    pilot.app.post_message(AppFocus())
+    await pilot.pause()
+    await write(pilot, "x = 1")
+    assert app_of(pilot).editor.text == "x = 1"
+    await pilot.press("f7")
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).area.has_focus

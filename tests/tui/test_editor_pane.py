@@ -1,0 +1,181 @@
+"""The editor's modes, its draft, and its history."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
+
+
+@pytest.fixture
+async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    remember(home, [("x = 1", "python"), ("what is x?", "ask"), ("for a in b:\n    print(a)", "python"), ("y = 2", "python")])
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: bool(app.editor._inputs.of("ask")))
+        yield pilot
+
+
+def app_of(pilot: Pilot[None]) -> EditorApp:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app
+
+
+def shown(pilot: Pilot[None], selector: str) -> str:
+    return str(pilot.app.query_one(selector, Static).content)
+
+
+# Modes
+
+
+async def test_a_backtick_at_the_very_start_toggles_the_mode(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    assert (shown(pilot, "#glyph"), shown(pilot, "#hint").split(" · ")[0]) == ("❯", "Python")
+    await write(pilot, "`")
+    assert (shown(pilot, "#glyph"), shown(pilot, "#hint").split(" · ")[0]) == ("◈", "Ask")
+    assert not app.area.is_syntax_aware
+    await write(pilot, "`")
+    assert app.said == [("mode", "ask"), ("mode", "python")]
+    assert app.editor.is_empty
+    assert app.area.is_syntax_aware
+
+
+async def test_a_backtick_elsewhere_is_typed(pilot: Pilot[None]) -> None:
+    await write(pilot, "a`b`")
+    assert app_of(pilot).editor.text == "a`b`"
+    assert app_of(pilot).editor.mode == "python"
+
+
+async def test_the_draft_and_the_cursor_survive_the_toggle(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "f(x)")
+    await pilot.press("left")
+    app.editor.toggle_mode()
+    await write(pilot, "y")
+    assert (app.editor.mode, app.editor.text) == ("ask", "f(xy)")
+    await pilot.press("home", "grave_accent")
+    assert (app.editor.mode, app.editor.text) == ("python", "f(xy)")
+
+
+async def test_backspace_in_empty_ask_mode_goes_back_to_python(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "`a")
+    await pilot.press("backspace")
+    assert app.said == [("mode", "ask")]
+    await pilot.press("backspace", "backspace")
+    assert app.said == [("mode", "ask"), ("mode", "python")]
+
+
+async def test_enter_in_ask_mode_sends_whatever_it_is(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "`if x:")
+    await pilot.press("ctrl+j")
+    await write(pilot, "and (then\n")
+    assert app.said[-1] == ("submitted", "ask", "if x:\nand (then")
+
+
+async def test_ctrl_d_leaves_only_an_empty_editor(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "a")
+    await pilot.press("ctrl+d", "home", "ctrl+d")
+    assert app.said == []
+    await pilot.press("ctrl+d")
+    assert app.said == [("leave",)]
+
+
+# History
+
+
+async def test_up_and_down_walk_the_inputs_of_the_mode_and_come_back_to_the_draft(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "dra")
+    texts = []
+    for key in ("up", "up", "up", "up", "down", "down", "down", "down"):
+        await pilot.press(key)
+        texts.append(app.editor.text)
+    block = "for a in b:\n    print(a)"
+    assert texts == ["y = 2", block, "x = 1", "x = 1", block, "y = 2", "dra", "dra"]
+    app.editor.mode = "ask"
+    await pilot.press("up")
+    assert app.editor.text == "what is x?"
+
+
+async def test_a_recalled_block_runs_with_one_enter(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await pilot.press("up", "up", "enter", "enter")
+    assert app.said == [("submitted", "python", "for a in b:\n    print(a)")]
+
+
+async def test_in_a_recalled_block_the_cursor_moves_once_it_was_moved(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await pilot.press("up", "up", "left", "up")
+    assert app.area.cursor_location[0] == 0
+    await pilot.press("end", "enter", "z")
+    assert app.editor.text == "for a in b:\n    z\n    print(a)"
+
+
+async def test_what_was_changed_on_the_way_is_not_lost(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "dra")
+    await pilot.press("up", "7", "up", "down")
+    assert app.editor.text == "y = 27"
+    await pilot.press("down")
+    assert app.editor.text == "dra"
+
+
+async def test_up_moves_through_the_lines_of_a_draft_first(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "a")
+    await pilot.press("ctrl+j", "b", "up")
+    assert app.editor.text == "a\nb"
+    await pilot.press("up")
+    assert app.editor.text == "y = 2"
+
+
+async def test_up_moves_through_the_rows_of_a_wrapped_line_first(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.editor.text = "a" * 200
+    await pilot.press("left", "up")
+    assert app.editor.text == "a" * 200
+    await pilot.press("up", "up")
+    assert app.editor.text == "y = 2"
+
+
+async def test_what_is_entered_is_recalled_once_and_kept_on_disk(pilot: Pilot[None], home: Path) -> None:
+    app = app_of(pilot)
+    await write(pilot, "y = 2\nz = 3\n")
+    await pilot.press("up", "up")
+    assert app.editor.text == "y = 2"
+    await pilot.press("up")
+    assert app.editor.text.startswith("for a")
+    await until(pilot, lambda: "z = 3" in [entry.text for entry in app.history.entries("python")])
+
+
+async def test_a_history_that_is_locked_does_not_hold_the_keys(pilot: Pilot[None], home: Path) -> None:
+    app = app_of(pilot)
+    with sqlite3.connect(home / "history.db") as other:
+        other.execute("begin immediate")
+        await write(pilot, "w = 4\nab")
+        assert app.said == [("submitted", "python", "w = 4")]
+        assert app.editor.text == "ab"
+        await pilot.press("up")
+        assert app.editor.text == "w = 4"
+    await until(pilot, lambda: "w = 4" in [entry.text for entry in app.history.entries("python")])
+
+
+async def test_a_text_that_is_put_in_is_clean(pilot: Pilot[None]) -> None:
+    app_of(pilot).editor.text = "x\x1b]0;title\x07 = 1\r\ny"
+    assert app_of(pilot).editor.text == "x = 1\ny"
+
+
+async def test_leaving_writes_what_was_entered_last(home: Path) -> None:
+    app = EditorApp(home)
+    async with app.run_test() as pilot:
+        await write(pilot, "last = 1\n")
+    assert app.history.entries()[0].text == "last = 1"

@@ -1,0 +1,105 @@
+"""Pictures of the editor, the rows above it and the history search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from mahtab_tui.bus import tags
+from mahtab_tui.tui.screens.history_search import HistorySearch
+from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
+
+CODE = """def outliers(day, limit=3):
+    \"\"\"Days far from the median.\"\"\"
+    z = (day - day.median()) / day.std()  # robust
+    return day[abs(z) > limit] if len(z) else None
+print(f"found {len(outliers(daily))} of", 31)"""
+WIDE = (160, 40)
+
+Compare = Callable[..., bool]
+
+
+@pytest.mark.parametrize("size", [SIZE, WIDE], ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize("theme", ["mahtab", "mahtab-day"])
+def test_python(snap_compare: Compare, home: Path, theme: str, size: tuple[int, int]) -> None:
+    app = EditorApp(home, theme)
+
+    def before(pilot: Pilot[None]) -> None:
+        app.editor.text = CODE
+
+    assert snap_compare(app, terminal_size=size, run_before=before)
+
+
+@pytest.mark.parametrize("theme", ["mahtab", "mahtab-day"])
+def test_ask(snap_compare: Compare, home: Path, theme: str) -> None:
+    app = EditorApp(home, theme)
+
+    async def before(pilot: Pilot[None]) -> None:
+        await write(pilot, "`and plot the week around it")
+
+    assert snap_compare(app, terminal_size=SIZE, run_before=before)
+
+
+@pytest.mark.parametrize("size", [(60, 24), SIZE, WIDE], ids=lambda size: "x".join(map(str, size)))
+def test_approval(snap_compare: Compare, home: Path, size: tuple[int, int]) -> None:
+    app = EditorApp(home)
+
+    def before(pilot: Pilot[None]) -> None:
+        app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=3, state="waiting", reason="", party="claude")
+
+    assert snap_compare(app, terminal_size=size, run_before=before)
+
+
+@pytest.mark.parametrize("key", ["e", "n"])
+def test_approval_edit_and_reason(snap_compare: Compare, home: Path, key: str) -> None:
+    app = EditorApp(home)
+
+    async def before(pilot: Pilot[None]) -> None:
+        app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=3, state="waiting", reason="", party="claude")
+        await pilot.pause()
+        app.clock.now += 1
+        await pilot.press(key)
+
+    assert snap_compare(app, terminal_size=SIZE, run_before=before)
+
+
+def test_rows_beside_a_draft(snap_compare: Compare, home: Path) -> None:
+    app = EditorApp(home)
+
+    async def before(pilot: Pilot[None]) -> None:
+        await write(pilot, "half a thou")
+        app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=1, state="waiting", reason="", party="claude")
+        app.fold(tags.INPUT, "Your name: ", request="1", cell=2, password=False, state="waiting")
+        app.fold(tags.QUEUE, items=[{"id": 1, "code": "x = 1\ny = 2", "mode": "python"}, {"id": 2, "code": "and why?", "mode": "ask"}])
+
+    assert snap_compare(app, terminal_size=SIZE, run_before=before)
+
+
+def test_input(snap_compare: Compare, home: Path) -> None:
+    app = EditorApp(home)
+
+    async def before(pilot: Pilot[None]) -> None:
+        app.fold(tags.INPUT, "Password: ", request="1", cell=2, password=True, state="waiting")
+        await pilot.pause()
+        await write(pilot, "secret")
+
+    assert snap_compare(app, terminal_size=SIZE, run_before=before)
+
+
+@pytest.mark.parametrize("size", [SIZE, WIDE], ids=lambda size: "x".join(map(str, size)))
+def test_history_search(snap_compare: Compare, home: Path, size: tuple[int, int]) -> None:
+    remember(home, [("print(daily)", "python"), ("which days are outliers, and why?", "ask"), (CODE, "python")])
+    app = EditorApp(home)
+
+    async def before(pilot: Pilot[None]) -> None:
+        search = HistorySearch(app.history)
+        await app.push_screen(search)
+        search.query_one(Input).cursor_blink = False
+        await write(pilot, "out")
+        await until(pilot, lambda: search._found_for == "out")
+
+    assert snap_compare(app, terminal_size=size, run_before=before)

@@ -1,0 +1,126 @@
+"""Search over the input history."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
+
+from mahtab_tui.store.history import HistoryEntry
+from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.screens.history_search import HistorySearch
+from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
+
+BLOCK = "def median(day):\n    return day.median()"
+INPUTS = [("import pandas as pd", "python"), (BLOCK, "python"), ("which days [/x] are far off?", "ask"), ("x\x1b]0;t\x07 = [1]", "python")]
+
+
+@pytest.fixture
+async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    remember(home, INPUTS)
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await open_search(pilot)
+        yield pilot
+
+
+async def open_search(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, EditorApp)
+    await app.push_screen(HistorySearch(app.history), lambda entry: app.said.append(("chosen", entry)))
+    await until(pilot, lambda: found(pilot) != [])
+
+
+def chosen(pilot: Pilot[None]) -> HistoryEntry | None:
+    assert isinstance(pilot.app, EditorApp)
+    (said,) = pilot.app.said
+    entry = said[1]
+    assert entry is None or isinstance(entry, HistoryEntry)
+    return entry
+
+
+def found(pilot: Pilot[None]) -> list[str]:
+    return [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
+
+
+def whole(pilot: Pilot[None]) -> CodeArea:
+    return pilot.app.screen.query_one("#whole", CodeArea)
+
+
+async def search(pilot: Pilot[None], query: str) -> None:
+    await write(pilot, query)
+    screen = pilot.app.screen
+    assert isinstance(screen, HistorySearch)
+    await until(pilot, lambda: screen._found_for == query)
+    await pilot.pause()
+
+
+async def test_all_inputs_are_there_the_newest_first(pilot: Pilot[None]) -> None:
+    assert found(pilot) == ["❯ x = [1]", "◈ which days [/x] are far off?", "❯ def median(day):  +1 line", "❯ import pandas as pd"]
+
+
+async def test_typing_searches_and_shows_the_whole_entry(pilot: Pilot[None]) -> None:
+    await search(pilot, "median")
+    assert found(pilot) == ["❯ def median(day):  +1 line"]
+    assert whole(pilot).text == BLOCK
+    assert whole(pilot).python
+    assert str(pilot.app.screen.query_one("#count", Static).content) == "1 found"
+
+
+async def test_letters_in_order_are_found(pilot: Pilot[None]) -> None:
+    await search(pilot, "ipd")
+    assert "❯ import pandas as pd" in found(pilot)
+
+
+async def test_enter_takes_the_entry(pilot: Pilot[None]) -> None:
+    await search(pilot, "median")
+    await pilot.press("enter")
+    entry = chosen(pilot)
+    assert entry is not None
+    assert (entry.text, entry.mode) == (BLOCK, "python")
+
+
+async def test_enter_does_not_take_what_was_found_for_an_earlier_query(pilot: Pilot[None]) -> None:
+    await write(pilot, "pandas\n")
+    await until(pilot, lambda: not isinstance(pilot.app.screen, HistorySearch))
+    entry = chosen(pilot)
+    assert entry is not None
+    assert entry.text == "import pandas as pd"
+
+
+async def test_arrows_choose(pilot: Pilot[None]) -> None:
+    await pilot.press("down")
+    assert whole(pilot).text == "which days [/x] are far off?"
+    assert not whole(pilot).python
+    await pilot.press("up", "up")
+    assert whole(pilot).text == "import pandas as pd"
+    await pilot.press("enter")
+    entry = chosen(pilot)
+    assert entry is not None
+    assert entry.text == "import pandas as pd"
+
+
+async def test_a_click_takes_the_entry(pilot: Pilot[None]) -> None:
+    await pilot.click(OptionList, offset=(3, 1))
+    entry = chosen(pilot)
+    assert entry is not None
+    assert entry.mode == "ask"
+
+
+async def test_escape_leaves_all_as_it_was(pilot: Pilot[None]) -> None:
+    await search(pilot, "median")
+    await pilot.press("escape")
+    assert chosen(pilot) is None
+    assert isinstance(pilot.app, EditorApp)
+    assert pilot.app.editor.is_empty
+
+
+async def test_nothing_found_is_said_and_enter_stays(pilot: Pilot[None]) -> None:
+    await search(pilot, "zzz")
+    assert str(pilot.app.screen.query_one("#count", Static).content) == "nothing found"
+    await pilot.press("enter")
+    assert isinstance(pilot.app.screen, HistorySearch)
+    assert whole(pilot).text == ""

@@ -1,0 +1,171 @@
+"""Lines that code asks for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.events import Paste
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus import tags
+from mahtab_tui.tui.widgets.input_row import InputRow
+from tests.tui.editor_app import SIZE, EditorApp, until, write
+
+
+@pytest.fixture
+async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        yield pilot
+
+
+def app_of(pilot: Pilot[None]) -> EditorApp:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app
+
+
+def row_of(pilot: Pilot[None]) -> InputRow:
+    return pilot.app.query_one(InputRow)
+
+
+def line_of(pilot: Pilot[None]) -> Input:
+    return pilot.app.query_one("#input-line", Input)
+
+
+def prompt(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#input-prompt", Static).content)
+
+
+async def ask(pilot: Pilot[None], text: str = "name? ", request: str = "1", *, password: bool = False) -> None:
+    app_of(pilot).fold(tags.INPUT, text, request=request, cell=1, password=password, state="waiting")
+    await pilot.pause()
+
+
+async def end(pilot: Pilot[None], request: str = "1", state: str = "answered") -> None:
+    app_of(pilot).fold(tags.INPUT, "", request=request, cell=1, password=False, state=state)
+    await pilot.pause()
+
+
+async def test_a_line_is_asked_and_answered(pilot: Pilot[None]) -> None:
+    assert not row_of(pilot).display
+    await ask(pilot)
+    assert prompt(pilot) == "name?"
+    await write(pilot, "Ada\n")
+    await end(pilot)
+    assert app_of(pilot).said == [("answered", "1", "Ada")]
+    await until(pilot, lambda: app_of(pilot).area.has_focus)
+    assert not row_of(pilot).display
+    assert app_of(pilot).editor.is_empty
+
+
+async def test_an_empty_line_is_an_answer(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("enter")
+    assert app_of(pilot).said == [("answered", "1", "")]
+
+
+async def test_ctrl_d_ends_the_input_where_the_line_is_empty(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("a", "home", "ctrl+d")
+    assert app_of(pilot).said == []
+    await pilot.press("ctrl+d")
+    assert app_of(pilot).said == [("answered", "1", None)]
+
+
+async def test_a_password_is_not_shown(pilot: Pilot[None]) -> None:
+    await ask(pilot, password=True)
+    await write(pilot, "secret")
+    assert "secret" not in "".join(segment.text for segment in line_of(pilot).render_line(0))
+    await pilot.press("enter")
+    assert app_of(pilot).said == [("answered", "1", "secret")]
+    await ask(pilot, request="2")
+    await write(pilot, "open")
+    assert "open" in "".join(segment.text for segment in line_of(pilot).render_line(0))
+
+
+async def test_a_draft_keeps_the_focus_until_it_is_gone(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    await ask(pilot)
+    assert line_of(pilot).placeholder.startswith("empty the editor")
+    await write(pilot, " done\n")
+    assert app_of(pilot).said == [("submitted", "python", "half done")]
+    await until(pilot, lambda: line_of(pilot).has_focus)
+    await write(pilot, "Ada\n")
+    assert app_of(pilot).said[-1] == ("answered", "1", "Ada")
+
+
+async def test_where_the_person_took_the_focus_it_stays(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    app_of(pilot).editor.focus()
+    await pilot.pause(0.25)
+    assert app_of(pilot).area.has_focus
+    row_of(pilot).focus()
+    await pilot.pause()
+    assert line_of(pilot).has_focus
+
+
+async def test_a_request_that_is_cancelled_closes_the_row(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await end(pilot, state="cancelled")
+    assert not row_of(pilot).display
+    assert app_of(pilot).area.has_focus
+
+
+async def test_what_nobody_asks_for_any_more_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "x = 1")
+    await end(pilot, state="cancelled")
+    assert app_of(pilot).editor.text == "x = 1"
+
+
+async def test_a_password_never_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot, password=True)
+    await write(pilot, "secret")
+    await end(pilot, state="cancelled")
+    assert app_of(pilot).editor.is_empty
+    assert line_of(pilot).value == ""
+
+
+async def test_what_is_typed_between_two_requests_is_for_the_second(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "n\nn")
+    await end(pilot)
+    await ask(pilot, "(Pdb) ", "2")
+    await write(pilot, "ext\n")
+    assert app_of(pilot).said == [("answered", "1", "n"), ("answered", "2", "next")]
+
+
+async def test_two_requests_are_answered_one_after_the_other(pilot: Pilot[None]) -> None:
+    await ask(pilot, "first? ", "1")
+    await ask(pilot, "second? ", "2")
+    assert prompt(pilot) == "first?"
+    await write(pilot, "a\n")
+    assert prompt(pilot) == "second?"
+    await write(pilot, "b\n")
+    assert app_of(pilot).said == [("answered", "1", "a"), ("answered", "2", "b")]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("one\ntwo: ", "two:"),
+        ("sure?\n", "sure?"),
+        ("\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07? ", "red ?"),
+        ("[/x] [@click=app.quit]list[int]", "[/x] [@click=app.quit]list[int]"),
+        ("", "input"),
+        ("a" * 100 + " why? ", "…" + "a" * 55 + " why?"),
+    ],
+)
+async def test_the_last_line_of_a_prompt_is_shown_clean(pilot: Pilot[None], text: str, shown: str) -> None:
+    await ask(pilot, text)
+    assert prompt(pilot) == shown
+
+
+async def test_a_pasted_answer_comes_in_whole_and_clean(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    line_of(pilot).post_message(Paste("one\x1b[2J\r\ntwo\n"))
+    await pilot.press("enter")
+    assert app_of(pilot).said == [("answered", "1", "one two")]

@@ -1,0 +1,89 @@
+"""The inputs that wait."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from mahtab_tui.bus import tags
+from mahtab_tui.tui.widgets.queue_row import QueueRow
+from tests.tui.editor_app import SIZE, EditorApp
+
+
+@pytest.fixture
+async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        yield pilot
+
+
+def app_of(pilot: Pilot[None]) -> EditorApp:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app
+
+
+def row_of(pilot: Pilot[None]) -> QueueRow:
+    return pilot.app.query_one(QueueRow)
+
+
+def lines(pilot: Pilot[None]) -> list[str]:
+    return row_of(pilot).render().plain.split("\n")
+
+
+async def queue(pilot: Pilot[None], *codes: str, mode: str = "python") -> None:
+    app_of(pilot).fold(tags.QUEUE, items=[{"id": number, "code": code, "mode": mode} for number, code in enumerate(codes, 1)])
+    await pilot.pause()
+
+
+async def test_it_shows_how_many_wait_and_what(pilot: Pilot[None]) -> None:
+    assert not row_of(pilot).display
+    await queue(pilot, "x = 1\ny = 2", "z")
+    assert row_of(pilot).display
+    assert lines(pilot) == ["queued 2  ❯ x = 1 … ✕ ", "          ❯ z ✕ "]
+    await queue(pilot)
+    assert not row_of(pilot).display
+
+
+async def test_outside_text_is_neither_markup_nor_control(pilot: Pilot[None]) -> None:
+    await queue(pilot, "[/x] \x1b]0;t\x07[red]a", mode="ask")
+    assert lines(pilot) == ["queued 1  ◈ [/x] [red]a ✕ "]
+
+
+async def test_a_long_input_is_cut_to_the_width(pilot: Pilot[None]) -> None:
+    await queue(pilot, "日本" * 100)
+    assert row_of(pilot).render().cell_length <= SIZE[0]
+    assert lines(pilot)[0].endswith("… ✕ ")
+
+
+async def test_the_cross_takes_an_input_back(pilot: Pilot[None]) -> None:
+    await queue(pilot, "a", "bb")
+    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕"), 1))
+    assert app_of(pilot).said == [("cancelled", 2)]
+
+
+async def test_a_click_beside_the_cross_only_chooses(pilot: Pilot[None]) -> None:
+    await queue(pilot, "a", "bb")
+    await pilot.click(QueueRow, offset=(12, 1))
+    assert app_of(pilot).said == []
+    await pilot.press("delete")
+    assert app_of(pilot).said == [("cancelled", 2)]
+
+
+async def test_keys_choose_and_take_back(pilot: Pilot[None]) -> None:
+    await queue(pilot, *"abcdef")
+    row_of(pilot).focus()
+    await pilot.press("up", "down", "down", "down", "down", "down", "down", "down", "up", "backspace")
+    assert app_of(pilot).said == [("cancelled", 5)]
+    assert [line.split("❯")[1].strip() for line in lines(pilot)] == ["b ✕", "c ✕", "d ✕", "e ✕"]
+    assert row_of(pilot).size.height == 4
+
+
+async def test_the_focus_goes_back_to_the_editor_with_the_last_input(pilot: Pilot[None]) -> None:
+    await queue(pilot, "a")
+    row_of(pilot).focus()
+    await pilot.pause()
+    await queue(pilot)
+    assert app_of(pilot).area.has_focus
