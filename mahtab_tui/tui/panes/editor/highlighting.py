@@ -6,6 +6,9 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widgets import TextArea
 
+LONGEST = 5_000
+"""Characters of a line beyond which what is seen stays plain: each row of a wrapped line is coloured by all tokens of that line."""
+
 
 class SeenHighlights(TextArea):
     """Asks tree-sitter for the lines on the screen when they are drawn, where `TextArea` asks for all lines at every edit.
@@ -32,7 +35,7 @@ class SeenHighlights(TextArea):
     def _highlight(self, rows: range) -> None:
         self._build_highlight_map()
         self._rows_done = rows
-        if self._highlight_query is None:
+        if self._highlight_query is None or any(len(self.document.get_line(row)) > LONGEST for row in rows):
             return
         captures = self.document.query_syntax_tree(self._highlight_query, (rows.start, 0), (rows.stop, 0))
         for name, nodes in captures.items():
