@@ -29,6 +29,7 @@ KEYS = {
     "f1": "\x1bOP",
     "f2": "\x1bOQ",
     "f3": "\x1bOR",
+    "f7": "\x1b[18~",
     "f8": "\x1b[19~",
     "f9": "\x1b[20~",
     **{f"ctrl+{letter}": chr(ord(letter) - 96) for letter in "abcdefghijklmnopqrstuvwxyz"},

@@ -26,6 +26,7 @@ def test_compute_ask_approve_and_use_the_variable(start: Start, replay: Callable
     screen.wait("waits for you")
     assert not re.search(r"total\s+int", screen.text), "code has run before it was approved"
     screen.wait("run all from now on")
+    screen.press("f7")
     screen.press_until("y", r"total\s+int\s+60")
     screen.wait(WORDS)
     screen.press("f2")
@@ -82,7 +83,7 @@ def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(start: 
     again.wait("the namespace is not")
     again.wait("kept = 'a value'")
     again.wait(IDLE)
-    assert not re.search(r"kept\s+str", again.text), "the namespace must not be said to be back"
+    again.wait("Variables show here")
 
 
 def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:
@@ -90,17 +91,18 @@ def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:
     screen.wait(IDLE)
     screen.type("name = input('your name? ')")
     screen.press("enter")
-    screen.wait("(?m)your name\\? *$|your name\\?")
+    screen.wait("Enter answers")
     screen.type("Ada")
     screen.press("enter")
     screen.wait(r"name\s+str\s+'Ada'")
     screen.type("import getpass; word = getpass.getpass('secret: ')")
     screen.press("enter")
-    screen.wait("secret:")
+    screen.wait("Enter answers")
     screen.type("xyzzy")
+    screen.wait("•••••")
+    assert "xyzzy" not in screen.text
     screen.press("enter")
     screen.wait(r"word\s+str")
-    assert "xyzzy" not in screen.text.replace("'xyzzy'", "")
 
 
 def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(start: Start) -> None:
@@ -111,12 +113,12 @@ def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(start: St
     screen.wait("busy")
     screen.type("later = 1")
     screen.press("enter")
-    screen.wait("queued later = 1")
+    screen.wait(r"queued.*later = 1")
     screen.type("never = 1")
     screen.press("enter")
-    screen.wait("queued never = 1")
-    screen.click("queued never")
-    screen.wait_gone("queued never")
+    screen.wait(r"❯ never = 1 ✕")
+    screen.click("never = 1 ✕")
+    screen.wait_gone("never = 1 ✕")
     screen.press("ctrl+c", "ctrl+c")
     screen.wait(r"later\s+int")
     assert not re.search(r"never\s+int", screen.text)
@@ -130,8 +132,8 @@ def test_hostile_output_does_not_reach_the_terminal(start: Start) -> None:
     screen.press("enter")
     screen.wait("red .*end")
     drawn = bytes(screen.raw[before:])
-    assert b"aGFja2Vk\x07" not in drawn
-    assert b"]0;hacked" not in drawn
+    assert b"\x1b]52;c;" not in drawn
+    assert b"\x1b]0;" not in drawn
     assert "[/x]" in screen.text
     assert "[@click=app.quit]q[/]" in screen.text
 

@@ -6,6 +6,7 @@ import ast
 import builtins
 import os
 import re
+import warnings
 from typing import Any, Callable
 
 from .stdlib import late_import
@@ -25,11 +26,8 @@ def transform(source: str) -> str:
     """The cell with its ``!`` lines as calls; the number of lines stays. A cell that is Python already is left alone."""
     if "!" not in source:
         return source
-    try:
-        ast.parse(source)
+    if _error(source) is None:
         return source
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        pass
     lines = source.split("\n")
     for place, line in enumerate(lines):
         matched = _LINE.match(line)
@@ -40,13 +38,20 @@ def transform(source: str) -> str:
 
 def _inside_string(lines: list[str]) -> bool:
     """Whether a triple-quoted string is open after these lines."""
-    try:
-        ast.parse("\n".join(lines))
-    except SyntaxError as error:
-        return "triple-quoted" in (error.msg or "")
-    except (ValueError, RecursionError, MemoryError):
-        return False
-    return False
+    return "triple-quoted" in (_error("\n".join(lines)) or "")
+
+
+def _error(source: str) -> str | None:
+    """What keeps a text from being Python; None where nothing does."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(source)
+        except SyntaxError as error:
+            return error.msg or "syntax error"
+        except (ValueError, RecursionError, MemoryError) as error:
+            return type(error).__name__
+    return None
 
 
 def needs_terminal(command: str) -> bool:

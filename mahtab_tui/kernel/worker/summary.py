@@ -187,6 +187,17 @@ def _library(value: object) -> str | None:
         loaded = sys.modules.get(module)
         if loaded is not None and cls is types.ModuleType.__getattribute__(loaded, "__dict__").get(name):
             return describe(value)
+    return _array_scalar(value)
+
+
+def _array_scalar(value: object) -> str | None:
+    """The value of a number of numpy's own types."""
+    loaded = sys.modules.get("numpy")
+    if loaded is None:
+        return None
+    names, cls = types.ModuleType.__getattribute__(loaded, "__dict__"), type(value)
+    if names.get("generic") in cls.__mro__ and names.get(type.__dict__["__name__"].__get__(cls)) is cls:
+        return _text(value)
     return None
 
 

@@ -1,0 +1,182 @@
+"""One `claude` process: its command line, its environment, its lines, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import uuid
+import weakref
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mahtab_tui.llm.base import ModelError
+
+# They would be billed in place of the person's login.
+_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+RETRIES = 4
+REACTION = 2.0
+"""Seconds that the process has to react to an interrupt, and then to a signal."""
+
+
+def environment(max_tokens: int, *, use_api_key: bool) -> dict[str, str]:
+    """The process' environment."""
+    env = {name: value for name, value in os.environ.items() if use_api_key or name not in _KEYS}
+    return env | {
+        # Without it an @path anywhere in a prompt makes the CLI read that file and send it.
+        "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
+        "CLAUDE_CODE_MAX_RETRIES": str(RETRIES),
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_tokens),
+    }
+
+
+def command(executable: str, model: str | None, system_file: Path, setting_sources: str) -> list[str]:
+    """The command line: text only, no tools, nothing read from the folder; prompts come on stdin."""
+    argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
+    argv += ["--system-prompt-file", str(system_file), "--tools", "", "--strict-mcp-config", "--setting-sources", setting_sources]
+    argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", "1"]
+    return [*argv, "--model", model] if model else argv
+
+
+class ClaudeProcess:
+    """A process in a session of its own, so that its whole group can be ended."""
+
+    def __init__(self, system: str, *, model: str | None, cwd: Path | None, env: Mapping[str, str], setting_sources: str) -> None:
+        executable = shutil.which("claude")
+        if executable is None:
+            raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in /model demo.")
+        self.system = system
+        self.cost = 0.0
+        """US dollars since it began."""
+        self._folder = Path(tempfile.mkdtemp(prefix="mahtab-claude-"))
+        system_file = self._folder / "system.txt"
+        system_file.write_text(system, "utf-8", errors="replace")
+        place = cwd
+        if place is None:
+            place = self._folder / "empty"
+            place.mkdir()
+        argv = command(executable, model, system_file, setting_sources)
+        try:
+            self._child = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place, env=dict(env), start_new_session=True
+            )
+        except OSError as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
+        self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        self._errors: deque[str] = deque(maxlen=20)
+        self._writing = threading.Lock()
+        self._threads = [threading.Thread(target=work, name="claude", daemon=True) for work in (self._read, self._read_errors)]
+        for thread in self._threads:
+            thread.start()
+        # Also where nobody calls `close`: at the interpreter's end, or when the model is dropped.
+        self._finalizer = weakref.finalize(self, _end, self._child, self._folder)
+
+    @property
+    def alive(self) -> bool:
+        return self._child.poll() is None
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def ask(self, text: str) -> None:
+        """Send a user turn; on a thread, since neither side may wait for the other."""
+        while self._next_stale() is not None:
+            pass
+        message = {"type": "user", "message": {"role": "user", "content": text}, "client_composed": True}
+        threading.Thread(target=self._write, args=(message,), name="claude-write", daemon=True).start()
+
+    def next_event(self, timeout: float) -> dict[str, Any] | None:
+        """The next event; None where the process has ended. Raises `queue.Empty` after `timeout` seconds."""
+        event = self._lines.get(timeout=timeout)
+        if event is None:
+            self._lines.put(None)
+        return event
+
+    def interrupt(self) -> None:
+        """Ask it to stop the turn."""
+        request = {"type": "control_request", "request_id": str(uuid.uuid4()), "request": {"subtype": "interrupt"}}
+        threading.Thread(target=self._write, args=(request,), name="claude-write", daemon=True).start()
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """Send a signal to it and what it has started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._child.pid, number)
+
+    def ending(self) -> str:
+        """How it ended, and what it said last, as a sentence."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(REACTION)
+        self._threads[1].join(REACTION)
+        code = self._child.returncode
+        how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
+        said = " ".join(" ".join(self._errors).split())[-300:]
+        return f"`claude` ended {how}{': ' + said if said else ''}."
+
+    def close(self) -> None:
+        """End it and its group; nothing is left."""
+        self._finalizer()
+        for thread in self._threads:
+            thread.join(REACTION)
+
+    def _next_stale(self) -> dict[str, Any] | None:
+        """What is left of the turn before (an answer to a control request, say)."""
+        try:
+            event = self._lines.get_nowait()
+        except queue.Empty:
+            return None
+        if event is None:
+            self._lines.put(None)
+        return event
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        assert self._child.stdin is not None
+        with self._writing, contextlib.suppress(OSError, ValueError):
+            self._child.stdin.write(data)
+            self._child.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._child.stdout is not None
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._child.stdout:
+                try:
+                    event = json.loads(line)
+                except ValueError:
+                    self._errors.append(line.decode("utf-8", "replace"))
+                    continue
+                if isinstance(event, dict):
+                    self._lines.put(event)
+        self._lines.put(None)
+
+    def _read_errors(self) -> None:
+        assert self._child.stderr is not None
+        with contextlib.suppress(OSError, ValueError):
+            for line in self._child.stderr:
+                self._errors.append(line.decode("utf-8", "replace"))
+
+
+def _end(child: subprocess.Popen[bytes], folder: Path) -> None:
+    """End a process group: a parent that is gone does not stop it by itself."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGTERM)
+    try:
+        child.wait(REACTION)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    for stream in (child.stdin, child.stdout, child.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError):
+                stream.close()
+    shutil.rmtree(folder, ignore_errors=True)

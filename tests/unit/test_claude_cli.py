@@ -1,0 +1,271 @@
+"""Claude through the CLI: a fake one that speaks the recorded protocol."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+from tests.fake_claude import RECORDINGS, FakeClaude, install_fake_claude
+
+Install = Callable[..., FakeClaude]
+HELLO = [SystemMessage("Be kind."), HumanMessage("hello")]
+FAILING = {
+    "nokey": "Run `claude`, then /login",
+    "credit": "cannot pay",
+    "err400": "could not answer",
+    "err401": "is not accepted",
+    "err403": "may not use the model",
+    "err404": "The model is not there",
+    "err429": "limit",
+    "err500": "The service failed",
+    "err529": "overloaded",
+    "default_retries_err429": "limit",
+    "default_retries_err529": "overloaded",
+}
+UNFINISHED = ("killed_SIGTERM", "partial_killed")
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Put a fake `claude` on the PATH."""
+
+    def put(behaviour: str, **options: Any) -> FakeClaude:
+        fake = install_fake_claude(tmp_path / "bin", behaviour, **options)
+        monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+        return fake
+
+    return put
+
+
+@pytest.fixture
+def model() -> Iterator[Callable[..., ChatClaudeCLI]]:
+    """Make a model that is closed with the test."""
+    made: list[ChatClaudeCLI] = []
+
+    def make(**fields: Any) -> ChatClaudeCLI:
+        made.append(ChatClaudeCLI(**{"timeout": 20.0, **fields}))
+        return made[-1]
+
+    yield make
+    for llm in made:
+        llm.close()
+
+
+def streamed(llm: ChatClaudeCLI, messages: list[BaseMessage]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """The words, the metadata and the usage of a streamed answer."""
+    text, metadata, usage = "", {}, {}
+    for chunk in llm.stream(messages):
+        text += str(chunk.text)
+        metadata |= chunk.response_metadata
+        usage |= getattr(chunk, "usage_metadata", None) or {}
+    return text, metadata, usage
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in RECORDINGS.glob("*.jsonl")))
+def test_every_recorded_ending_becomes_what_it_is(install: Install, model: Callable[..., ChatClaudeCLI], name: str) -> None:
+    install("recording", recording=name, exits=True)
+    notices: list[str] = []
+    llm = model(on_notice=lambda level, text: notices.append(text))
+    if name in FAILING:
+        with pytest.raises(ModelError, match=FAILING[name]):
+            llm.invoke(HELLO)
+    elif name in UNFINISHED:
+        with pytest.raises(ModelError, match="ended with exit code 1"):
+            llm.invoke(HELLO)
+    else:
+        answer = llm.invoke(HELLO)
+        assert str(answer.text).strip()
+        assert "<synthetic>" not in str(answer.text)
+        assert answer.response_metadata["cost_usd"] > 0
+        assert answer.usage_metadata is not None
+        assert answer.usage_metadata["output_tokens"] > 0
+    assert any("trying again" in text for text in notices) is ("api_retry" in (RECORDINGS / f"{name}.jsonl").read_text())
+
+
+def test_what_was_streamed_before_a_dropped_connection_is_corrected(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    install("recording", recording="midstream_drop")
+    text, metadata, _ = streamed(model(), HELLO)
+    assert metadata["final_text"] == "Hello from the fake server."
+    assert text != metadata["final_text"]
+
+
+def test_an_answer_that_went_on_after_the_token_limit_is_whole(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    install("recording", recording="maxtok")
+    assert str(model().invoke(HELLO).text) == "cut off heHello from the fake server."
+
+
+def test_usage_and_cost_are_those_of_the_turn(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    install("answers", answers=["one", "two"])
+    llm = model()
+    _, metadata, usage = streamed(llm, HELLO)
+    assert metadata["cost_usd"] == pytest.approx(0.25)
+    assert usage["input_token_details"] == {"cache_read": 2, "cache_creation": 1}
+    _, metadata, _ = streamed(llm, [*HELLO, AIMessage("one"), HumanMessage("more")])
+    assert metadata["cost_usd"] == pytest.approx(0.25)
+
+
+def test_a_conversation_that_goes_on_sends_only_what_is_new(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    fake = install("answers", answers=["one", "two"])
+    llm = model()
+    llm.invoke(HELLO)
+    llm.invoke([*HELLO, AIMessage("one"), HumanMessage("more")])
+    assert fake.prompts == ["hello", "more"]
+    assert len(fake.starts) == 1
+
+
+def test_another_past_starts_a_new_process_with_the_whole(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    fake = install("answers", answers=["one"])
+    llm = model()
+    llm.invoke(HELLO)
+    llm.invoke([HELLO[0], HumanMessage("other"), AIMessage("words"), HumanMessage("more")])
+    assert len(fake.starts) == 2
+    assert fake.prompts[-1] == "<conversation><human>other</human><assistant>words</assistant></conversation>\n\nmore"
+
+
+def test_a_check_between_two_turns_does_not_cost_the_conversation(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    fake = install("answers", answers=["one", "two"])
+    llm = model()
+    llm.invoke(HELLO)
+    llm.invoke([HumanMessage("is it complete?")])
+    llm.invoke([*HELLO, AIMessage("one"), HumanMessage("more")])
+    assert fake.prompts == ["hello", "is it complete?", "more"]
+    assert len(fake.starts) == 2
+
+
+def test_a_process_that_died_between_two_turns_is_replaced(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    fake = install("answers", answers=["one", "two"])
+    llm = model()
+    llm.invoke(HELLO)
+    os.kill(fake.starts[0]["pid"], 9)
+    while Path(f"/proc/{fake.starts[0]['pid']}/stat").read_text().split()[2] not in "Z":
+        pass
+    llm.invoke([*HELLO, AIMessage("one"), HumanMessage("more")])
+    assert len(fake.starts) == 2
+
+
+def test_the_command_line_and_the_environment_keep_the_privacy_and_billing_rules(
+    install: Install, model: Callable[..., ChatClaudeCLI], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-secret")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "a-secret")
+    fake = install("answers", answers=["one"])
+    llm = model(model="opus", max_tokens=1000)
+    llm.invoke([SystemMessage("Be kind."), HumanMessage("@secrets.txt --help")])
+    [start] = fake.starts
+    argv = start["argv"]
+    assert start["keys"] == []
+    assert start["env"] == {
+        "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "4",
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "1000",
+    }
+    assert start["files"] == []
+    assert start["sid"] == start["pid"]
+    assert start["system"] == "Be kind."
+    assert not any("secrets" in word or "Be kind" in word for word in argv)
+    assert argv[argv.index("--tools") + 1] == ""
+    assert argv[argv.index("--setting-sources") + 1] == ""
+    assert argv[argv.index("--max-turns") + 1] == "1"
+    assert argv[argv.index("--model") + 1] == "opus"
+    assert {"--strict-mcp-config", "--no-session-persistence", "--disable-slash-commands", "--include-partial-messages"} <= set(argv)
+    assert [entry["composed"] for entry in fake.told if "prompt" in entry] == [True]
+    assert "a-secret" not in repr(llm)
+
+
+def test_a_key_is_handed_on_only_on_request_and_billing_is_said_once(
+    install: Install, model: Callable[..., ChatClaudeCLI], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a-secret")
+    fake = install("answers", answers=["one"], key_source="ANTHROPIC_API_KEY")
+    notices: list[str] = []
+    llm = model(use_api_key=True, on_notice=lambda level, text: notices.append(text))
+    llm.invoke(HELLO)
+    llm.invoke(HELLO)
+    assert fake.starts[0]["keys"] == ["ANTHROPIC_API_KEY"]
+    assert len([text for text in notices if "ANTHROPIC_API_KEY" in text]) == 1
+
+
+def test_stopping_keeps_what_came_and_asks_the_process_first(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    fake = install("streams")
+    llm = model()
+    words = []
+    for chunk in llm.stream(HELLO):
+        words.append(str(chunk.text))
+        llm.stop()
+    assert "".join(words) == "begun "
+    assert [entry["control"] for entry in fake.told if "control" in entry] == ["interrupt"]
+
+
+def test_a_process_that_does_not_react_is_killed(install: Install, model: Callable[..., ChatClaudeCLI], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.llm.claude_cli.REACTION", 0.1)
+    monkeypatch.setattr("mahtab_tui.llm.claude_process.REACTION", 0.1)
+    fake = install("deaf")
+    llm = model()
+    for _ in llm.stream(HELLO):
+        llm.stop()
+    assert not Path(f"/proc/{fake.starts[0]['pid']}").exists()
+
+
+def test_silence_is_given_up(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    install("silent")
+    with pytest.raises(ModelError, match="no sign"):
+        model(timeout=0.3).invoke(HELLO)
+
+
+def test_a_process_that_dies_is_told_with_its_last_words(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    install("dies")
+    with pytest.raises(ModelError, match="by signal 9: the ground opened"):
+        model().invoke(HELLO)
+
+
+def test_without_the_program_it_says_what_to_do(model: Callable[..., ChatClaudeCLI], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ModelError, match="Install Claude Code"):
+        model().invoke(HELLO)
+
+
+def test_a_prompt_of_ten_megabytes_goes_in(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    fake = install("answers", answers=["one"])
+    model().invoke([HumanMessage("x" * 10_000_000)])
+    assert [entry["size"] for entry in fake.told if "size" in entry] == [10_000_000]
+
+
+def test_long_lines_and_all_of_unicode_come_through(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    text = "é漢🌙\u202e" * 100_000
+    install("answers", answers=[text])
+    assert str(model().invoke([HumanMessage("漢\ud800")]).text) == text
+
+
+def test_two_models_answer_at_once(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    install("answers", answers=["one"])
+    answers: list[str] = []
+    threads = [threading.Thread(target=lambda: answers.append(str(model().invoke(HELLO).text))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert answers == ["one", "one"]
+
+
+def test_closing_leaves_no_process_no_thread_and_no_folder(install: Install) -> None:
+    before = set(threading.enumerate())
+    fake = install("answers", answers=["one"])
+    llm = ChatClaudeCLI()
+    llm.invoke(HELLO)
+    llm.close()
+    [start] = fake.starts
+    assert not Path(f"/proc/{start['pid']}").exists()
+    assert not Path(start["cwd"]).exists()
+    deadline = time.monotonic() + 5
+    while set(threading.enumerate()) - before and time.monotonic() < deadline:
+        pass
+    assert not set(threading.enumerate()) - before

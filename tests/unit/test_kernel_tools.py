@@ -1,0 +1,159 @@
+"""The tools in the namespace, and shell lines."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import os
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.kernel.worker import toolbox
+from mahtab_tui.kernel.worker.claude_sessions import load_claude_sessions
+from mahtab_tui.kernel.worker.files import create, edit, read
+from mahtab_tui.kernel.worker.shell import needs_terminal, transform
+from mahtab_tui.kernel.worker.text_tools import grep, partition, peek
+
+
+def test_peek_says_where_it_looks() -> None:
+    assert peek("abcdef", 2, 1) == "[characters 1 to 3 of 6]\nbc"
+    assert peek("abcdef", 2, -2) == "[characters 4 to 6 of 6]\nef"
+
+
+def test_grep_numbers_lines_and_shows_context() -> None:
+    text = "one\ntwo\nthree\nfour\nfive"
+    assert grep(text, "three") == "3: three"
+    assert grep(text, "three", context=1) == "2- two\n3: three\n4- four"
+    assert "2 more matching lines" in grep("x\nx\nx", "x", max_matches=1)
+    assert grep(text, "nine") == "no line matches 'nine'"
+
+
+def test_grep_says_what_is_wrong_with_a_pattern() -> None:
+    with pytest.raises(ValueError, match="is not a regular expression"):
+        grep("text", "(")
+
+
+@given(st.text(), st.integers(1, 20))
+def test_parts_of_a_partition_are_the_text_again(text: str, n: int) -> None:
+    parts = partition(text, n)
+    assert "".join(parts) == text
+    assert len(parts) <= n
+    assert all(part.endswith("\n") for part in parts[:-1])
+
+
+def test_read_numbers_lines(project: Path) -> None:
+    (project / "a.txt").write_text("one\ntwo\nthree\n")
+    assert read("a.txt", 2, 3) == "     2  two\n     3  three"
+    with pytest.raises(FileNotFoundError):
+        read("missing.txt")
+
+
+def test_edit_replaces_what_is_unique_and_shows_it(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = project / "a.py"
+    path.write_bytes(b"x = 1\r\ny = 2\r\n")
+    path.chmod(0o640)
+    edit("a.py", "y = 2\n", "y = 3\n")
+    assert path.read_bytes() == b"x = 1\r\ny = 3\r\n"
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert "+y = 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("old", "said"), [("", "empty"), ("zzz", "does not occur"), ("a", "occurs 2 times"), ("alpha = 2", "Line 1 is near")])
+def test_edit_refuses_what_is_not_unique(project: Path, old: str, said: str) -> None:
+    (project / "a.py").write_text("alpha = 1\nb = 2\n")
+    with pytest.raises(ValueError, match=said):
+        edit("a.py", old, "new")
+    assert (project / "a.py").read_text() == "alpha = 1\nb = 2\n"
+
+
+def test_edit_keeps_bytes_that_are_not_utf_8(project: Path) -> None:
+    (project / "a.txt").write_bytes(b"caf\xe9 one\n")
+    edit("a.txt", "one", "two")
+    assert (project / "a.txt").read_bytes() == b"caf\xe9 two\n"
+
+
+def test_create_makes_folders_and_never_overwrites(project: Path) -> None:
+    create("deep/down/a.txt", "text\n")
+    assert (project / "deep/down/a.txt").read_text() == "text\n"
+    with pytest.raises(FileExistsError, match="is there already"):
+        create("deep/down/a.txt", "other")
+    assert (project / "deep/down/a.txt").read_text() == "text\n"
+
+
+def test_a_changed_module_is_reloaded(project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(str(project))
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    create("a_module_of_ours.py", "value = 1\n")
+    import a_module_of_ours  # type: ignore[import-not-found]
+
+    edit("a_module_of_ours.py", "value = 1", "value = 22")
+    assert a_module_of_ours.value == 22
+    edit("a_module_of_ours.py", "value = 22", "value = (")
+    assert "could not be reloaded" in capsys.readouterr().out
+
+
+def test_claude_sessions_are_read_and_broken_lines_passed_over(project: Path, home: Path) -> None:
+    assert load_claude_sessions() == []
+    folder = home / ".claude" / "projects" / "".join(c if c.isalnum() else "-" for c in os.getcwd())
+    folder.mkdir(parents=True)
+    lines = [
+        "{broken",
+        "[]",
+        json.dumps({"type": "user", "timestamp": "t", "message": {"content": "Fix  the\nbug"}}),
+        json.dumps({"type": "assistant"}),
+    ]
+    (folder / "abc.jsonl").write_text("\n".join(lines))
+    [found] = load_claude_sessions()
+    assert (found["id"], found["title"], found["messages"]) == ("abc", "Fix the bug", 2)
+
+
+def test_every_tool_is_documented_from_one_source() -> None:
+    names = [tool.name for tool in toolbox.TOOLS]
+    assert names == ["read", "edit", "create", "open_in_editor", "peek", "grep", "partition", "ask", "skill", "load_claude_sessions"]
+    assert all(tool.summary.endswith(".") and tool.signature.startswith("(") for tool in toolbox.TOOLS)
+
+
+def test_a_tools_name_that_was_rebound_is_told() -> None:
+    assert toolbox.shadowed({"grep": 1, "x": 2}) == ["grep"]
+
+
+@pytest.mark.parametrize(
+    ("source", "plain"),
+    [
+        ("!ls -l", "__mahtab_shell__('ls -l')"),
+        ("x = 1\n!echo hi", "x = 1\n__mahtab_shell__('echo hi')"),
+        ("if x:\n    !ls", "if x:\n    __mahtab_shell__('ls')"),
+        ("x != 1", "x != 1"),
+        ("s = '''\n!no\n'''\n!yes", "s = '''\n!no\n'''\n__mahtab_shell__('yes')"),
+        ("x = ", "x = "),
+    ],
+)
+def test_shell_lines_become_calls(source: str, plain: str) -> None:
+    assert transform(source) == plain
+
+
+@given(st.text(alphabet="ab!='\"\n ()[]:#\\", max_size=40))
+def test_valid_python_is_left_alone_and_lines_stay_lines(source: str) -> None:
+    assert transform(source).count("\n") == source.count("\n")
+    with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ast.parse(source)
+        assert transform(source) == source
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["vim a.py", "git commit", "git rebase -i HEAD~3", "git add -p", "EDITOR=vi less a", "sudo vi /etc/hosts", "python", "ssh host", "/usr/bin/top"],
+)
+def test_programs_that_take_the_terminal_are_known(command: str) -> None:
+    assert needs_terminal(command)
+
+
+@pytest.mark.parametrize("command", ["ls", "git commit -m x", "git status", "python a.py", "echo vim", "grep 'x y", "make", ""])
+def test_other_programs_are_captured(command: str) -> None:
+    assert not needs_terminal(command)

@@ -1,0 +1,209 @@
+"""What the kernel says of the namespace: by exact type, from metadata, running nothing of the user's."""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import decimal
+import fractions
+import math
+import pathlib
+from collections import OrderedDict, defaultdict
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.kernel.worker.detail import describe
+from mahtab_tui.kernel.worker.summary import WIDTH, kind_of, summary, type_name
+from mahtab_tui.kernel.worker.variables import NamespaceWatch
+
+
+class Bomb(Exception):
+    """What the hostile classes raise when their code runs."""
+
+
+def boom(*args: Any, **kwargs: Any) -> Any:
+    raise Bomb
+
+
+HOSTILE_METHODS = dict.fromkeys(
+    ("__repr__", "__str__", "__len__", "__getattr__", "__getattribute__", "__eq__", "__hash__", "__bool__", "__format__", "__iter__", "__dir__"), boom
+)
+Hostile = type("Hostile", (), {**HOSTILE_METHODS, "__class__": property(boom), "shape": property(boom), "dtype": property(boom)})
+HostileList = type("HostileList", (list,), HOSTILE_METHODS)
+HostileDict = type("HostileDict", (dict,), HOSTILE_METHODS)
+HostileStr = type("HostileStr", (str,), HOSTILE_METHODS)
+HostileFrame = type("DataFrame", (), HOSTILE_METHODS)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (42, "42"),
+        (True, "True"),
+        (None, "None"),
+        (1.5, "1.5"),
+        (math.nan, "nan"),
+        ("short", "'short'"),
+        ("x" * 18_400_000, "18.4 M chars"),
+        (b"abc", "b'abc'"),
+        ([1, 2, 3], "3 items"),
+        ((1,), "1 item"),
+        ({}, "0 items"),
+        (OrderedDict(a=1), "1 item"),
+        (defaultdict(list), "0 items"),
+        (range(3), "range(0, 3)"),
+        (pathlib.PurePosixPath("a/b"), "a/b"),
+        (decimal.Decimal("1.20"), "1.20"),
+        (fractions.Fraction(1, 3), "1/3"),
+        (datetime.date(2026, 3, 29), "2026-03-29"),
+        (datetime.timedelta(seconds=90), "0:01:30"),
+        (10**100_000, "332,193 bits"),
+        ("two\nlines\x1b[31m", "'two\\nlines\\x1b[31m'"),
+        (pd.DataFrame({"a": [1, 2], "b": [3, 4]}), "2 × 2"),
+        (pd.Series([1.0, 2.0]), "float64 (2,)"),
+        (pd.Series([1, 2, 3]).to_numpy(), "int64 (3,)"),
+        (pd.Series([1.5]).to_numpy()[0], "1.5"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_simple_things_are_summarised(value: object, said: str) -> None:
+    assert summary(value) == said
+
+
+HOSTILE = {
+    "object": lambda: Hostile(),
+    "called like a table": lambda: HostileFrame(),
+    "list": lambda: HostileList([1]),
+    "dict": lambda: HostileDict(a=1),
+    "text": lambda: HostileStr("x"),
+    "class": lambda: Hostile,
+    "of a metaclass": lambda: type("Meta", (type,), {"__repr__": boom, "__getattribute__": boom, "__eq__": boom, "__hash__": boom})("C", (), {}),
+}
+"""Makers, by name: even a test runner would touch the objects themselves."""
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nothing_of_a_users_class_runs_for_the_list(name: str) -> None:
+    watch = NamespaceWatch({"it": HOSTILE[name]()})
+    [listed] = watch.listing()
+    assert listed["name"] == "it"
+    watch.changes(ast.parse("it.touched()"))
+
+
+def test_sizes_of_subclasses_are_read_by_the_bases_own_slot() -> None:
+    assert summary(HostileList([1, 2])) == "2 items"
+    assert summary(HostileStr("abc")) == "3 chars"
+
+
+@given(st.text())
+def test_a_text_is_one_printable_line_of_bounded_width(text: str) -> None:
+    said = summary(text)
+    assert said.isprintable()
+    assert len(said) <= WIDTH + 2
+
+
+def test_kinds_are_told_apart() -> None:
+    assert [kind_of(value) for value in (math, math.sin, boom, Hostile, 1)] == ["module", "function", "function", "class", "data"]
+    assert type_name(Hostile()) == "Hostile"
+
+
+def changes(namespace: dict[Any, Any], before: str, after: str) -> dict[str, str]:
+    """What the second cell did, by name."""
+    exec(before, namespace)
+    watch = NamespaceWatch(namespace)
+    exec(after, namespace)
+    return {change["name"]: change["change"] for change in watch.changes(ast.parse(after))}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("", "x = 1", {"x": "added"}),
+        ("x = 5", "x = 5", {"x": "rebound"}),
+        ("x = 1", "x = 'a'", {"x": "rebound"}),
+        ("x = [1]", "x.append(2)", {"x": "changed"}),
+        ("x = [1]", "x[0] = 2", {"x": "perhaps"}),
+        ("x = [2, 1]", "x.sort()", {"x": "perhaps"}),
+        ("x = {}", "x['a'] = 1", {"x": "changed"}),
+        ("x = [1]", "print(x); len(x)", {}),
+        ("x = [1]; y = 1", "[x for x in (1, 2)]", {}),
+        ("x = 1", "del x", {"x": "deleted"}),
+        ("", "import os.path", {"os": "added"}),
+        ("", "def f(): inner = 1", {"f": "added"}),
+        ("", "for i in range(2): pass", {"i": "added"}),
+        ("", "globals()['made'] = 1", {"made": "added"}),
+        ("x = 'abc'", "x.upper()", {}),
+        ("def f(a): a.append(1)\nx = []", "f(x)", {"x": "changed"}),
+        ("def f(a): a[0] = 1\nx = [0]", "f(x)", {"x": "perhaps"}),
+    ],
+)
+def test_what_a_cell_did_is_told(before: str, after: str, told: dict[str, str]) -> None:
+    assert changes({}, before, after) == told
+
+
+def test_names_that_are_no_names_are_passed_over() -> None:
+    watch = NamespaceWatch({1: 2, "__builtins__": {}, "_": 3, "x": 1})  # type: ignore[dict-item]
+    assert [listed["name"] for listed in watch.listing()] == ["x"]
+
+
+def test_a_look_inside_has_everything_that_is_known() -> None:
+    namespace: dict[str, Any] = {}
+    exec(
+        "class Point:\n    'A point.'\n    def __init__(self):\n        self.x = 1\n    @property\n    def far(self): raise ValueError\np = Point()",
+        namespace,
+    )
+    detail = describe(namespace, "p")
+    assert detail["type"] == "Point"
+    assert detail["doc"] == "A point."
+    attributes = {attribute["name"]: attribute["summary"] for attribute in detail["attributes"]}
+    assert attributes["x"] == "1"
+    assert attributes["far"] == "(…)"
+
+
+def test_the_source_of_a_function_is_found() -> None:
+    detail = describe({"f": changes}, "f")
+    assert detail["source"].startswith("def changes")
+    assert detail["where"].endswith(str(changes.__code__.co_firstlineno))
+
+
+def test_a_hostile_object_costs_its_text_and_nothing_else() -> None:
+    detail = describe({"it": Hostile()}, "it")
+    assert detail["text"] == ""
+    assert "Bomb" in detail["error"]
+
+
+def test_a_list_that_contains_itself_and_a_huge_one_are_cut() -> None:
+    loop: list[Any] = [1]
+    loop.append(loop)
+    assert describe({"it": loop}, "it")["text"] == "[1, …]"
+    detail = describe({"it": list(range(1_000_000))}, "it")
+    assert detail["cut"]
+    assert len(detail["text"]) <= 200_000
+
+
+def test_a_slow_representation_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.kernel.worker.detail.SECONDS", 0.05)
+
+    class Slow:
+        def __repr__(self) -> str:
+            while True:
+                pass
+
+    assert "did not end" in describe({"it": Slow()}, "it")["error"]
+
+
+def test_looking_changes_nothing() -> None:
+    value = {"a": [1, 2], "b": HostileList([3])}
+    before = (id(value), list(value), list.__len__(value["b"]))
+    describe({"it": value}, "it")
+    NamespaceWatch({"it": value}).listing()
+    assert (id(value), list(value), list.__len__(value["b"])) == before
+
+
+def test_there_is_no_such_name() -> None:
+    with pytest.raises(KeyError):
+        describe({}, "it")
