@@ -149,10 +149,11 @@ class Terminal:
         self.send(f"\x1b[200~{text}\x1b[201~")
 
     def click(self, needle: str) -> None:
-        """Click on the first place where a text is shown."""
+        """Click on the last character of the first place where a text is shown."""
         for line, row in enumerate(self.screen.display):
-            if (column := row.find(needle)) >= 0:
-                self.send(f"\x1b[<0;{column + 1};{line + 1}M\x1b[<0;{column + 1};{line + 1}m")
+            if (place := row.find(needle)) >= 0:
+                column = place + len(needle)
+                self.send(f"\x1b[<0;{column};{line + 1}M\x1b[<0;{column};{line + 1}m")
                 return
         raise AssertionError(f"{needle!r} is not shown. The screen:\n{self.text}")
 
