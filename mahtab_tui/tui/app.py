@@ -159,7 +159,7 @@ class MahtabApp(SessionActions, PaneActions):
     # What the terminal says
 
     def on_resize(self, event: Resize) -> None:
-        self.apply_layout()
+        self.apply_layout(event.size.width)
 
     def on_app_focus(self, event: AppFocus) -> None:
         self.attention.focused = True

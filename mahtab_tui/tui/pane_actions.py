@@ -36,9 +36,9 @@ class PaneActions(App[int]):
         self.choices = self.choices.model_copy(update={"layout": layout})
         self.apply_layout()
 
-    def apply_layout(self) -> None:
-        """Put the panes where the layout wants them at this width."""
-        layout, width = self.pane_layout, self.size.width
+    def apply_layout(self, columns: int | None = None) -> None:
+        """Put the panes where the layout wants them at a width, by default the screen's."""
+        layout, width = self.pane_layout, self.size.width if columns is None else columns
         if not self.screen_stack or not self.screen_stack[0].query("#side"):
             return
         screen = self.screen_stack[0]
