@@ -1,11 +1,11 @@
 """The graph that answers one question.
 
-    START -> generate -> extract_code -> [code?] no -> END
-                ^             | yes
-                |          approve (block by block) -> execute -> [blocks left?] yes -> approve
-                |                                        | no
-                |                                     reflect -> [complete, or turns used up?] yes -> close -> END
-                +------------------------------------------------- no
+START -> generate -> extract_code -> [code?] no -> END
+            ^             | yes
+            |          approve (block by block) -> execute -> [blocks left?] yes -> approve
+            |                                        | no
+            |                                     reflect -> [complete, or turns used up?] yes -> close -> END
+            +------------------------------------------------- no
 """
 
 from __future__ import annotations

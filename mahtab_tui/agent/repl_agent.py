@@ -143,9 +143,7 @@ class ReplAgent:
         prompt = encodable(prompt)
         question = HumanMessage(encodable(user_turn(self._host.context(), prompt)))
         emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
-        state = create_initial_state(
-            prompt, messages=[*self.messages, question], system_prompt=self._system_prompt, turn=self._turn
-        )
+        state = create_initial_state(prompt, messages=[*self.messages, question], system_prompt=self._system_prompt, turn=self._turn)
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:

@@ -14,9 +14,7 @@ def should_execute(state: AgentState) -> Literal["approve", "end"]:
     return "approve" if state["code_blocks"] else "end"
 
 
-def after_execute(
-    state: AgentState, max_turns: int, reflection: ReflectionMode
-) -> Literal["approve", "reflect", "generate", "close", "end"]:
+def after_execute(state: AgentState, max_turns: int, reflection: ReflectionMode) -> Literal["approve", "reflect", "generate", "close", "end"]:
     """The next block; else a check, where the setting wants one; else the model again.
 
     What the person skipped is for the model to answer, and not for a check to judge.

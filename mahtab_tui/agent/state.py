@@ -69,9 +69,7 @@ class AgentState(TypedDict):
     """Why the model could not answer, as a sentence; else empty."""
 
 
-def create_initial_state(
-    prompt: str, *, messages: Sequence[AnyMessage] | None = None, system_prompt: str = "", turn: int = 1
-) -> AgentState:
+def create_initial_state(prompt: str, *, messages: Sequence[AnyMessage] | None = None, system_prompt: str = "", turn: int = 1) -> AgentState:
     """The state a turn begins with. `messages` is the conversation and ends with the person's message; by default it is the prompt."""
     return AgentState(
         messages=[HumanMessage(prompt)] if messages is None else list(messages),

@@ -144,9 +144,7 @@ def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
     )
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         rows = connection.execute(query, (project, project)).fetchall()
-    return [
-        SessionRow(id, name, folder, started, last, records, restored(first)) for id, name, folder, started, last, records, first in rows
-    ]
+    return [SessionRow(id, name, folder, started, last, records, restored(first)) for id, name, folder, started, last, records, first in rows]
 
 
 def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> list[tuple[int, Record]]:

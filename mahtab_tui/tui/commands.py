@@ -46,9 +46,18 @@ COMMANDS: tuple[Command, ...] = (
     Command("kill-kernel", "kill_kernel", "", "Kill kernel", "Kill a kernel that does not react, and start a new one", "Session", slash="kill"),
     Command("model", "choose_model", "", "Model", "Choose who answers", "Session", slash="model", argument="NAME"),
     Command(
-        "python", "choose_python", "", "Interpreter", "Choose the kernel's Python: a file or a virtual environment", "Session", slash="python", argument="PATH"
+        "python",
+        "choose_python",
+        "",
+        "Interpreter",
+        "Choose the kernel's Python: a file or a virtual environment",
+        "Session",
+        slash="python",
+        argument="PATH",
     ),
-    Command("directory", "change_directory", "", "Working directory", "Change the kernel's working directory", "Session", slash="cd", argument="PATH"),
+    Command(
+        "directory", "change_directory", "", "Working directory", "Change the kernel's working directory", "Session", slash="cd", argument="PATH"
+    ),
     Command("usage", "usage", "", "Usage", "Say what the session has used and cost", "Session", slash="usage"),
     Command("clear", "clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear"),
     Command("jump", "jump", "ctrl+o", "Jump", "Focus any pane by one letter", "Panes", True),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
-from tests.benchmarks import kernel, screen, transcript
+import tests.benchmarks.kernel as kernel
+import tests.benchmarks.screen as screen
+import tests.benchmarks.transcript as transcript
 from tests.benchmarks.table import Row, print_table
 
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {

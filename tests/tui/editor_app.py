@@ -134,5 +134,3 @@ def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:
     for text, mode in inputs:
         history.add(text, mode)
     history.close()
-
-

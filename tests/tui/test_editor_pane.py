@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from mahtab_tui.store.history import History
 from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
 
 
@@ -108,7 +110,7 @@ async def test_up_and_down_walk_the_inputs_of_the_mode_and_come_back_to_the_draf
 
 async def test_a_recalled_block_runs_with_one_enter(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
-    await pilot.press("up", "up", "enter", "enter")
+    await pilot.press("up", "up", "enter")
     assert app.said == [("submitted", "python", "for a in b:\n    print(a)")]
 
 
@@ -174,8 +176,11 @@ async def test_a_text_that_is_put_in_is_clean(pilot: Pilot[None]) -> None:
     assert app_of(pilot).editor.text == "x = 1\ny"
 
 
-async def test_leaving_writes_what_was_entered_last(home: Path) -> None:
+async def test_leaving_waits_a_moment_for_what_was_entered_last_to_be_written(home: Path) -> None:
     app = EditorApp(home)
+    other = sqlite3.connect(home / "history.db", check_same_thread=False)
+    other.execute("begin immediate")
     async with app.run_test() as pilot:
         await write(pilot, "last = 1\n")
-    assert app.history.entries()[0].text == "last = 1"
+        threading.Timer(0.3, other.rollback).start()
+    assert [entry.text for entry in History(home / "history.db", "a project").entries()] == ["last = 1"]

@@ -29,9 +29,7 @@ def test_cells_come_as_xml_until_cleared(bus: Bus) -> None:
     log, prompt = bus
     emit(log, tags.USER_REPL_IN, "1 + 1", cell=3, party="you", turn=None)
     emit(log, tags.USER_REPL_OUT, "2\n", cell=3, status="ok", kinds=[["value", 2]])
-    assert prompt.get_context() == (
-        '<user-repl-in cell="3" party="you">1 + 1</user-repl-in>\n<user-repl-out cell="3" status="ok">2</user-repl-out>'
-    )
+    assert prompt.get_context() == ('<user-repl-in cell="3" party="you">1 + 1</user-repl-in>\n<user-repl-out cell="3" status="ok">2</user-repl-out>')
     prompt.clear()
     assert prompt.get_context() == ""
 

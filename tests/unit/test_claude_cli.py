@@ -62,7 +62,9 @@ def model() -> Iterator[Callable[..., ChatClaudeCLI]]:
 
 def streamed(llm: ChatClaudeCLI, messages: list[BaseMessage]) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """The words, the metadata and the usage of a streamed answer."""
-    text, metadata, usage = "", {}, {}
+    text = ""
+    metadata: dict[str, Any] = {}
+    usage: dict[str, Any] = {}
     for chunk in llm.stream(messages):
         text += str(chunk.text)
         metadata |= chunk.response_metadata

@@ -51,10 +51,26 @@ COMPLETE = [
     "await fetch()",
     "async with a as b:\n    c\n",
     "!ls -l",
+    "!echo '''x",
+    "!for a in b:",
     "  !git commit -m 'one",
     "return 1",
 ]
-WRONG = ["x = = 1", "if x = 3:", "for", "'text", "f(1]]", "else:", "    x = 1", "def f(:\n", "if 1:\n  x\n y", "\0", "x = 1 1", "import", "(" * 500 + ")" * 499 + "]"]
+WRONG = [
+    "x = = 1",
+    "if x = 3:",
+    "for",
+    "'text",
+    "f(1]]",
+    "else:",
+    "    x = 1",
+    "def f(:\n",
+    "if 1:\n  x\n y",
+    "\0",
+    "x = 1 1",
+    "import",
+    "(" * 500 + ")" * 499 + "]",
+]
 
 
 @pytest.mark.parametrize("source", OPEN)

@@ -37,9 +37,7 @@ def test_text_that_utf8_or_c_cannot_carry_goes_through(text: str) -> None:
     assert FrameReader().feed(encode({"op": "x", "text": text})) == [{"op": "x", "text": text}]
 
 
-@pytest.mark.parametrize(
-    "body", [b"not json", b"[]", b"{}", b'{"op":1}', b"\xff\xff", b"", b"[" * 100_000], ids=lambda body: repr(body[:8])
-)
+@pytest.mark.parametrize("body", [b"not json", b"[]", b"{}", b'{"op":1}', b"\xff\xff", b"", b"[" * 100_000], ids=lambda body: repr(body[:8]))
 def test_what_is_not_a_frame_is_refused(body: bytes) -> None:
     with pytest.raises(FrameError):
         FrameReader().feed(struct.pack("!I", len(body)) + body)

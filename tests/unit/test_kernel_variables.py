@@ -9,6 +9,7 @@ import fractions
 import math
 import pathlib
 from collections import OrderedDict, defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -74,7 +75,7 @@ def test_simple_things_are_summarised(value: object, said: str) -> None:
     assert summary(value) == said
 
 
-HOSTILE = {
+HOSTILE: dict[str, Callable[[], Any]] = {
     "object": lambda: Hostile(),
     "called like a table": lambda: HostileFrame(),
     "list": lambda: HostileList([1]),

@@ -14,9 +14,7 @@ from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
 
 PLAYED = st.lists(
-    st.sampled_from(
-        ["\r", "\b", "\x1b[K", "\x1b[0K", "\x1b[1K", "\x1b[2K", "\x1b[31m", "\x1b[0m", "\t", "\n", "a", "bcd", " ", "\r\n", "xyz"]
-    ),
+    st.sampled_from(["\r", "\b", "\x1b[K", "\x1b[0K", "\x1b[1K", "\x1b[2K", "\x1b[31m", "\x1b[0m", "\t", "\n", "a", "bcd", " ", "\r\n", "xyz"]),
     max_size=25,
 ).map("".join)
 

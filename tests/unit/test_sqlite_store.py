@@ -37,9 +37,7 @@ def texts(path: Path, session: str = "s") -> list[str]:
 
 def run(program: str, *args: object) -> subprocess.CompletedProcess[str]:
     """A Python program of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, args)], capture_output=True, text=True, timeout=60, check=False
-    )
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(program), *map(str, args)], capture_output=True, text=True, timeout=60, check=False)
 
 
 def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:

@@ -141,9 +141,7 @@ def test_usage_adds_up() -> None:
     usage = UsageStats()
     usage.add(cost=0.25, input_tokens=10, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, model="m", source="agent")
     usage.add(input_tokens=1)
-    assert usage == UsageStats(
-        cost=0.25, input_tokens=11, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, calls=2, unpriced_calls=1
-    )
+    assert usage == UsageStats(cost=0.25, input_tokens=11, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, calls=2, unpriced_calls=1)
 
 
 def test_usage_on_the_bus_is_counted(state: SessionState) -> None:

@@ -55,9 +55,7 @@ def ordinary(draw: st.DrawFn) -> str:
         parts.append(draw(WORDS))
         code = draw(CODE)
         parts.append(
-            draw(
-                st.sampled_from([f"```python\n{code}\n```", f"<assistant-repl-in>\n{code}\n</assistant-repl-in>", f"````py\n{code}\n````"])
-            )
+            draw(st.sampled_from([f"```python\n{code}\n```", f"<assistant-repl-in>\n{code}\n</assistant-repl-in>", f"````py\n{code}\n````"]))
         )
     parts.append(draw(WORDS))
     return "\n".join(parts)

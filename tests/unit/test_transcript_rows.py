@@ -12,10 +12,10 @@ from rich.style import Style
 
 from mahtab_tui.tui.panes.transcript.entries import Cell, Note, Words
 from mahtab_tui.tui.panes.transcript.layout.cell import CellRows, duration
-from mahtab_tui.tui.panes.transcript.layout.code import LIMIT, CodeRows
+from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows, expand_tabs
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Rows, cut_spans, hard_cuts, word_cuts
+from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, Row, Rows, cut_spans, hard_cuts, word_cuts
 from mahtab_tui.tui.panes.transcript.layout.table import fitted
 from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
 from mahtab_tui.tui.panes.transcript.output import HEAD, TAIL, Output

@@ -12,12 +12,11 @@ _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n
 
 
 def is_complete(source: str) -> bool:
-    """Whether a cell can run as it stands. One that is wrong is complete, so that its error is shown.
+    """Whether a cell can run as it stands. One that is wrong is complete, so that its error is shown; so is ``!command``,
+    which is no Python.
 
     A text whose last statement is a block stays open until an empty line ends it, as at Python's and IPython's prompts.
     """
-    if source.lstrip().startswith("!"):
-        return True
     # The kernel's Python may be newer than this one, which need not know type parameters.
     readable = _TYPE_PARAMETERS.sub(r"\1", source)
     try:

@@ -52,11 +52,11 @@ class PromptArea(CodeArea):
 
     @property
     def _untouched(self) -> bool:
-        """Whether what stands here is as the history put it: then Up, Down and Enter mean the input as a whole."""
+        """Whether what stands here is as the history put it: then Up and Enter mean the input as a whole."""
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
-        return is_complete(self.text) if self._untouched else super().may_run()
+        return is_complete(self.text + "\n") if self._untouched else super().may_run()
 
     def action_cursor_up(self, select: bool = False) -> None:
         if not select and (self._untouched or self.navigator.is_first_wrapped_line(self.cursor_location)):
@@ -65,7 +65,7 @@ class PromptArea(CodeArea):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        if not select and (self._untouched or self.navigator.is_last_wrapped_line(self.cursor_location)):
+        if not select and self.navigator.is_last_wrapped_line(self.cursor_location):
             self.post_message(self.EdgeReached(-1))
         else:
             super().action_cursor_down(select)

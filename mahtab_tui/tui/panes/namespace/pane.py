@@ -206,5 +206,3 @@ class NamespacePane(ScrollView, can_focus=True):
     def watch_cursor(self, cursor: int) -> None:
         self.scroll_to_region(Region(0, cursor, 1, HEAD + 1), animate=False, force=True)
         self.refresh()
-
-
