@@ -161,6 +161,13 @@ async def test_escape_goes_back_from_the_reason(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said == [decided("run")]
 
 
+async def test_a_key_right_after_going_back_is_ignored(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("n", "escape", "y")
+    assert app_of(pilot).said == []
+    assert app_of(pilot).editor.is_empty
+
+
 async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "e + 1\n")
@@ -272,3 +279,15 @@ async def test_code_that_came_while_the_window_was_elsewhere_has_the_focus_on_re
     await pilot.press("y")
     assert app_of(pilot).said == [decided("run")]
     assert app_of(pilot).area.has_focus
+
+
+async def test_a_draft_has_the_focus_when_the_window_has_it_again(pilot: Pilot[None]) -> None:
+    await write(pilot, "half")
+    pilot.app.post_message(AppBlur())
+    await pilot.pause()
+    await ask(pilot)
+    pilot.app.post_message(AppFocus())
+    await pilot.pause()
+    await write(pilot, "y")
+    assert app_of(pilot).editor.text == "halfy"
+    assert app_of(pilot).said == []

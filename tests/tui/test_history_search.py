@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import OptionList, Static
+from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
@@ -60,6 +60,7 @@ async def search(pilot: Pilot[None], query: str) -> None:
 
 async def test_all_inputs_are_there_the_newest_first(pilot: Pilot[None]) -> None:
     assert found(pilot) == ["❯ x = [1]", "◈ which days [/x] are far off?", "❯ def median(day):  +1 line", "❯ import pandas as pd"]
+    assert whole(pilot).text == "x = [1]"
 
 
 async def test_typing_searches_and_shows_the_whole_entry(pilot: Pilot[None]) -> None:
@@ -84,7 +85,9 @@ async def test_enter_takes_the_entry(pilot: Pilot[None]) -> None:
 
 
 async def test_enter_does_not_take_what_was_found_for_an_earlier_query(pilot: Pilot[None]) -> None:
-    await write(pilot, "pandas\n")
+    query = pilot.app.screen.query_one("#query", Input)
+    query.value = "pandas"
+    await query.action_submit()
     await until(pilot, lambda: not isinstance(pilot.app.screen, HistorySearch))
     entry = chosen(pilot)
     assert entry is not None
