@@ -28,6 +28,9 @@ from .surroundings import ProcessSurroundings
 
 _PR_SET_PDEATHSIG = 1
 
+SECOND_SIGNAL = 1.0
+"""Seconds after which a cell that has not reacted is signalled once more."""
+
 
 class Worker:
     """The parts of a kernel process, put together."""
@@ -113,6 +116,14 @@ class Worker:
         if self._interrupts.requested is not None:
             # `os.system` lets the process ignore the signal while it waits; this flag cannot be ignored.
             _thread.interrupt_main()
+            again = threading.Timer(SECOND_SIGNAL, self._interrupt_again, (frame["cell"],))
+            again.daemon = True
+            again.start()
+
+    def _interrupt_again(self, cell: int) -> None:
+        """A child that had not yet been started when the first signal came has not got it, and the cell waits for the child."""
+        if self._interrupts.requested == cell and self._executor.depth > 0:
+            os.killpg(0, signal.SIGINT)
 
     def _variables(self, frame: Frame) -> None:
         self._channel.send({"op": "reply", "id": frame["id"], "value": self._executor.watch.listing()})

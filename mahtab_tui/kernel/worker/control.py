@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 import select
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -76,6 +77,8 @@ class Control:
         self._ended = ended
 
     def run(self) -> None:
+        # The signal is for the main thread: only there does it end a `sleep`.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         reader = FrameReader()
         poll = select.poll()
         poll.register(self._channel.fd, select.POLLIN)
