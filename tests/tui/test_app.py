@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 import pytest
 from textual.pilot import Pilot
@@ -14,79 +11,9 @@ from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.session import Session
-from mahtab_tui.session.face import NoFace
-from mahtab_tui.settings import load_settings
-from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.drain import RATE
-from mahtab_tui.tui.guard import ScreenGuard
-
-IDLE = {"state": "idle", "python": "3.12.1", "executable": "/home/ada/sales/.venv/bin/python", "cwd": "/home/ada/sales", "pid": 1}
-CODE = 'daily = df.groupby("day").revenue.sum()\nz = (daily - daily.median()) / daily.std()\noutliers = daily[z.abs() > 3]\noutliers'
-OUTPUT = "day\n2026-03-14    48211.50\n2026-03-29      112.00\nName: revenue, dtype: float64\n"
-SEARCH = 'print(grep(log, "2026-03-29.*(ERROR|timeout)", context=1))'
-
-
-def change(name: str, type: str, summary: str, what: str = "added") -> dict[str, Any]:
-    return {"name": name, "change": what, "type": type, "summary": summary, "kind": "data"}
-
-
-def story() -> Iterator[Record]:
-    """A question about sales, half answered: the last block of code waits."""
-
-    def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
-        return Record(tag, text, attrs, 1.0)
-
-    turn = {"turn": 1, "party": "claude"}
-    yield record(tags.SESSION, name="sales-march", model="claude:sonnet", approval="ask")
-    yield record(tags.KERNEL, **IDLE)
-    early = [change("n", "int", "42"), change("path", "PosixPath", "data/sales.csv"), change("log", "str", "18.4 M chars")]
-    yield record(tags.NAMESPACE, cell=1, party="you", fresh=False, changes=early)
-    yield record(tags.USER_REPL_IN, 'df = pd.read_csv("sales.csv")\ndf.shape', cell=3, party="you")
-    yield record(tags.USER_REPL_OUT, "(10000, 5)\n", cell=3, party="you", status="ok", duration=0.08, kinds=[["value", 11]])
-    yield record(tags.NAMESPACE, cell=3, party="you", fresh=False, changes=[change("df", "DataFrame", "10000 × 5")])
-    yield record(tags.USER_CHAT, "which days are outliers, and why?", turn=1)
-    answer = f"I'll compare each day with the **median** of all days.\n\n```python\n{CODE}\n```\n"
-    yield record(tags.ASSISTANT_CHAT, answer, **turn, step=0, stopped=False)
-    yield record(tags.ASSISTANT_REPL_IN, CODE, cell=4, **turn, step=0, block=0)
-    yield record(tags.ASSISTANT_REPL_OUT, OUTPUT, cell=4, **turn, step=0, block=0, status="ok", duration=0.21, kinds=[["value", len(OUTPUT)]])
-    made = [change("daily", "Series", "float64 (31,)"), change("z", "Series", "float64 (31,)"), change("outliers", "Series", "float64 (2,)")]
-    yield record(tags.NAMESPACE, cell=4, party="claude", fresh=False, changes=made)
-    yield record(tags.USAGE, model="sonnet", input_tokens=11_900, output_tokens=512, cost=0.031, source="agent")
-    second = f"Two days stand out. To see what happened on the 29th I'd search the log:\n\n```python\n{SEARCH}\n```\n"
-    yield record(tags.ASSISTANT_CHAT, second, **turn, step=1, stopped=False)
-
-
-WAITING = Record(tags.APPROVAL, SEARCH, {"request": "1", "turn": 1, "step": 1, "block": 0, "blocks": 1, "state": "waiting", "party": "claude"}, 1.0)
-
-
-@pytest.fixture
-def make_app(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., MahtabApp]]:
-    """The application over a session that was never started: nothing in the picture depends on a clock or a machine."""
-    sessions: list[Session] = []
-
-    def make(*records: Record, theme: str = "mahtab") -> MahtabApp:
-        session = Session(load_settings(model="demo", theme=theme), ProcessKernel, NoFace(), name="sales-march")
-        sessions.append(session)
-
-        def tell() -> None:
-            for record in records:
-                # Changed rows fade with time: the namespace is an old one. What waits must not be: an old question waits no longer.
-                created = 1.0 if record.tag == tags.NAMESPACE else time.time()
-                logged = {"msg": record.text, "tag": record.tag, "attrs": record.attrs, "created": created, "levelno": logging.INFO}
-                session.log.handle(logging.makeLogRecord(logged))
-
-        monkeypatch.setattr(session, "start", tell)
-        app = MahtabApp(session, ScreenGuard(lambda text: None), History(home / "history.db", str(project)))
-        app.animation_level = "none"
-        return app
-
-    yield make
-    for session in sessions:
-        session.close()
-
+from tests.tui.story import IDLE, WAITING, story
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -114,8 +41,15 @@ def test_python_mode(snap_compare: Callable[..., bool], make_app: Callable[..., 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 46)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_ask_mode_while_code_waits(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp], size: tuple[int, int]) -> None:
-    keys = ["f2", *"and plot the week around it"]
-    assert snap_compare(make_app(*story(), WAITING), terminal_size=size, run_before=pressing(*keys))
+    app = make_app(*story())
+
+    async def run(pilot: Pilot[int]) -> None:
+        # The question comes while the person is typing, so it does not take the focus.
+        await pressing("f2", *"and plot the week around it")(pilot)
+        app.session.log.handle(logging.makeLogRecord({"msg": WAITING.text, "tag": WAITING.tag, "attrs": WAITING.attrs, "levelno": logging.INFO}))
+        await pilot.pause(2 * RATE)
+
+    assert snap_compare(app, terminal_size=size, run_before=run)
 
 
 def test_the_light_theme(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]) -> None:
