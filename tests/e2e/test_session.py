@@ -95,7 +95,7 @@ def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:
     screen.type("Ada")
     screen.press("enter")
     screen.wait(r"name\s+str\s+'Ada'")
-    screen.wait_gone("Ctrl.D is the end of input")
+    screen.wait_gone(r"(?m)^ +your name")
     screen.type("import getpass; word = getpass.getpass('secret: ')")
     screen.press("enter")
     screen.wait("Enter answers")
