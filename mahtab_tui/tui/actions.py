@@ -13,6 +13,7 @@ from mahtab_tui.tui.commands import Command
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.input_row import InputRow
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
@@ -132,7 +133,9 @@ class SessionActions(App[int]):
         self.push_screen(HistorySearch(self.history), chosen)
 
     def action_focus_approval(self) -> None:
-        self.query_one(ApprovalRow).focus()
+        """Go to the code that waits; else to the line that code asks for."""
+        approval = self.query_one(ApprovalRow)
+        (approval if approval.display else self.query_one(InputRow)).focus()
 
     def run_slash(self, command: Command | str, argument: str) -> None:
         """A command entered as ``/name argument`` in Ask mode."""

@@ -38,7 +38,7 @@ COMMANDS: tuple[Command, ...] = (
         "Stop what goes on; else copy the selection; else clear the editor",
         "Session",
     ),
-    Command("focus-approval", "focus_approval", "f7", "Answer approval", "Go to the code that waits for you", "Session"),
+    Command("focus-approval", "focus_approval", "f7", "Answer", "Go to the code that waits for you, or to the line that code asks for", "Session"),
     Command(
         "cycle-approval", "cycle_approval", "f8", "Approval", "Ask before the model's code runs, or run it at once", "Session", True, slash="approval"
     ),
@@ -91,12 +91,14 @@ class Row(NamedTuple):
 PANE_KEYS: tuple[Row, ...] = (
     Row("`", "At the very start of the editor: Python or Ask. Elsewhere it is a backtick", "Editor"),
     Row("enter", "Run what is complete, send a question; opens a line in what is not complete", "Editor"),
-    Row("ctrl+j", "Open a line", "Editor"),
+    Row("ctrl+j", "Open a line; also Shift+Enter and Alt+Enter where the terminal sends them", "Editor"),
+    Row("ctrl+enter", "Run from anywhere in the text, where the terminal sends it", "Editor"),
     Row("up, down", "At the first and last line: earlier and later inputs", "Editor"),
     Row("tab, shift+tab", "Indent, dedent", "Editor"),
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),
     Row("ctrl+d", "Leave, when the editor is empty", "Editor"),
     Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),
+    Row("delete", "Take back the chosen input", "Queue"),
     Row("enter", "Look inside the variable", "Namespace"),
     Row("letters", "Filter by name; escape ends it", "Namespace"),
     Row("ctrl+s", "Sort by name, type or recency", "Namespace"),

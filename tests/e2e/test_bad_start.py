@@ -1,0 +1,154 @@
+"""Wrong beginnings: one clear sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.terminal import Terminal
+
+
+def run(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """The program without a terminal."""
+    import os
+
+    return subprocess.run(
+        [*PROGRAM, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **(env or {})}
+    )
+
+
+def write_replay(path: Path, *lines: object) -> str:
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    return f"replay:{path}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "This needs a terminal."),
+        (("ask", "x", "--model", "nonsense"), "There is no model 'nonsense'"),
+        (("ask", "x", "--model", "replay:missing.jsonl"), "missing.jsonl cannot be read"),
+        (("ask", "x", "--model", "replay:broken.jsonl"), "broken.jsonl, line 2"),
+        (("ask", "x", "--model", "claude"), "not on the PATH"),
+        (("ask", "x", "--approval", "always"), "--approval: input should be 'ask' or 'auto'"),
+        (("--model", "demo", "ask", "x"), "Give the options after the command"),
+        (("--no-such-option",), "No such option"),
+    ],
+)
+def test_wrong_arguments_are_said_in_a_sentence(project: Path, arguments: tuple[str, ...], said: str) -> None:
+    (project / "broken.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
+    done = run(*arguments, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_configuration_is_said_with_key_and_line(project: Path, start: Start) -> None:
+    folder = project / ".mahtab"
+    folder.mkdir()
+    (folder / "config.toml").write_text('theme = "x"\nmodle = "demo"\n')
+    done = run("ask", "x")
+    assert done.returncode == 2
+    assert "line 2: there is no setting 'modle'. Did you mean model?" in done.stderr
+
+
+@pytest.mark.parametrize("python", ["missing", "folder", "text", "failing"])
+def test_a_python_that_is_none_is_said(project: Path, python: str) -> None:
+    (project / "folder").mkdir()
+    (project / "text").write_text("words")
+    (project / "failing").write_text("#!/bin/sh\nexit 3\n")
+    (project / "failing").chmod(0o755)
+    done = run("ask", "x", "--model", "demo", "--python", f"./{python}")
+    assert done.returncode == 1
+    assert done.stderr.startswith("mahtab-tui: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_that_cannot_show_a_screen_is_said(start: Start) -> None:
+    screen = start(env={"TERM": "dumb"})
+    screen.wait("TERM=dumb")
+    assert screen.wait_end() == 2
+
+
+def test_a_terminal_of_no_size_is_said_and_a_small_one_works(project: Path) -> None:
+    with Terminal([*PROGRAM, "--model", "demo"], columns=18, lines=4, cwd=project) as screen:
+        screen.wait("is needed")
+        assert screen.wait_end() == 2
+    with Terminal([*PROGRAM, "--model", "demo"], columns=20, lines=5, cwd=project) as screen:
+        screen.wait("kernel")
+        screen.press("ctrl+q")
+        assert screen.wait_end() == 0
+
+
+def test_an_unknown_session_is_said(start: Start) -> None:
+    screen = start("--resume", "zzz", "--model", "demo")
+    screen.wait("no session")
+    assert screen.wait_end() == 2
+
+
+def test_broken_databases_cost_what_they_keep_and_nothing_else(project: Path, home: Path, start: Start) -> None:
+    folder = home / ".mahtab"
+    folder.mkdir()
+    (folder / "sessions.db").write_bytes(b"this is not a database" * 100)
+    (folder / "history.db").write_bytes(b"nor is this" * 100)
+    screen = start()
+    screen.wait("kernel .*idle")
+    screen.type("6 * 7")
+    screen.press("enter")
+    screen.wait(r"\b42\b")
+    screen.wait("not being kept|not kept|cannot be used|not a database")
+
+
+def test_the_exit_codes_of_a_question_without_a_screen(project: Path) -> None:
+    code = {"text": "```python\nprint(6 * 7)\n```"}
+    complete = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
+    model = write_replay(project / "a.jsonl", code, complete, {"text": "It is 42."})
+    answered = run("ask", "how much?", "--model", model, "--approval", "auto")
+    assert (answered.returncode, answered.stdout) == (0, "It is 42.\n")
+    assert ">>> print(6 * 7)\n42" in answered.stderr
+    refused = run("ask", "how much?", "--model", write_replay(project / "b.jsonl", code, {"text": "Not run."}))
+    assert (refused.returncode, refused.stdout) == (3, "Not run.\n")
+    failed = run("ask", "how much?", "--model", write_replay(project / "c.jsonl", {"error": "The service is down."}))
+    assert failed.returncode == 1
+    assert "The service is down." in failed.stderr
+
+
+def test_every_line_of_json_is_an_event_and_stdin_is_a_variable(project: Path) -> None:
+    done = run("ask", "how many words are in stdin_text?", "--model", "demo", "--approval", "auto", "--json", stdin="one two three")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert any(event["tag"] == "assistant-repl-out" and "has 3 words" in event["text"] for event in events)
+
+
+def test_a_file_becomes_a_variable(project: Path) -> None:
+    (project / "my-sales 2.csv").write_text("a,b\n1,2\n3,4\n")
+    done = run("ask", "how many rows has my_sales_2?", "--load", "my-sales 2.csv", "--model", "demo", "--approval", "auto")
+    assert "2 rows" in done.stdout
+
+
+def test_run_repl_leaves_the_names_with_the_caller(project: Path) -> None:
+    script = project / "script.py"
+    script.write_text("from mahtab_tui import run_repl\nmine = [1, 2]\nrun_repl(ns=globals(), model='demo')\nprint('made', made, mine)\n")
+    with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
+        screen.wait("kernel .*idle")
+        screen.wait(r"mine\s+list")
+        screen.type("made = len(mine); mine.append(3)")
+        screen.press("enter")
+        screen.wait(r"made\s+int")
+        screen.press("ctrl+d")
+        screen.wait(r"made 2 \[1, 2, 3\]")
+
+
+def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
+    with Terminal([str(Path(PROGRAM[0]).with_name("python")), "-i", "-m", "mahtab_tui"], cwd=project, env={"MAHTAB_MODEL": "demo"}) as screen:
+        screen.wait("kernel .*idle")
+        screen.type("made = 42")
+        screen.press("enter")
+        screen.wait(r"made\s+int")
+        screen.press("ctrl+d")
+        screen.wait(">>> ")
+        screen.type("made + 1\n")
+        screen.wait(r"\b43\b")
