@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import AppBlur, AppFocus, Resize
+from textual.events import AppBlur, AppFocus, Key, Resize
 from textual.widgets import Footer
 
 from mahtab_tui.agent.host import Decision
@@ -160,6 +160,13 @@ class MahtabApp(SessionActions, PaneActions):
 
     def on_resize(self, event: Resize) -> None:
         self.apply_layout(event.size.width)
+
+    def on_key(self, event: Key) -> None:
+        """What is typed before anything has the focus is meant for the editor."""
+        if self.focused is None and len(self.screen_stack) == 1 and (event.is_printable or event.key == "enter"):
+            event.stop()
+            self.editor.focus()
+            self.query_one("#code").post_message(Key(event.key, event.character))
 
     def on_app_focus(self, event: AppFocus) -> None:
         self.attention.focused = True

@@ -152,3 +152,11 @@ def test_it_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     screen.wait("kernel +idle")
     screen.press("ctrl+q")
     assert screen.wait_end() == 0
+
+
+def test_what_is_typed_while_the_program_starts_is_not_lost(start: Start) -> None:
+    screen = start()
+    screen.wait("mahtab")
+    screen.type("early = 6 * 7")
+    screen.press("enter")
+    screen.wait(r"early\s+int\s+42")
