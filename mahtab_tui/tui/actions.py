@@ -140,11 +140,19 @@ class SessionActions(App[int]):
     def run_slash(self, command: Command | str, argument: str) -> None:
         """A command entered as ``/name argument`` in Ask mode."""
         if isinstance(command, str):
-            self.tell(f"There is no command /{command}. F1 lists them.", "warning")
+            self._refuse(f"There is no command /{command}. F1 lists them.", f"/{command} {argument}".rstrip())
+        elif argument and not command.argument:
+            self._refuse(f"/{command.slash} takes nothing after it.", f"/{command.slash} {argument}")
         elif argument:
             self.call_later(getattr(self, f"action_{command.action}"), argument)
         else:
             self.call_later(self.run_action, command.action)
+
+    def _refuse(self, why: str, text: str) -> None:
+        """Say why, and give the person their words back."""
+        self.tell(why, "warning")
+        if self.editor.is_empty:
+            self.editor.text = text
 
     def tell(self, text: str, severity: str = "information") -> None:
         """A short notification; the text is never read as markup."""

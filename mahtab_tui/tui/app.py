@@ -71,9 +71,10 @@ class MahtabApp(SessionActions, PaneActions):
             with Vertical(id="main"):
                 yield TranscriptPane(id="transcript")
                 yield ApprovalRow(lambda: self.editor.is_empty)
-                yield InputRow()
-                yield QueueRow()
-                yield EditorPane(self.history, id="editor")
+                with Vertical(id="lower"):
+                    yield InputRow()
+                    yield QueueRow()
+                    yield EditorPane(self.history, id="editor")
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
                 yield NamespacePane(id="namespace")
@@ -101,6 +102,7 @@ class MahtabApp(SessionActions, PaneActions):
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)
         self.apply_layout()
+        self.fit_heights_from_now_on()
         self.editor.focus()
         self.call_after_refresh(self.session.start)
 

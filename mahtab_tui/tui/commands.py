@@ -63,7 +63,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("jump", "jump", "ctrl+o", "Jump", "Focus any pane by one letter", "Panes", True),
     Command("next-pane", "next_pane", "f6", "Next pane", "Focus the next pane", "Panes"),
     Command("previous-pane", "previous_pane", "shift+f6", "Previous pane", "Focus the pane before", "Panes"),
-    Command("toggle-side", "toggle_side", "f3", "Side panes", "Hide or show namespace and recursion", "Panes", True),
+    Command("toggle-side", "toggle_side", "f3", "Side", "Hide or show namespace and recursion", "Panes", True),
     Command("toggle-namespace", "toggle_namespace", "", "Namespace pane", "Hide or show the namespace", "Panes"),
     Command("toggle-recursion", "toggle_recursion", "", "Recursion pane", "Hide or show the recursion tree", "Panes"),
     Command("maximize", "maximize_pane", "f5", "Maximise", "Give the focused pane the whole screen, or take it back", "Panes"),

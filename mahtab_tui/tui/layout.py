@@ -49,19 +49,17 @@ class PaneLayout(BaseModel):
         """Hide or show the side; on a narrow screen the drawer."""
         if width < NARROW:
             return self.model_copy(update={"drawer": not self.drawer})
-        return self.model_copy(update={"show_side": not self.show_side})
+        if self.show_side or self.show_namespace or self.show_recursion:
+            return self.model_copy(update={"show_side": not self.show_side})
+        return self.model_copy(update={"show_side": True, "show_namespace": True, "show_recursion": True})
 
-    def toggled(self, pane: Literal["namespace", "recursion"]) -> PaneLayout:
-        """Hide or show one of the side panes; the side goes with the last of them and comes back with the first."""
+    def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
+        """Hide or show one of the side panes; the side, or the drawer, goes with the last of them and comes back with the first."""
         names = {"namespace": self.show_namespace, "recursion": self.show_recursion}
-        names[pane] = not names[pane] or not self.show_side
-        return self.model_copy(
-            update={
-                "show_namespace": names["namespace"],
-                "show_recursion": names["recursion"],
-                "show_side": any(names.values()),
-            }
-        )
+        names[pane] = not names[pane] or not self.side_seen(width)
+        side = "drawer" if width < NARROW else "show_side"
+        shown = {f"show_{name}": seen for name, seen in names.items()}
+        return self.model_copy(update={**shown, side: any(names.values())})
 
     def side_seen(self, width: int) -> bool:
         """Whether the side is on the screen."""

@@ -11,6 +11,7 @@ from mahtab_tui.tui.jumper import JumpScreen, Target
 from mahtab_tui.tui.layout import NARROW, PaneLayout, Resize
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.choices import Choices
@@ -24,7 +25,6 @@ class PaneActions(App[int]):
     """Actions on where the panes stand and how they look."""
 
     choices: Choices
-    _maximized = False
 
     @property
     def pane_layout(self) -> PaneLayout:
@@ -43,7 +43,7 @@ class PaneActions(App[int]):
             return
         screen = self.screen_stack[0]
         narrow = width < NARROW
-        seen = layout.side_seen(width) and not self._maximized
+        seen = layout.side_seen(width)
         screen.set_class(narrow, "-narrow")
         side = screen.query_one("#side")
         side.display = seen
@@ -55,6 +55,33 @@ class PaneActions(App[int]):
         namespace.styles.height = f"{layout.namespace}%" if both else "1fr"
         screen.query_one("#recursion").display = layout.show_recursion
         screen.query_one("#namespace-splitter").display = both
+        # At once, before the focus of what is hidden goes to whatever comes next to it.
+        focused = screen.focused
+        if focused is not None and not all(node.display for node in focused.ancestors_with_self if isinstance(node, Widget)):
+            screen.query_one(EditorPane).focus()
+
+    def fit_heights_from_now_on(self) -> None:
+        """Keep heights that follow from what the transcript holds and where it stands."""
+        screen = self.screen
+        screen.screen_layout_refresh_signal.subscribe(screen, lambda _: self._fit_heights())
+        self.watch(screen.query_one("#transcript"), "virtual_size", self._fit_heights, init=False)
+
+    def _fit_heights(self) -> None:
+        """While code waits, its answers stand right under it; an open drawer leaves room for the editor."""
+        screen = self.screen_stack[0]
+        transcript, side = screen.query_one("#transcript"), screen.query_one("#side")
+        drawer = side.display and screen.has_class("-narrow")
+        waits = screen.query_one(ApprovalRow).display and not drawer
+        alone = screen.maximized is not None
+        # Never None: that asks for another layout even where nothing is to be taken away, and this is called at every layout.
+        transcript.styles.max_height = transcript.virtual_size.height if waits and not alone else "100%"
+        side.styles.height = transcript.region.height if drawer and not alone else "1fr"
+
+    def on_descendant_focus(self) -> None:
+        """A pane that has the whole screen gives it back when the focus goes elsewhere."""
+        screen = self.screen
+        if screen.maximized is not None and screen.focused is not None and screen.maximized not in screen.focused.ancestors_with_self:
+            screen.minimize()
 
     def drag_splitter(self, message: Splitter.Dragged) -> None:
         """A splitter is dragged."""
@@ -69,15 +96,12 @@ class PaneActions(App[int]):
 
     def action_toggle_side(self) -> None:
         self.pane_layout = self.pane_layout.toggled_side(self.size.width)
-        self._keep_focus_seen()
 
     def action_toggle_namespace(self) -> None:
-        self.pane_layout = self.pane_layout.toggled("namespace")
-        self._keep_focus_seen()
+        self.pane_layout = self.pane_layout.toggled("namespace", self.size.width)
 
     def action_toggle_recursion(self) -> None:
-        self.pane_layout = self.pane_layout.toggled("recursion")
-        self._keep_focus_seen()
+        self.pane_layout = self.pane_layout.toggled("recursion", self.size.width)
 
     def action_maximize_pane(self) -> None:
         """The focused pane alone, or all of them again."""
@@ -127,13 +151,3 @@ class PaneActions(App[int]):
         focused = self._focused_pane()
         place = panes.index(focused) + step if focused in panes else 0
         panes[place % len(panes)].focus()
-
-    def _keep_focus_seen(self) -> None:
-        """What has the focus must be on the screen."""
-
-        def check() -> None:
-            focused = self.screen.focused
-            if focused is None or not all(node.display for node in focused.ancestors_with_self if isinstance(node, Widget)):
-                self.query_one(EditorPane).focus()
-
-        self.call_after_refresh(check)

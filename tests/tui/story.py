@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from textual.pilot import Pilot
+
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
 
 IDLE = {"state": "idle", "python": "3.12.1", "executable": "/home/ada/sales/.venv/bin/python", "cwd": "/home/ada/sales", "pid": 1}
 CODE = 'daily = df.groupby("day").revenue.sum()\nz = (daily - daily.median()) / daily.std()\noutliers = daily[z.abs() > 3]\noutliers'
@@ -45,3 +48,11 @@ def story() -> Iterator[Record]:
 
 
 WAITING = Record(tags.APPROVAL, SEARCH, {"request": "1", "turn": 1, "step": 1, "block": 0, "blocks": 1, "state": "waiting", "party": "claude"}, 1.0)
+
+
+async def drawn(pilot: Pilot[int]) -> None:
+    """Show what the bus has brought, without waiting for the application's own timer."""
+    await pilot.pause()
+    assert isinstance(pilot.app, MahtabApp)
+    pilot.app.drain.tick()
+    await pilot.pause()

@@ -12,8 +12,7 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.drain import RATE
-from tests.tui.story import IDLE, WAITING, story
+from tests.tui.story import IDLE, WAITING, drawn, story
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -24,9 +23,9 @@ def pressing(*keys: str) -> RunBefore:
     async def run(pilot: Pilot[int]) -> None:
         for area in pilot.app.query(TextArea):
             area.cursor_blink = False
-        await pilot.pause(2 * RATE)
+        await drawn(pilot)
         await pilot.press(*keys)
-        await pilot.pause(2 * RATE)
+        await drawn(pilot)
         for field in pilot.app.screen.query(Input):
             field.cursor_blink = False
         await pilot.pause()
@@ -47,7 +46,7 @@ def test_ask_mode_while_code_waits(snap_compare: Callable[..., bool], make_app: 
         # The question comes while the person is typing, so it does not take the focus.
         await pressing("f2", *"and plot the week around it")(pilot)
         app.session.log.handle(logging.makeLogRecord({"msg": WAITING.text, "tag": WAITING.tag, "attrs": WAITING.attrs, "levelno": logging.INFO}))
-        await pilot.pause(2 * RATE)
+        await drawn(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=run)
 

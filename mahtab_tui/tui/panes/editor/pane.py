@@ -31,6 +31,8 @@ _HINTS: dict[Mode, str] = {
 class EditorPane(Widget):
     """Edits Python or a question; a backtick at the very start goes from one to the other."""
 
+    ALLOW_MAXIMIZE = True
+
     mode: reactive[Mode] = reactive[Mode]("python", init=False)
 
     class Submitted(Message):

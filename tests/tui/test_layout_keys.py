@@ -1,0 +1,194 @@
+"""Where the focus is while panes hide, come back, grow and shrink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.widget import Widget
+
+from mahtab_tui.tui.app import MahtabApp
+from tests.tui.story import WAITING, drawn, story
+
+MakeApp = Callable[..., MahtabApp]
+
+
+def focus_is_seen(app: MahtabApp) -> bool:
+    """Whether something on the screen has the focus."""
+    focused = app.focused
+    return focused is not None and all(node.display for node in focused.ancestors_with_self if isinstance(node, Widget)) and bool(focused.region)
+
+
+@pytest.mark.parametrize("action", ["toggle_side", "toggle_namespace"])
+async def test_the_focus_leaves_a_pane_that_hides(make_app: MakeApp, action: str) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.query_one("#namespace").focus()
+        await pilot.pause()
+        await app.run_action(action)
+        await pilot.pause()
+        assert focus_is_seen(app)
+        assert app.focused is app.query_one("#code")
+
+
+async def test_the_focus_leaves_a_pane_that_a_resize_hides(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.query_one("#namespace").focus()
+        await pilot.pause()
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause()
+        assert app.focused is app.query_one("#code")
+
+
+async def test_the_last_side_pane_that_hides_takes_the_side_with_it(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await app.run_action("toggle_namespace")
+        await app.run_action("toggle_recursion")
+        await pilot.pause()
+        assert not app.query_one("#side").display
+        await pilot.press("f3")
+        assert app.query_one("#side").display
+        assert app.query_one("#namespace").region
+
+
+async def test_a_side_pane_that_is_called_for_opens_the_drawer(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.run_action("toggle_namespace")
+        await pilot.pause()
+        assert app.query_one("#namespace").region
+
+
+async def test_the_editor_can_be_used_beside_an_open_drawer(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("f3", *"total = 1")
+        await pilot.pause()
+        assert app.editor.text == "total = 1"
+        editor, side = app.query_one("#editor").region, app.query_one("#side").region
+        assert not editor.overlaps(side)
+
+
+@pytest.mark.parametrize("pane", ["#transcript", "#namespace", "#editor"])
+async def test_a_pane_takes_the_whole_screen_and_gives_it_back(make_app: MakeApp, pane: str) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.query_one(pane).focus()
+        await pilot.pause()
+        before = app.query_one(pane).region
+        await pilot.press("f5")
+        await pilot.pause()
+        assert app.query_one(pane).region.width >= 118
+        assert focus_is_seen(app)
+        await pilot.press("f5")
+        await pilot.pause()
+        assert app.query_one(pane).region == before
+
+
+@pytest.mark.parametrize("key", ["f2", "f6", "f7", "f3"])
+async def test_a_key_that_goes_elsewhere_gives_the_screen_back(make_app: MakeApp, key: str) -> None:
+    app = make_app(*story(), WAITING)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        app.query_one("#namespace").focus()
+        await pilot.press("f5")
+        await pilot.pause()
+        await pilot.press(key)
+        await pilot.pause()
+        assert focus_is_seen(app)
+        assert app.focused in app.screen.focus_chain
+
+
+async def test_keys_move_the_splitters(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        side, namespace = app.query_one("#side"), app.query_one("#namespace")
+        width, height = side.region.width, namespace.region.height
+        await pilot.press("alt+left", "alt+down")
+        await pilot.pause()
+        assert side.region.width > width
+        assert namespace.region.height > height
+        await pilot.press("alt+right", "alt+up")
+        await pilot.pause()
+        assert (side.region.width, namespace.region.height) == (width, height)
+
+
+async def test_the_mouse_drags_the_splitters(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.mouse_down("#side-splitter", offset=(0, 5))
+        await pilot.hover("#transcript", offset=(60, 5))
+        await pilot.mouse_up("#transcript", offset=(60, 5))
+        await pilot.pause()
+        assert abs(app.query_one("#side-splitter").region.x - 60) <= 1
+        await pilot.mouse_down("#namespace-splitter", offset=(5, 0))
+        await pilot.hover("#namespace", offset=(5, 9))
+        await pilot.mouse_up("#namespace", offset=(5, 9))
+        await pilot.pause()
+        assert abs(app.query_one("#namespace-splitter").region.y - 10) <= 1
+        assert app.mouse_captured is None
+
+
+@pytest.mark.parametrize(("letter", "pane"), [("t", "#transcript"), ("e", "#editor"), ("n", "#namespace"), ("r", "#recursion")])
+async def test_one_letter_jumps_to_a_pane(make_app: MakeApp, letter: str, pane: str) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+o", letter)
+        await pilot.pause()
+        assert app.focused is not None
+        assert app.query_one(pane) in app.focused.ancestors_with_self
+
+
+async def test_a_pane_that_is_not_on_the_screen_has_no_letter(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("ctrl+o", "n")
+        await pilot.pause()
+        assert app.focused is app.query_one("#code")
+        assert app.editor.is_empty
+
+
+async def test_a_click_while_the_letters_show_focuses_the_pane(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+o")
+        await pilot.click(offset=(100, 8))
+        await pilot.pause()
+        assert app.focused is app.query_one("#namespace")
+
+
+async def test_commands_with_a_word_too_many_are_told_and_the_text_comes_back(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f2", *"/clear me", "enter")
+        await pilot.pause()
+        assert any("/clear" in notification.message for notification in app._notifications)
+        assert app.editor.text == "/clear me"
+
+
+@pytest.mark.parametrize("keys", [(), ("f3",), ("f7", "f5")])
+async def test_a_screen_at_rest_lays_nothing_out(make_app: MakeApp, keys: tuple[str, ...]) -> None:
+    app = make_app(*story(), WAITING)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press(*keys)
+        for _ in range(5):
+            await pilot.pause()
+        layouts: list[object] = []
+        app.screen.screen_layout_refresh_signal.subscribe(app, layouts.append, immediate=True)
+        for _ in range(10):
+            await pilot.pause()
+        assert not layouts
+
+
+@pytest.mark.parametrize("size", [(80, 40), (120, 40), (200, 60)])
+async def test_the_answers_stand_right_under_the_code_that_waits(make_app: MakeApp, size: tuple[int, int]) -> None:
+    app = make_app(WAITING)
+    async with app.run_test(size=size) as pilot:
+        await drawn(pilot)
+        await pilot.pause()
+        transcript, editor = app.query_one("#transcript"), app.query_one("#editor")
+        assert app.query_one("ApprovalRow").region.y == transcript.region.bottom == transcript.region.y + transcript.virtual_size.height
+        assert editor.region.bottom == size[1] - 1
