@@ -119,8 +119,9 @@ class Terminal:
         deadline = time.monotonic() + DEADLINE
         while not re.search(pattern, self.text):
             self.send(KEYS.get(key, key))
-            pause = time.monotonic() + 0.2
-            while time.monotonic() < pause and self.pump(0.02):
+            # Long enough for what the key does to be seen: a key too many would be typed into something else.
+            again = time.monotonic() + 4
+            while time.monotonic() < again and not re.search(pattern, self.text) and self.pump(0.02):
                 pass
             if time.monotonic() > deadline:
                 raise AssertionError(f"{pattern!r} was not seen. The screen:\n{self.text}")
