@@ -148,6 +148,7 @@ def test_it_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     screen.resize(200, 50)
     screen.wait("NAMESPACE")
     screen.resize(20, 5)
+    screen.wait("(?s)^.{0,20}idle")
     screen.resize(80, 24)
     screen.wait("kernel +idle")
     screen.press("ctrl+q")
