@@ -28,7 +28,15 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   where the price is not known), ``source`` ("agent", "reflection", "rlm").
 - ``session`` (what the header shows of the session): ``name``, ``model`` (as it was chosen), ``approval`` ("ask", "auto").
 - ``notice`` (text: a sentence or two): ``level`` ("info", "warning", "error").
-- ``rlm-…``: ``node``, ``parent``, ``depth`` and more, as the engine says.
+- ``rlm-…``: the events of a recursive search. All have ``tree`` (id of the run) and ``node`` ("1" the root, "1.3" its third child); all but the
+  stream have ``seq`` (from 0 in the tree), and so have the tree's ``usage`` records, with ``turn``.
+  ``rlm-call`` (text: the query), ``event``: "begin" (``parent``, ``depth``, ``kind`` "rlm" or "llm", ``batch``, ``index``, ``of``, ``spans`` of the
+  root text, ``chars``, ``model``, ``replaces``; of the root ``limits``, ``cell``, ``source``), "turn" (``turn``, ``turns``), "back-off" (``seconds``),
+  "fan-out" (``request``, ``batch``, ``calls``, ``tokens``, ``usd``, ``state``: "waiting", "run", "refused"), "touch" (``how``: "peek", "grep",
+  "handed", "answer"; ``spans``), "memo" (``of_node``).
+  ``rlm-chat-stream`` and ``rlm-chat`` (what the model says in a ``turn``; ``cut``: what came after its code was dropped).
+  ``rlm-repl-in`` (code), ``rlm-repl-out`` (text: the ends of what was printed; ``status``, ``duration``, ``chars``), both with ``turn``.
+  ``rlm-final`` (text: the answer, or a sentence): ``state`` ("done", "partial", "error", "stopped"), ``duration``, ``spans``, ``late``.
 """
 
 from __future__ import annotations
@@ -46,6 +54,7 @@ USER_CHAT = "user-chat"
 ASSISTANT_CHAT = "assistant-chat"
 ASSISTANT_CHAT_STREAM = "assistant-chat-stream"
 RLM_CALL = "rlm-call"
+RLM_CHAT = "rlm-chat"
 RLM_CHAT_STREAM = "rlm-chat-stream"
 RLM_REPL_IN = "rlm-repl-in"
 RLM_REPL_OUT = "rlm-repl-out"
@@ -84,6 +93,7 @@ ROUTES: Mapping[str, Route] = {
     ASSISTANT_CHAT: Route(display=True, prompt=True, store=True),
     ASSISTANT_CHAT_STREAM: Route(display=True, prompt=False, store=False),
     RLM_CALL: Route(display=True, prompt=False, store=True),
+    RLM_CHAT: Route(display=True, prompt=False, store=True),
     RLM_CHAT_STREAM: Route(display=True, prompt=False, store=False),
     RLM_REPL_IN: Route(display=True, prompt=False, store=True),
     RLM_REPL_OUT: Route(display=True, prompt=False, store=True),
