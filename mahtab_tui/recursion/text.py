@@ -1,0 +1,72 @@
+"""The text of a node, and where it stands in the text of the whole search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Span = tuple[int, int]
+"""Start and end (exclusive), in characters."""
+
+Kind = Literal["str", "list", "dict"]
+
+
+class Named(NamedTuple):
+    """One document of a text that is a list or a dict."""
+
+    name: str
+    """A dict's key; of a list, its number."""
+    start: int
+    end: int
+
+
+class Piece(NamedTuple):
+    """A run of a node's text that is a run of the root's."""
+
+    start: int
+    """Where it stands in the node's text."""
+    root: int
+    """Where it stands in the root's."""
+    length: int
+
+
+@dataclass(frozen=True)
+class Text:
+    """What a node has to answer from."""
+
+    text: str
+    """All of it; documents are joined by line ends."""
+    kind: Kind = "str"
+    """What `context` is in the node's code."""
+    parts: tuple[Named, ...] = ()
+    """The documents, of a list or a dict."""
+    origin: tuple[Piece, ...] = ()
+    """Where it comes from, in order; empty for a text that was made on the way (a child's text that is not in the root's)."""
+    about: str = ""
+    """What the model is told of it beside its size: "CSV of a DataFrame with the columns …"."""
+
+    @classmethod
+    def root(cls, text: str, *, kind: Kind = "str", parts: Sequence[Named] = (), about: str = "") -> Text:
+        """The text of a whole search, which is its own origin."""
+        return cls(text, kind, tuple(parts), (Piece(0, 0, len(text)),) if text else (), about)
+
+    def slice(self, start: int, end: int) -> Text:
+        """A part of it, as a plain string that knows where it comes from. Out of range is cut, as Python does."""
+        start, end = max(0, start), min(end, len(self.text))
+        pieces = []
+        for piece in self.origin:
+            low, high = max(start, piece.start), min(end, piece.start + piece.length)
+            if low < high:
+                pieces.append(Piece(low - start, piece.root + low - piece.start, high - low))
+        return Text(self.text[start:end], origin=tuple(pieces))
+
+    def to_root(self, spans: Sequence[Span]) -> list[Span]:
+        """Spans of this text as spans of the root's; what was made on the way has none."""
+        found = []
+        for start, end in spans:
+            for piece in self.origin:
+                low, high = max(start, piece.start), min(end, piece.start + piece.length)
+                if low < high:
+                    found.append((piece.root + low - piece.start, piece.root + high - piece.start))
+        return found
