@@ -73,6 +73,9 @@ def screen(
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         return
     settings = checked_settings(model=model, approval=approval, python=python, theme=theme)
+    from mahtab_tui.tui.collector import Collector
+
+    collector = Collector()
     from mahtab_tui.tui.open import NoTerminal, check_terminal
 
     try:
@@ -97,7 +100,7 @@ def screen(
         return ProcessKernel(host, settings.python)
 
     try:
-        code = open_screen(settings, make_kernel, store=store, name=name, past=past)
+        code = open_screen(settings, make_kernel, store=store, name=name, past=past, collector=collector)
     except KernelError as error:
         fail(str(error))
     raise typer.Exit(code)

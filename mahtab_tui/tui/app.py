@@ -9,7 +9,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import AppBlur, AppFocus, Key, Resize
+from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Resize
 from textual.widgets import Footer
 
 from mahtab_tui.agent.host import Decision
@@ -20,6 +20,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.actions import SessionActions
 from mahtab_tui.tui.attention import Attention, notification
 from mahtab_tui.tui.choices import Choices
+from mahtab_tui.tui.collector import QUIET, Collector
 from mahtab_tui.tui.commands import bindings
 from mahtab_tui.tui.drain import RATE, Drain
 from mahtab_tui.tui.guard import ScreenGuard
@@ -53,8 +54,17 @@ class MahtabApp(SessionActions, PaneActions):
     COMMANDS: ClassVar = {CommandProvider}
     ENABLE_COMMAND_PALETTE = True
 
-    def __init__(self, session: Session, guard: ScreenGuard, history: History, *, keymap: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        guard: ScreenGuard,
+        history: History,
+        *,
+        keymap: dict[str, str] | None = None,
+        collector: Collector | None = None,
+    ) -> None:
         super().__init__(css_path=list(style_sheets()))
+        self._collector = collector
         self.session = session
         self.guard = guard
         self.history = history
@@ -105,6 +115,9 @@ class MahtabApp(SessionActions, PaneActions):
         self.fit_heights_from_now_on()
         self.editor.focus()
         self.call_after_refresh(self.session.start)
+        if self._collector is not None:
+            self.call_after_refresh(self._collector.settle)
+            self.set_interval(QUIET, self._collector.tick)
 
     @property
     def editor(self) -> EditorPane:
@@ -162,6 +175,11 @@ class MahtabApp(SessionActions, PaneActions):
 
     def on_resize(self, event: Resize) -> None:
         self.apply_layout(event.size.width)
+
+    async def on_event(self, event: Event) -> None:
+        if self._collector is not None and isinstance(event, InputEvent):
+            self._collector.key()
+        await super().on_event(event)
 
     def on_key(self, event: Key) -> None:
         """What is typed before anything has the focus is meant for the editor."""

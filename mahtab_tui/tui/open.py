@@ -15,6 +15,7 @@ from mahtab_tui.session.session import KernelFactory
 from mahtab_tui.settings import Settings, home_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.collector import Collector
 from mahtab_tui.tui.face import ScreenFace
 from mahtab_tui.tui.guard import ScreenGuard
 
@@ -44,8 +45,12 @@ def open_screen(
     store: Store | None = None,
     name: str = "",
     past: Sequence[Record] = (),
+    collector: Collector | None = None,
 ) -> int:
-    """Show the screen until the person leaves; returns the exit code. Raises `NoTerminal`."""
+    """Show the screen until the person leaves; returns the exit code. Raises `NoTerminal`.
+
+    collector: for a process that is the application's alone.
+    """
     check_terminal()
     face = ScreenFace()
     session = Session(settings, make_kernel, face, store=store, name=name, past=past)
@@ -61,7 +66,7 @@ def open_screen(
 
     try:
         with ScreenGuard(line_came) as guard:
-            app = MahtabApp(session, guard, history, keymap=settings.keymap)
+            app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector)
             face.app = app
             app.run()
             app.choices.save()

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.strip import Strip
 from textual.widgets import Input
 
 from mahtab_tui.bus import tags
@@ -126,6 +128,34 @@ async def test_it_follows_the_tail() -> None:
             app.pane.fold(cell(number))
         await pilot.pause()
         assert shown(app.pane)[-1] == " ▌ output 29"
+
+
+async def test_a_growing_answer_draws_its_end_only_and_nothing_is_laid_out_anew() -> None:
+    def token(text: str) -> Record:
+        return record(tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", kind="chat", block=0)
+
+    app = PaneApp([*cells(10), token("Some words")])
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        layouts: list[Screen[object]] = []
+        app.screen.screen_layout_refresh_signal.subscribe(app.pane, layouts.append)
+        drawn: list[int] = []
+        render_line = app.pane.render_line
+
+        def counted(y: int) -> Strip:
+            drawn.append(y)
+            return render_line(y)
+
+        app.pane.render_line = counted  # type: ignore[method-assign]
+        app.pane.fold([token(" and more")])
+        await pilot.pause()
+        assert set(drawn) == {SIZE[1] - 4}, "only the row of the words, above the input"
+        assert render_line(drawn[0]).text.rstrip().endswith("Some words and more")
+        app.pane.fold([token(f"\n\nparagraph {number}") for number in range(20)])
+        await pilot.pause()
+        assert app.pane.vertical_scrollbar.window_virtual_size == app.pane.virtual_size.height
+        assert shown(app.pane)[-1].endswith("paragraph 19")
+        assert not layouts
 
 
 async def test_who_has_scrolled_up_stays_there_and_is_told_of_what_is_new() -> None:

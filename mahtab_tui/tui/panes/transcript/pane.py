@@ -12,6 +12,7 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
+from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.fold import Transcript
@@ -46,6 +47,8 @@ class TranscriptPane(ScrollView, can_focus=True):
         self._grown = False
         """Something came since."""
         self._placing = False
+        self._shown: list[Row | str] = []
+        """The rows of the page at the last look, and the hint on them."""
         self._ticking: Timer | None = None
 
     # What others call
@@ -132,12 +135,26 @@ class TranscriptPane(ScrollView, can_focus=True):
         else:
             window.measure_down(self._top, self._page)
         total = TITLE_HEIGHT + window.total + tail
-        self.virtual_size = Size(self.scrollable_content_region.width, total)
+        # Only the scrollbar depends on the height: assigned plainly, it would have the whole screen laid out anew.
+        self.set_reactive(Widget.virtual_size, Size(self.scrollable_content_region.width, total))
+        self.vertical_scrollbar.window_virtual_size = total
         if self._following:
             self._top = window.place_of(total - TITLE_HEIGHT - self._page)
         self.scroll_target_y = self.scroll_y = window.row_of(self._top)
         self._placing = False
-        self.refresh()
+        self._refresh_changed()
+
+    def _refresh_changed(self) -> None:
+        """Draw the rows that are not what they were at the last look: of a growing answer, its end."""
+        first = self.scroll_offset.y
+        shown: list[Row | str] = [self._row(first + y) for y in range(self._page)]
+        before, self._shown = self._shown, [*shown, self._hint()]
+        if len(before) != len(self._shown) or before[-1] != self._shown[-1]:
+            self.refresh()
+            return
+        for y, (old, new) in enumerate(zip(before, shown, strict=False)):
+            if old != new:
+                self.refresh_line(first + y + TITLE_HEIGHT)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -178,14 +195,21 @@ class TranscriptPane(ScrollView, can_focus=True):
             return with_hint(strip, hint, base + self._palette.moon, width)
         return strip
 
+    def _row(self, row: int) -> Row:
+        """What is drawn at a row, counted from the top of all entries."""
+        assert self._window is not None
+        place = self._window.place_of(row)
+        if place.entry < len(self._transcript.entries):
+            return self._window.row(place)
+        tail = self._tail()
+        return tail[place.row] if place.row < len(tail) else Row()
+
     def _strip(self, row: int, width: int, base: Style) -> Strip:
         assert self._window is not None
         place = self._window.place_of(row)
-        if place.entry >= len(self._transcript.entries):
-            tail = self._tail()
-            drawn = tail[place.row] if place.row < len(tail) else Row()
-            return strip_of(drawn, number_of_place(place), width, base, None, base)
         number = number_of_place(place)
+        if place.entry >= len(self._transcript.entries):
+            return strip_of(self._row(row), number, width, base, None, base)
         selection = self.text_selection
         span = None if selection is None else selection.get_span(number)
         style = self.screen.get_component_rich_style("screen--selection") if span else base
