@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 LINE_WIDTH = 500
 """Characters of a matching line that `grep` shows."""
+
+LONG_LINE = 10_000
+"""Characters of a line from which `partition` cuts inside it."""
 
 
 def peek(text: str, n: int = 2000, start: int = 0) -> str:
@@ -57,20 +61,33 @@ def _cut(line: str) -> str:
 def partition(text: str, n: int = 10) -> list[str]:
     """Cut a text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
 
-    Raises ValueError where n is less than 1.
+    Only a line of more than 10,000 characters is cut itself. Raises ValueError where n is less than 1.
     Example: parts = partition(log, 20).
     """
+    return [text[start:end] for start, end in cuts(text, n)]
+
+
+def cuts(text: str, n: int) -> Iterator[tuple[int, int]]:
+    """Start and end of each part of a partition."""
     if n < 1:
         raise ValueError("n must be at least 1")
-    parts: list[str] = []
-    begin = 0
+    start = 0
     for left in range(n, 0, -1):
-        if begin >= len(text):
-            break
-        end = begin + -(-(len(text) - begin) // left)
-        if end < len(text):
-            line_end = text.find("\n", end - 1)
-            end = len(text) if line_end < 0 else line_end + 1
-        parts.append(text[begin:end])
-        begin = end
-    return parts
+        if start >= len(text):
+            return
+        size = -(-(len(text) - start) // left)
+        end = _cut_near(text, start, start + size, max(size, LONG_LINE))
+        yield start, end
+        start = end
+
+
+def _cut_near(text: str, start: int, aim: int, reach: int) -> int:
+    """The first end of a line from `aim` on; where there is none within reach, the last blank before it, or `aim` itself."""
+    if aim >= len(text):
+        return len(text)
+    line_end = text.find("\n", aim - 1, aim + reach)
+    if line_end >= 0:
+        return line_end + 1
+    if aim + LONG_LINE > len(text):
+        return len(text)
+    return (text.rfind(" ", max(start, aim - 100), aim) + 1) or aim

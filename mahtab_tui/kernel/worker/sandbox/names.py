@@ -1,0 +1,213 @@
+"""The names that code in a sandbox finds: its text, ways to look at it, sub-calls, and FINAL."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+from functools import wraps
+from typing import Any, Callable, NoReturn
+
+from ..text_tools import cuts
+from .host import Host
+from .lines import compile_pattern, matching_lines, widened
+from .parts import Answer, Failure, Final, Part, answer_of, place_of
+from .touches import MOST_A_CALL, Touches, merge
+from .wording import ANSWER_LIMIT, readable, subset_text, wrong_type
+
+__all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Answer", "Failure", "Final", "Part", "Search", "make_names"]
+
+FUNCTIONS = ("peek", "grep", "partition", "rlm", "rlm_map", "llm", "FINAL")
+
+
+def make_names(text: str, kind: str, parts: Sequence[tuple[str, int, int]], host: Host) -> dict[str, object]:
+    """The names for one text.
+
+    kind: what `context` is: "str", or a "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
+    """
+    search = Search(text, host)
+    names: dict[str, object] = {name: _spoken(getattr(search, name)) for name in FUNCTIONS}
+    names["context"] = text if kind == "str" else search.documents(kind, parts)
+    return names
+
+
+class Search:
+    """A text, and what code may do with it."""
+
+    def __init__(self, text: str, host: Host) -> None:
+        self._text = text
+        self._host = host
+        self._touches = Touches(host)
+
+    def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> object:
+        """The documents of a text as a list or a dict."""
+        found = self._parts((start, end) for _, start, end in parts)
+        return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
+
+    def peek(self, n: int = 2000, start: int = 0) -> Part:
+        """Return n characters of the text from a start (negative: from the end).
+
+        Example: print(peek(500)); print(peek(500, -500)).
+        """
+        if isinstance(n, str):
+            raise TypeError("peek reads the text itself: peek(n, start). Slice another string: s[:500]")
+        _whole("peek", "n", n)
+        _whole("peek", "start", start)
+        begin = max(0, len(self._text) + start) if start < 0 else min(start, len(self._text))
+        part = self._parts([(begin, min(len(self._text), begin + max(0, n)))])[0]
+        self._touches.tell("peek", [(part.start, part.end)])
+        return part
+
+    def grep(self, pattern: str, context_lines: int = 0, max_matches: int | None = 100) -> list[Part]:
+        r"""Return the lines that match a regular expression, as a list of strings, each with .line (its number), .start and .end.
+
+        context_lines: lines before and after each match; matches that are near each other then come as one string of several lines.
+        max_matches: how many matching lines at the most (None: all); where there are more, a line says so.
+        Matching is by line; a pattern with \n in it matches across lines. (?i) at its start ignores case.
+        Example: for hit in grep(r"(?i)error|fatal", max_matches=20): print(hit.line, hit).
+        Example: print(len(grep("ERROR", max_matches=None)), "lines").
+        """
+        if isinstance(context_lines, (str, re.RegexFlag)):
+            raise TypeError("grep searches the text itself: grep(pattern, context_lines, max_matches). For flags write (?i) at the pattern's start")
+        _whole("grep", "context_lines", context_lines)
+        most = len(self._text) + 1 if max_matches is None else max_matches
+        _whole("grep", "max_matches", most)
+        places: list[tuple[int, int]] = []
+        for count, place in enumerate(matching_lines(self._text, compile_pattern(pattern)), 1):
+            if count > most:
+                print(f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]")
+                break
+            start, end = widened(self._text, *place, max(0, context_lines))
+            if context_lines > 0 and places and start <= places[-1][1] + 1:
+                places[-1] = (places[-1][0], end)
+            else:
+                places.append((start, end))
+        self._touches.tell("grep", places)
+        return self._parts(places)
+
+    def partition(self, n: int = 10) -> list[Part]:
+        """Cut the text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
+
+        Example: answers = rlm_map("Which users are named?", partition(20)).
+        """
+        if isinstance(n, str):
+            raise TypeError("partition cuts the text itself: partition(n)")
+        _whole("partition", "n", n)
+        if n < 1:
+            raise ValueError(f"partition: n must be at least 1, not {n}")
+        return self._parts(cuts(self._text, n))
+
+    def rlm(self, query: str, subset: str) -> Answer:
+        """Ask a sub-model, which works as you do, about a part of the text (or any other string), and return its answer, a string.
+
+        It sees only the query and the subset, so say in the query all that it must know, and which form the answer should have.
+        answer.failed is True where there is none; the string then says why.
+        Example: print(rlm("Summarise the incident in five lines", context[120_000:180_000])).
+        """
+        _query("rlm", query)
+        return self._ask("rlm", [self._part("rlm", subset)], query, fan_out=False)[0]
+
+    def rlm_map(self, query: str, subsets: Iterable[str]) -> list[Answer]:
+        """Ask the same of each of several parts, all at once, and return the answers in the order of the parts.
+
+        subsets: strings, such as partition(20) or a list of slices; of a dict, its values. Those that failed have .failed True.
+        Example: found = [a for a in rlm_map("List all order ids, one a line", partition(20)) if not a.failed].
+        """
+        _query("rlm_map", query)
+        if isinstance(subsets, str):
+            raise TypeError("rlm_map takes several texts: rlm_map(query, [a, b]). For one text use rlm(query, text)")
+        try:
+            given = list(subsets.values() if isinstance(subsets, dict) else subsets)
+        except TypeError:
+            raise wrong_type("rlm_map", "subsets", "a list of strings", subsets) from None
+        parts = [self._part("rlm_map", subset) for subset in given]
+        return self._ask("rlm", parts, query, fan_out=True) if parts else []
+
+    def llm(self, query: str, text: str = "") -> Answer:
+        """Ask a model once, without code of its own, and return its answer, a string. Good for a text of up to about 200,000 characters.
+
+        Example: print(llm("Write these findings as one paragraph", "\\n".join(found))).
+        """
+        _query("llm", query)
+        part = self._part("llm", text)
+        reply = self._host.call("llm", {"query": str(query), "part": None if part == {"text": ""} else part})
+        return answer_of(reply["answers"][0])
+
+    def FINAL(self, answer: object) -> NoReturn:
+        """Give the answer to the query, and end. Any value: a string as it is, lists and dicts as JSON. At most 40,000 characters.
+
+        Example: FINAL(f"{len(ids)} requests timed out: {', '.join(ids)}").
+        """
+        text = readable(answer)
+        if len(text) > ANSWER_LIMIT:
+            raise ValueError(
+                f"FINAL: the answer has {len(text):,} characters, and {ANSWER_LIMIT:,} is the most. Give the result instead of the material:"
+                " count, filter, shorten, or have llm() condense it; then call FINAL again."
+            )
+        self._host.tell("final", {"text": text, "spans": merge(sorted(self._places(answer)))[:MOST_A_CALL]})
+        raise Final
+
+    def _ask(self, name: str, parts: list[dict[str, object]], query: str, *, fan_out: bool) -> list[Answer]:
+        reply = self._host.call(name, {"query": str(query), "parts": parts, "map": fan_out})
+        return [answer_of(answer) for answer in reply["answers"]]
+
+    def _part(self, name: str, subset: object) -> dict[str, object]:
+        """A text for a sub-call: its place, where it has one, so that it need not be sent."""
+        text = subset_text(name, subset)
+        place = place_of(text, self._text) if text else None
+        return {"span": list(place)} if place else {"text": str(text)}
+
+    def _places(self, answer: object) -> list[tuple[int, int]]:
+        """What an answer rests on, as far as its strings are parts of the text."""
+        if isinstance(answer, str):
+            strings: list[str] = [answer]
+        elif isinstance(answer, (list, tuple, dict)):
+            items = list(answer.values() if isinstance(answer, dict) else answer)
+            strings = [item for item in items[:MOST_A_CALL] if isinstance(item, Part)]
+        else:
+            return []
+        found = [place_of(string, self._text) for string in strings]
+        return [place for place in found if place is not None]
+
+    def _parts(self, places: Iterable[tuple[int, int]]) -> list[Part]:
+        """Places in order, as parts; lines are counted on from one to the next."""
+        parts: list[Part] = []
+        line, counted = 1, 0
+        for start, end in places:
+            if start < counted:
+                line, counted = 1, 0
+            line += self._text.count("\n", counted, start)
+            counted = start
+            parts.append(Part(self._text[start:end], start, end, line))
+        return parts
+
+
+def _spoken(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method as a function whose help and errors show it as the code knows it."""
+    bare = inspect.Parameter.empty
+    shown = inspect.signature(method)
+    signature = shown.replace(parameters=[p.replace(annotation=bare) for p in shown.parameters.values()], return_annotation=bare)
+
+    @wraps(method)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{method.__name__}: {error}. Call it as {method.__name__}({', '.join(signature.parameters)})") from None
+        return method(*args, **kwargs)
+
+    function.__qualname__ = method.__name__
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def _whole(name: str, argument: str, value: object) -> None:
+    if not isinstance(value, int):
+        raise wrong_type(name, argument, "a whole number", value)
+
+
+def _query(name: str, query: object) -> None:
+    if not isinstance(query, str):
+        raise wrong_type(name, "query", "the question, a str", query)
+    if not query.strip():
+        raise ValueError(f"{name}: query is empty")

@@ -1,0 +1,49 @@
+"""Values as text: what FINAL and the sub-calls are given."""
+
+from __future__ import annotations
+
+import json
+import pprint
+from typing import Any
+
+ANSWER_LIMIT = 40_000
+"""Characters of an answer at the most."""
+
+_ONE_LINE = 120
+
+
+def readable(value: object) -> str:
+    """Any value as text: strings as they are, lists, dicts and sets as JSON, where JSON has what they hold, all else as Python shows it."""
+    if isinstance(value, str):
+        return str(value)
+    if not isinstance(value, (list, tuple, dict, set, frozenset)):
+        return str(value)
+    try:
+        plain = sorted(value) if isinstance(value, (set, frozenset)) else value
+        line = json.dumps(plain, ensure_ascii=False)
+        return line if len(line) <= _ONE_LINE else json.dumps(plain, ensure_ascii=False, indent=2)
+    except (TypeError, ValueError, RecursionError):
+        return pprint.pformat(value, width=_ONE_LINE)
+
+
+def subset_text(name: str, value: object) -> str:
+    """What a sub-call is to read: a str as it is, a list of strings as lines, other lists, dicts and numbers as `readable` has them.
+
+    name: the function that was called, for the error. Raises TypeError for what is no text in any sense (a function, an iterator, None).
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return "\n".join(item.rstrip("\n") for item in value)
+    if isinstance(value, (list, tuple, dict, set, frozenset, int, float)):
+        return readable(value)
+    raise TypeError(f"{name} reads a text: give a str (a part of context, or text of your own), not {_kind(value)}")
+
+
+def wrong_type(name: str, argument: str, wanted: str, value: Any) -> TypeError:
+    """The error for an argument of a wrong type, as a sentence."""
+    return TypeError(f"{name}: {argument} must be {wanted}, not {_kind(value)}")
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__

@@ -1,0 +1,311 @@
+"""The names that code in a sandbox finds."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import pydoc
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mahtab_tui.kernel.worker.sandbox.host import CallFailed
+from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS, Failure, Final, Part, make_names
+from mahtab_tui.kernel.worker.sandbox.touches import MOST_A_CALL, MOST_IN_ALL
+
+LOG = "".join(f"2026-03-01 12:00:{n % 60:02d} {'ERROR' if n % 10 == 3 else 'INFO'} request id=r{n} took {n} ms\n" for n in range(200))
+LINES = st.lists(st.text(alphabet="ab \t.éx", max_size=8), max_size=12).map("\n".join)
+
+
+class Engine:
+    """Answers calls, and keeps them."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], dict[str, Any]] | None = None) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self._answer = answer or (lambda part: {"text": f"of {part}", "failed": False})
+        self._lock = threading.Lock()
+
+    def call(self, name: str, args: dict[str, Any]) -> Any:
+        args = json.loads(json.dumps(args))
+        with self._lock:
+            self.calls.append((name, args))
+        parts = args["parts"] if name == "rlm" else [args["part"]]
+        return {"answers": [self._answer(part) for part in parts]}
+
+    def tell(self, name: str, args: dict[str, Any]) -> None:
+        self.told.append((name, json.loads(json.dumps(args))))
+
+
+def names(text: str = LOG, engine: Engine | None = None) -> dict[str, Any]:
+    return make_names(text, "str", (), engine or Engine())
+
+
+def test_context_is_the_text_or_its_documents() -> None:
+    assert names("abc")["context"] == "abc"
+    parts = (("a.txt", 0, 4), ("b.txt", 5, 9))
+    listed: Any = make_names("one\n\ntwo\n", "list", parts, Engine())["context"]
+    assert listed == ["one\n", "two\n"]
+    assert [(part.start, part.end, part.line) for part in listed] == [(0, 4, 1), (5, 9, 3)]
+    assert make_names("one\n\ntwo\n", "dict", parts, Engine())["context"] == {"a.txt": "one\n", "b.txt": "two\n"}
+
+
+@given(LINES, st.integers(-30, 120), st.integers(-150, 150))
+def test_peek_is_a_slice_that_knows_its_place(text: str, n: int, start: int) -> None:
+    part = names(text)["peek"](n, start)
+    begin = len(text[:start]) if start >= 0 else max(0, len(text) + start)
+    assert part == text[begin : begin + max(0, n)]
+    assert text[part.start : part.end] == part
+    assert part.line == text.count("\n", 0, part.start) + 1
+
+
+@given(LINES, st.integers(1, 20))
+@example("x" * 50_000, 4)
+@example("word " * 10_000 + "\nend", 7)
+def test_a_partition_joined_is_the_text(text: str, n: int) -> None:
+    parts = names(text)["partition"](n)
+    assert "".join(parts) == text
+    assert len(parts) <= n
+    assert all(text[part.start : part.end] == part for part in parts)
+    assert all(part.line == text.count("\n", 0, part.start) + 1 for part in parts)
+
+
+def test_a_text_of_one_line_is_cut_inside_it() -> None:
+    assert [len(part) for part in names("x" * 50_000)["partition"](5)] == [10_000] * 5
+    assert all(part.endswith(" ") for part in names("word " * 10_000 + "end")["partition"](5)[:-1])
+
+
+PATTERNS = [
+    "a", "ab", "^a", "a$", "^$", "^", "$", "", ".", ".*a", "^.*a.*", ".*?x", "a|b$", ".*a|x", "[^a]", "[^a]$", r"\s", r"a\s", r"\sa", r"\S+\s+\S",
+    r"\W", r"\bа?a\b", r"\B", r"(?i)A", "(?i).*B", r"a(?!\s)", r"(?<!\s)a", r"(?<=a)b", r"(?=a)", r"\Aa", r"a\Z", r"(a)\1", "(?:ab)+", "(?x) a  b # c",
+    r"[\s.]", r"[^\S]x", r"(?P<one>a)(?P=one)", "é", r"a{2}", "x?", r"(?:)", r"[ -~]+$", r"\x61", "(?-m:^a)", "(?-m:a$)",
+]  # fmt: skip
+
+
+def naive(text: str, pattern: str) -> list[tuple[int, str]]:
+    """Lines with their numbers, a line at a time. A line end at the very end begins no line."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return [(number, line) for number, line in enumerate(lines, 1) if re.search(pattern, line, re.MULTILINE)]
+
+
+@given(LINES, st.sampled_from(PATTERNS))
+@example("a\n", "^$")
+@example("\n", "^$")
+@example("b\n\na", ".*")
+def test_grep_finds_what_a_search_line_by_line_finds(text: str, pattern: str) -> None:
+    found = names(text)["grep"](pattern, max_matches=None)
+    assert [(part.line, str(part)) for part in found] == naive(text, pattern)
+    assert all(text[part.start : part.end] == part for part in found)
+
+
+@given(LINES, st.sampled_from(["a", r"\s", "^$", "x|b"]), st.integers(1, 4))
+def test_the_surroundings_of_matches_are_runs_of_whole_lines(text: str, pattern: str, around: int) -> None:
+    found = names(text)["grep"](pattern, around, max_matches=None)
+    lines = text.removesuffix("\n").split("\n")
+    wanted = {at for number, _ in naive(text, pattern) for at in range(max(1, number - around), min(len(lines), number + around) + 1)}
+    given = [part.line + at for part in found for at in range(part.count("\n") + 1)]
+    assert given == sorted(wanted)
+    assert all(text[part.start : part.end] == part for part in found)
+
+
+def test_a_pattern_that_names_line_ends_matches_across_lines() -> None:
+    grep = names("x\nTraceback:\n  at f\nError: y\nz\n")["grep"]
+    assert grep(r"Traceback[\s\S]*?Error") == ["Traceback:\n  at f\nError: y"]
+    assert grep("f\nError") == grep(r"f\nError") == ["  at f\nError: y"]
+    assert grep(re.compile("Trace.*Err", re.DOTALL)) == ["Traceback:\n  at f\nError: y"]
+    assert grep(r"\n") == ["x", "Traceback:", "  at f", "Error: y", "z"]
+    assert grep(r"Error[^\n]*") == ["Error: y"]
+
+
+def test_grep_stops_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    grep = names()["grep"]
+    assert len(grep("INFO")) == 100
+    assert "stopped at max_matches=100" in capsys.readouterr().out
+    assert len(grep("ERROR", max_matches=20)) == 20
+    assert len(grep("INFO", max_matches=None)) == 180
+    assert capsys.readouterr().out == ""
+
+
+def test_compiled_patterns_keep_their_flags() -> None:
+    assert len(names()["grep"](re.compile("^.*error", re.IGNORECASE))) == 20
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "said"),
+    [
+        ("grep('(')", ValueError, r"'\(' is not a regular expression: .* re.escape"),
+        ("grep(3)", TypeError, "must be a str .* not int"),
+        ("grep(b'x')", TypeError, "not bytes"),
+        ("grep(context, 'x')", TypeError, "grep searches the text itself"),
+        ("grep('x', re.I)", TypeError, "(?i)"),
+        ("grep('x', max_matches='all')", TypeError, "max_matches must be a whole number, not str"),
+        (
+            "grep('x', flags=2)",
+            TypeError,
+            r"grep: got an unexpected keyword argument 'flags'. Call it as grep\(pattern, context_lines, max_matches\)",
+        ),
+        ("peek(1, 2, 3)", TypeError, r"peek: too many positional arguments. Call it as peek\(n, start\)"),
+        ("peek(context)", TypeError, "peek reads the text itself"),
+        ("peek(1.5)", TypeError, "n must be a whole number, not float"),
+        ("partition(0)", ValueError, "n must be at least 1, not 0"),
+        ("partition(context, 3)", TypeError, "partition"),
+        ("partition(2.5)", TypeError, "whole number"),
+        ("rlm('q')", TypeError, "rlm: missing a required argument: 'subset'"),
+        ("rlm('q', None)", TypeError, "rlm reads a text: .* not None"),
+        ("rlm('q', (x for x in 'ab'))", TypeError, "not generator"),
+        ("rlm('q', len)", TypeError, "not builtin_function_or_method"),
+        ("rlm(' ', 'x')", ValueError, "query is empty"),
+        ("rlm(['q'], 'x')", TypeError, "query must be the question, a str, not list"),
+        ("rlm_map('q', context)", TypeError, "rlm_map takes several texts"),
+        ("rlm_map('q', 5)", TypeError, "subsets must be a list of strings, not int"),
+        ("rlm_map(partition(2), 'q')", TypeError, "query must be"),
+        ("rlm_map('q', [None])", TypeError, "not None"),
+        ("FINAL()", TypeError, "FINAL: missing a required argument: 'answer'"),
+        ("FINAL('x' * 40_001)", ValueError, "40,001 characters.*call FINAL again"),
+    ],
+)
+def test_wrong_calls_are_answered_by_sentences(code: str, kind: type[Exception], said: str) -> None:
+    engine = Engine()
+    with pytest.raises(kind, match=re.escape(said) if said.startswith("(?") else said):
+        eval(code, {**names(engine=engine), "re": re})
+    assert engine.told == []
+    assert engine.calls == []
+
+
+def test_sub_calls_send_places_where_they_can() -> None:
+    engine = Engine()
+    there = names(engine=engine)
+    long = LOG[100:300]
+    there["rlm"]("what?", there["partition"](4)[1])
+    there["rlm"]("what?", long)
+    there["rlm"]("what?", LOG)
+    there["rlm"]("what?", long[:63])
+    there["rlm"]("what?", "not in there " * 10)
+    there["rlm"]("what?", ["a\n", "b"])
+    there["rlm"]("what?", {"é": [1, None]})
+    there["rlm"]("what?", 3.5)
+    part = there["partition"](4)[1]
+    assert [call[1]["parts"] for call in engine.calls] == [
+        [{"span": [part.start, part.end]}],
+        [{"span": [100, 300]}],
+        [{"span": [0, len(LOG)]}],
+        [{"text": long[:63]}],
+        [{"text": "not in there " * 10}],
+        [{"text": "a\nb"}],
+        [{"text": '{"é": [1, null]}'}],
+        [{"text": "3.5"}],
+    ]
+    assert all(call == ("rlm", {**call[1], "query": "what?", "map": False}) for call in engine.calls)
+
+
+def test_rlm_map_keeps_order_and_marks_failures() -> None:
+    engine = Engine(lambda part: {"text": part.get("text", "span"), "failed": part.get("text") == "b"})
+    there = names(engine=engine)
+    answers = there["rlm_map"]("q", (text for text in ("a", "b", "c")))
+    assert answers == ["a", "[failed: b]", "c"]
+    assert [answer.failed for answer in answers] == [False, True, False]
+    assert isinstance(answers[1], Failure)
+    assert there["rlm_map"]("q", {"one": "x", "two": "y"}) == ["x", "y"]
+    assert there["rlm_map"]("q", []) == []
+    assert [call[1]["map"] for call in engine.calls] == [True, True]
+
+
+def test_llm_is_asked_with_and_without_text() -> None:
+    engine = Engine()
+    there = names(engine=engine)
+    there["llm"]("hello?")
+    there["llm"]("hello?", "text")
+    there["llm"]("hello?", there["peek"](10))
+    assert [call[1]["part"] for call in engine.calls] == [None, {"text": "text"}, {"span": [0, 10]}]
+
+
+def test_what_the_engine_refuses_is_the_codes_exception() -> None:
+    class Refusing(Engine):
+        def call(self, name: str, args: dict[str, Any]) -> Any:
+            raise CallFailed("The budget is used up.")
+
+    with pytest.raises(CallFailed, match="used up"):
+        names(engine=Refusing())["rlm"]("q", "x")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("as it is", "as it is"),
+        (42, "42"),
+        (None, "None"),
+        (["a", "b"], '["a", "b"]'),
+        ({"é": 1}, '{"é": 1}'),
+        ({(1, 2): {3}}, "{(1, 2): {3}}"),
+        ({"b", "a"}, '["a", "b"]'),
+        (list(range(100)), json.dumps(list(range(100)), indent=2)),
+    ],
+)
+def test_final_takes_any_value_sends_it_and_ends(value: object, text: str) -> None:
+    engine = Engine()
+    with pytest.raises(Final):
+        names(engine=engine)["FINAL"](value)
+    assert engine.told == [("final", {"text": text, "spans": []})]
+    assert not issubclass(Final, Exception)
+
+
+def test_an_answer_is_traced_to_the_text() -> None:
+    def spans(value: Callable[[dict[str, Any]], object]) -> Any:
+        engine = Engine()
+        there = names(engine=engine)
+        with pytest.raises(Final):
+            there["FINAL"](value(there))
+        return engine.told[-1][1]["spans"]
+
+    assert spans(lambda there: there["peek"](10)) == [[0, 10]]
+    assert spans(lambda there: LOG[200:300]) == [[200, 300]]
+    assert spans(lambda there: LOG[200:210]) == []
+    hits = names()["grep"]("ERROR")
+    assert spans(lambda there: there["grep"]("ERROR")[::-1]) == [[hit.start, hit.end] for hit in hits]
+    assert spans(lambda there: {"first": hits[0], "n": 3}) == [[hits[0].start, hits[0].end]]
+
+
+def test_looking_is_told_in_bounded_messages() -> None:
+    engine = Engine()
+    there = names("\n".join("ab" * (n % 2) for n in range(6_000)), engine)
+    there["peek"](10, 5)
+    assert engine.told == [("touch", {"how": "peek", "spans": [[5, 15]]})]
+    there["grep"]("a", max_matches=None)
+    assert [len(args["spans"]) for _, args in engine.told[1:]] == [MOST_A_CALL] * 3
+    for _ in range(MOST_IN_ALL):
+        there["peek"](5)
+    assert sum(len(args["spans"]) for _, args in engine.told) == MOST_IN_ALL
+
+
+def test_a_part_is_a_string_that_copies_keep_whole() -> None:
+    part = names()["partition"](3)[1]
+    copied = copy.deepcopy([part])[0]
+    assert (copied, copied.start, copied.end, copied.line) == (part, part.start, part.end, part.line)
+    assert type(part[:5]) is str
+    assert {name for name in vars(Part) if hasattr(str, name)} == {"__doc__", "__module__", "__new__"}
+
+
+def test_threads_and_asyncio_may_call() -> None:
+    engine = Engine()
+    rlm = names(engine=engine)["rlm"]
+
+    async def all_at_once() -> list[str]:
+        return list(await asyncio.gather(*(asyncio.to_thread(rlm, "q", f"text {n}") for n in range(20))))
+
+    assert asyncio.run(all_at_once()) == [f"of {{'text': 'text {n}'}}" for n in range(20)]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_help_shows_how_to_call(name: str) -> None:
+    shown = pydoc.plain(pydoc.render_doc(names()[name]))
+    assert f"{name}(" in shown
+    assert "self" not in shown.split("\n", 4)[2]
+    assert "Example: " in shown
