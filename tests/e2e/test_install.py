@@ -18,6 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.xdist_group("install")
 
 
+@pytest.fixture(autouse=True)
+def nothing_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path that the tests were started with would lead to the checkout instead."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+
+
 def build(source: Path, to: Path) -> Path:
     """Build an sdist of a folder, and a wheel from that sdist, without the network; returns the wheel."""
     subprocess.run([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(to), str(source)], check=True, capture_output=True)

@@ -119,7 +119,7 @@ async def write(pilot: Pilot[None], text: str) -> None:
     await pilot.press(*(names.get(character, character) for character in text))
 
 
-async def until(pilot: Pilot[None], holds: Callable[[], bool]) -> None:
+async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
     """Wait for what another thread or a timer does."""
     for _ in range(1_000):
         if holds():

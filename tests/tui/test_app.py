@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -12,7 +12,7 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
-from tests.tui.story import IDLE, WAITING, drawn, story
+from tests.tui.story import IDLE, WAITING, ToldSession, drawn, story
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
@@ -45,7 +45,8 @@ def test_ask_mode_while_code_waits(snap_compare: Callable[..., bool], make_app: 
     async def run(pilot: Pilot[int]) -> None:
         # The question comes while the person is typing, so it does not take the focus.
         await pressing("f2", *"and plot the week around it")(pilot)
-        app.session.log.handle(logging.makeLogRecord({"msg": WAITING.text, "tag": WAITING.tag, "attrs": WAITING.attrs, "levelno": logging.INFO}))
+        assert isinstance(app.session, ToldSession)
+        app.session.tell(WAITING, time.time())
         await drawn(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=run)

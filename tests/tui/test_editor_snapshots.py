@@ -23,12 +23,20 @@ WIDE = (160, 40)
 Compare = Callable[..., bool]
 
 
+async def ready(pilot: Pilot[None]) -> None:
+    """Textual gives the focus later than it is asked to: what comes before it would be drawn as if nobody could type."""
+    app = pilot.app
+    assert isinstance(app, EditorApp)
+    await until(pilot, lambda: app.focused is app.area)
+
+
 @pytest.mark.parametrize("size", [SIZE, WIDE], ids=lambda size: "x".join(map(str, size)))
 @pytest.mark.parametrize("theme", ["mahtab", "mahtab-day"])
 def test_python(snap_compare: Compare, home: Path, theme: str, size: tuple[int, int]) -> None:
     app = EditorApp(home, theme)
 
-    def before(pilot: Pilot[None]) -> None:
+    async def before(pilot: Pilot[None]) -> None:
+        await ready(pilot)
         app.editor.text = CODE
 
     assert snap_compare(app, terminal_size=size, run_before=before)
@@ -39,6 +47,7 @@ def test_ask(snap_compare: Compare, home: Path, theme: str) -> None:
     app = EditorApp(home, theme)
 
     async def before(pilot: Pilot[None]) -> None:
+        await ready(pilot)
         await write(pilot, "`and plot the week around it")
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
@@ -48,7 +57,8 @@ def test_ask(snap_compare: Compare, home: Path, theme: str) -> None:
 def test_approval(snap_compare: Compare, home: Path, size: tuple[int, int]) -> None:
     app = EditorApp(home)
 
-    def before(pilot: Pilot[None]) -> None:
+    async def before(pilot: Pilot[None]) -> None:
+        await ready(pilot)
         app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=3, state="waiting", reason="", party="claude")
 
     assert snap_compare(app, terminal_size=size, run_before=before)
@@ -59,6 +69,7 @@ def test_approval_edit_and_reason(snap_compare: Compare, home: Path, key: str) -
     app = EditorApp(home)
 
     async def before(pilot: Pilot[None]) -> None:
+        await ready(pilot)
         app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=3, state="waiting", reason="", party="claude")
         await pilot.pause()
         app.clock.now += 1
@@ -71,6 +82,7 @@ def test_rows_beside_a_draft(snap_compare: Compare, home: Path) -> None:
     app = EditorApp(home)
 
     async def before(pilot: Pilot[None]) -> None:
+        await ready(pilot)
         await write(pilot, "half a thou")
         app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=1, state="waiting", reason="", party="claude")
         app.fold(tags.INPUT, "Your name: ", request="1", cell=2, password=False, state="waiting")
@@ -83,6 +95,7 @@ def test_input(snap_compare: Compare, home: Path) -> None:
     app = EditorApp(home)
 
     async def before(pilot: Pilot[None]) -> None:
+        await ready(pilot)
         app.fold(tags.INPUT, "Password: ", request="1", cell=2, password=True, state="waiting")
         await pilot.pause()
         await write(pilot, "secret")
@@ -96,6 +109,7 @@ def test_history_search(snap_compare: Compare, home: Path, size: tuple[int, int]
     app = EditorApp(home)
 
     async def before(pilot: Pilot[None]) -> None:
+        await ready(pilot)
         search = HistorySearch(app.history)
         await app.push_screen(search)
         search.query_one(Input).cursor_blink = False

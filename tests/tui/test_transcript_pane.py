@@ -43,7 +43,9 @@ class PaneApp(App[None]):
         yield Input()
 
     def on_mount(self) -> None:
-        self.query_one(Input).focus()
+        line = self.query_one(Input)
+        line.cursor_blink = False
+        line.focus()
         self.pane.fold(self.records)
 
     @property
