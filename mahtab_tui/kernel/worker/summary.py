@@ -22,12 +22,17 @@ _FUNCTIONS = (
     types.MethodDescriptorType,
     types.ClassMethodDescriptorType,
 )
+_PLAIN = frozenset((bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None)))
 _BIG = 1 << 200
+_NAME_OF: Callable[[type], str] = type.__dict__["__name__"].__get__
+"""A class' name, whatever its metaclass says."""
 
 
 def kind_of(value: object) -> str:
     """``module``, ``function``, ``class`` or ``data``."""
     cls = type(value)
+    if cls in _PLAIN:
+        return "data"
     if cls is types.ModuleType or types.ModuleType in cls.__mro__:
         return "module"
     if cls in _FUNCTIONS or cls.__name__ == "ufunc":
@@ -39,8 +44,7 @@ def kind_of(value: object) -> str:
 
 def type_name(value: object) -> str:
     """The type's name, cut to a bounded width."""
-    name = type.__dict__["__name__"].__get__(type(value))
-    return one_line(str(name), 40)
+    return one_line(_NAME_OF(type(value)), 40)
 
 
 def counted(number: int, unit: str) -> str:
@@ -56,6 +60,8 @@ def counted(number: int, unit: str) -> str:
 
 def one_line(text: str, width: int = WIDTH) -> str:
     """A text as one printable line of a bounded width."""
+    if len(text) <= width and text.isprintable():
+        return text
     cut = text[: width + 1]
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
     return shown if len(shown) <= width else shown[: width - 1] + "…"
@@ -196,7 +202,7 @@ def _array_scalar(value: object) -> str | None:
     if loaded is None:
         return None
     names, cls = types.ModuleType.__getattribute__(loaded, "__dict__"), type(value)
-    if names.get("generic") in cls.__mro__ and names.get(type.__dict__["__name__"].__get__(cls)) is cls:
+    if names.get("generic") in cls.__mro__ and names.get(_NAME_OF(cls)) is cls:
         return _text(value)
     return None
 
