@@ -111,3 +111,11 @@ class Cells:
         self.provenance.fold(cell, party, changes)
         rows = [change_row(change) for change in changes]
         emit(self._log, tags.NAMESPACE, fresh=False, changes=rows, cell=cell, party=party)
+        self._tell_hidden_tools([change.name for change in changes if change.change == "added"])
+
+    def _tell_hidden_tools(self, new: Sequence[str]) -> None:
+        from mahtab_tui.kernel.worker import toolbox
+
+        for name in toolbox.shadowed(new):
+            text = f"{name} hides the tool of that name from now on, for the model too. `del {name}` brings it back."
+            emit(self._log, tags.NOTICE, text, level="info")

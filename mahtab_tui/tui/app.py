@@ -115,6 +115,7 @@ class MahtabApp(SessionActions, PaneActions):
         self.fit_heights_from_now_on()
         self.editor.focus()
         self.call_after_refresh(self.session.start)
+        self._tell_of_history()
         if self._collector is not None:
             self.call_after_refresh(self._collector.settle)
             self.set_interval(QUIET, self._collector.tick)
@@ -135,6 +136,7 @@ class MahtabApp(SessionActions, PaneActions):
             self.run_slash(*command)
         else:
             self.session.submit(message.mode, message.text)
+        self._tell_of_history()
 
     @on(EditorPane.ModeChanged)
     def _mode_changed(self, message: EditorPane.ModeChanged) -> None:
@@ -174,7 +176,7 @@ class MahtabApp(SessionActions, PaneActions):
     # What the terminal says
 
     def on_resize(self, event: Resize) -> None:
-        self.apply_layout(event.size.width)
+        self.apply_layout(event.size)
 
     async def on_event(self, event: Event) -> None:
         if self._collector is not None and isinstance(event, InputEvent):
@@ -193,6 +195,12 @@ class MahtabApp(SessionActions, PaneActions):
 
     def on_app_blur(self, event: AppBlur) -> None:
         self.attention.focused = False
+
+    def _tell_of_history(self) -> None:
+        """What is wrong with the input history, once."""
+        if self.history.problem:
+            self.session.notice(self.history.problem, "warning")
+            self.history.problem = ""
 
     def _call_back(self, text: str) -> None:
         self.bell()

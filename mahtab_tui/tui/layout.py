@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 NARROW = 100
 """Columns below which the side panes are a drawer over the transcript."""
 
+SHORT = 30
+"""Lines below which the editor begins with one line."""
+
 STEP = 4
 """Percent by which a key moves a splitter."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.app import App
+from textual.geometry import Size
 from textual.widget import Widget
 
 from mahtab_tui.tui.jumper import JumpScreen, Target
-from mahtab_tui.tui.layout import NARROW, PaneLayout, Resize
+from mahtab_tui.tui.layout import NARROW, SHORT, PaneLayout, Resize
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -36,15 +37,16 @@ class PaneActions(App[int]):
         self.choices = self.choices.model_copy(update={"layout": layout})
         self.apply_layout()
 
-    def apply_layout(self, columns: int | None = None) -> None:
-        """Put the panes where the layout wants them at a width, by default the screen's."""
-        layout, width = self.pane_layout, self.size.width if columns is None else columns
+    def apply_layout(self, size: Size | None = None) -> None:
+        """Put the panes where the layout wants them at a size, by default the screen's."""
+        layout, (width, height) = self.pane_layout, self.size if size is None else size
         if not self.screen_stack or not self.screen_stack[0].query("#side"):
             return
         screen = self.screen_stack[0]
         narrow = width < NARROW
         seen = layout.side_seen(width)
         screen.set_class(narrow, "-narrow")
+        screen.set_class(height < SHORT, "-short")
         side = screen.query_one("#side")
         side.display = seen
         screen.query_one("#side-splitter").display = seen and not narrow
@@ -64,7 +66,7 @@ class PaneActions(App[int]):
         """Keep heights that follow from what the transcript holds and where it stands."""
         screen = self.screen
         screen.screen_layout_refresh_signal.subscribe(screen, lambda _: self._fit_heights())
-        self.watch(screen.query_one("#transcript"), "virtual_size", self._fit_heights, init=False)
+        self.watch(screen.query_one("#transcript"), "height_of_all", self._fit_heights, init=False)
 
     def _fit_heights(self) -> None:
         """While code waits, its answers stand right under it; an open drawer leaves room for the editor."""

@@ -196,3 +196,13 @@ def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
         thread.join(DEADLINE)
         assert not thread.is_alive(), thread
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_variable_that_hides_a_tool_is_noticed(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    it.session.submit("python", "grep = 3")
+    notice = it.store.wait(tags.NOTICE)
+    assert "del grep" in notice.text
+    it.session.submit("python", "grep = 4")
+    it.store.wait(tags.NAMESPACE, cell=2)
+    assert len([record for record in it.store.records if record.tag == tags.NOTICE]) == 1

@@ -126,3 +126,27 @@ async def test_ctrl_c_clears_the_editor_and_undo_brings_it_back(make_app: Callab
         assert app.editor.text == ""
         await pilot.press("ctrl+z")
         assert app.editor.text == "abc"
+
+
+async def test_what_is_wrong_with_the_input_history_is_said_once(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app()
+    said: list[str] = []
+    monkeypatch.setattr(app.session, "notice", lambda text, level="info": said.append(text))
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: 1)
+    app.history.problem = "The input history cannot be used."
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        assert said == ["The input history cannot be used."]
+        await pilot.press("x", "enter")
+        assert len(said) == 1
+
+
+async def test_a_short_screen_leaves_the_transcript_its_room(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert app.editor.region.height == 3
+        assert app.query_one("#transcript").region.height == 19
+        await pilot.resize_terminal(80, 40)
+        await pilot.pause()
+        assert app.editor.region.height > 3

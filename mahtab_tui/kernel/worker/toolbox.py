@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 from . import shell
@@ -104,6 +105,7 @@ def install(call_host: CallHost) -> None:
     shell.install(call_host)
 
 
-def shadowed(namespace: dict[str, Any]) -> list[str]:
-    """The tools whose names the person has bound to something else."""
-    return [function.__name__ for function in _FUNCTIONS if function.__name__ in namespace]
+def shadowed(names: Iterable[str]) -> list[str]:
+    """Those of the names that hide a tool where the person binds them."""
+    tools = {function.__name__ for function in _FUNCTIONS}
+    return [name for name in names if name in tools]

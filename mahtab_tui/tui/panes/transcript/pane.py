@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.style import Style
 from textual.events import Click, Resize
 from textual.geometry import Offset, Size
+from textual.reactive import var
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -33,6 +34,9 @@ class TranscriptPane(ScrollView, can_focus=True):
     """Everything that happened, in order. It follows the tail unless the person has scrolled up."""
 
     ALLOW_SELECT = True
+
+    height_of_all: var[int] = var(0)
+    """Rows of everything, the title too: watched by who shares the screen by it."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -137,7 +141,7 @@ class TranscriptPane(ScrollView, can_focus=True):
         total = TITLE_HEIGHT + window.total + tail
         # Only the scrollbar depends on the height: assigned plainly, it would have the whole screen laid out anew.
         self.set_reactive(Widget.virtual_size, Size(self.scrollable_content_region.width, total))
-        self.vertical_scrollbar.window_virtual_size = total
+        self.vertical_scrollbar.window_virtual_size = self.height_of_all = total
         if self._following:
             self._top = window.place_of(total - TITLE_HEIGHT - self._page)
         self.scroll_target_y = self.scroll_y = window.row_of(self._top)
