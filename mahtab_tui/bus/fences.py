@@ -27,7 +27,7 @@ _STRINGS = re.compile(
 
 
 class Fence(NamedTuple):
-    """A block of Python in a Markdown text; lines count from 0."""
+    """A fenced block in a Markdown text; lines count from 0."""
 
     start: int
     """The line of the opening fence."""
@@ -35,6 +35,8 @@ class Fence(NamedTuple):
     """The first line after the block."""
     code: str
     closed: bool
+    info: str
+    """What the opening line says of the language."""
 
 
 def is_python(info: str) -> bool:
@@ -54,12 +56,17 @@ def in_docstring(code: str) -> bool:
 
 def python_fences(text: str) -> Iterator[Fence]:
     """The blocks of Python in a Markdown text, in order. Lines end with ``\\n``."""
+    return (fence for fence in fences(text) if is_python(fence.info))
+
+
+def fences(text: str) -> Iterator[Fence]:
+    """The blocks of every language."""
     lines = text.split("\n")
     for token in _markdown().parse(text):
-        if token.type == "fence" and token.map and is_python(token.info):
+        if token.type == "fence" and token.map:
             start, end = token.map
             closed = end - start > 1 and _closes(lines[end - 1], token.markup)
-            yield Fence(start, end, token.content, closed)
+            yield Fence(start, end, token.content, closed, token.info.strip())
 
 
 @cache

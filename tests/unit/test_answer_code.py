@@ -1,0 +1,110 @@
+"""What of a model's answer runs in a search."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.recursion.answer_code import AnswerCode, code_of, last_answer
+from mahtab_tui.recursion.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
+
+DOCSTRING = 'def f():\n    """\n    ```\n    x\n    ```\n    """'
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "cut"),
+    [
+        ("```python\nx = 1\n```", "x = 1", False),
+        ("I look.\n```python\nx = 1\n```\n\n", "x = 1", False),
+        ("```python\nx = 1\n```\nOutput:\n```\n42\n```\nSo it is 42.", "x = 1", True),
+        ("```python\na\n```\n```python\nb\n```", "a", True),
+        ("```json\n{}\n```\n```py\nprint(1)\n```", "print(1)", False),
+        ("```python\nFINAL('never closed')", "FINAL('never closed')", False),
+        (f"```python\n{DOCSTRING}\n```\nsaid after", DOCSTRING, True),
+        ("<assistant-repl-in>x = 1</assistant-repl-in>", "x = 1", False),
+        ("<assistant-repl-in>x = 1</assistant-repl-in>\n<assistant-repl-out>1</assistant-repl-out>", "x = 1", True),
+        ("<assistant-repl-in>\n```python\nx = 1\n```\n</assistant-repl-in>", "x = 1", False),
+        ("<assistant-chat>I look.</assistant-chat><assistant-repl-in>x = 1</assistant-repl-in>", "x = 1", False),
+        ('FINAL("x")', 'FINAL("x")', False),
+        ("\nhits = grep('a')\nprint(hits)\n", "hits = grep('a')\nprint(hits)", False),
+        ("import re\nfor m in re.finditer('a', context): print(m)", "import re\nfor m in re.finditer('a', context): print(m)", False),
+        ("x: int = 3", "x: int = 3", False),
+        ("```\nprint(1)\n```", "print(1)", False),
+        ("```repl\nprint(1)\n```\nand then", "print(1)", True),
+        ("~~~python\r\nx = 1\r\n~~~", "x = 1", False),
+        ("```python\nthis is not python\n```", "this is not python", False),
+    ],
+)
+def test_the_first_block_is_the_code(answer: str, code: str, cut: bool) -> None:
+    assert code_of(answer) == AnswerCode(code, cut)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Hello",
+        "not found",
+        "yes, no",
+        "42",
+        "'a string'",
+        "Answer: yes",
+        "pass",
+        "result",
+        "a - b",
+        "return answer",
+        "The answer is FINAL('x').",
+        "```\nERROR disk full\n```",
+        "```\n42\n```",
+        "```bash\nprint(1)\n```",
+        "`FINAL(1)`",
+        "(" * 5_000,
+        "-" * 90_000 + "1",
+        "x\0 = 1",
+        "\ud800",
+        "print(" + "1," * 60_000 + ")",
+        "```python\n```",
+        "</assistant-repl-in>",
+        "<assistant-repl-in></assistant-repl-in>",
+    ],
+)
+def test_words_are_no_code(answer: str) -> None:
+    assert code_of(answer) == AnswerCode(None, feedback=NO_CODE)
+
+
+@pytest.mark.parametrize("answer", ["", "  \n\t "])
+def test_an_empty_answer_is_told_as_such(answer: str) -> None:
+    assert code_of(answer) == AnswerCode(None, feedback=EMPTY_ANSWER)
+
+
+@pytest.mark.parametrize("answer", ["```python\nx = 1", "<assistant-repl-in>x = 1", "FINAL('x')", "I will"])
+def test_an_answer_that_was_cut_off_runs_nothing_that_has_no_end(answer: str) -> None:
+    assert code_of(answer, ended=False) == AnswerCode(None, feedback=CUT_OFF_ANSWER)
+    assert code_of("```python\nx = 1\n```\nand so", ended=False) == AnswerCode("x = 1", cut=True)
+
+
+def test_strings_with_odd_escapes_warn_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+    assert code_of(r"print('\d')").code == r"print('\d')"
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (" Three requests. ", "Three requests."),
+        ("```python\nFINAL('Three.')\n```", "Three."),
+        ("FINAL('Three.')", "Three."),
+        ("```python\nFINAL(len(x))\n```", "```python\nFINAL(len(x))\n```"),
+        ("```python\nx = (\n```", "```python\nx = (\n```"),
+        ("Three:\n```python\nprint(3)\n```", "Three:\n```python\nprint(3)\n```"),
+    ],
+)
+def test_a_last_answer_is_words(answer: str, words: str) -> None:
+    assert last_answer(answer) == words
+
+
+@given(st.text(alphabet="`~\n <>/=()x'\"#assistant-replFINAL", max_size=120), st.booleans())
+def test_any_answer_is_code_or_feedback(answer: str, ended: bool) -> None:
+    found = code_of(answer, ended=ended)
+    assert (found.code is None) == bool(found.feedback)
+    assert found.code is None or found.code.strip()
