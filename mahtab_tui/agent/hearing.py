@@ -12,6 +12,7 @@ from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from mahtab_tui.llm.base import ModelError, Stoppable
+from mahtab_tui.llm.usage import usage_attrs
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -66,8 +67,7 @@ def hear(
     stopped = cancelled.is_set()
     text = "".join(tokens) if stopped or failure else str(metadata.get("final_text") or "".join(tokens))
     cut = any(metadata.get(reason) in _CUT for reason in _REASONS)
-    told = usage is not None or "cost_usd" in metadata
-    return Answer(encodable(text), stopped, cut, "" if stopped else encodable(failure), _usage_attrs(usage, metadata) if told else None)
+    return Answer(encodable(text), stopped, cut, "" if stopped else encodable(failure), usage_attrs(usage, metadata))
 
 
 def encodable(text: str) -> str:
@@ -119,16 +119,3 @@ def _chunks_until(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled:
             yield chunk
     finally:
         left.set()
-
-
-def _usage_attrs(usage: UsageMetadata | None, metadata: dict[str, Any]) -> dict[str, Any]:
-    counts: Any = usage or {}
-    details = counts.get("input_token_details") or {}
-    return {
-        "model": str(metadata.get("model_name") or ""),
-        "input_tokens": counts.get("input_tokens", 0),
-        "output_tokens": counts.get("output_tokens", 0),
-        "cache_read_tokens": details.get("cache_read", 0),
-        "cache_creation_tokens": details.get("cache_creation", 0),
-        "cost": metadata.get("cost_usd"),
-    }
