@@ -1,0 +1,18 @@
+"""Where the screen over a caller's namespace cannot open, it says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from mahtab_tui import run_repl
+
+
+async def test_in_a_running_loop_it_refuses_and_names_the_alternatives() -> None:
+    with pytest.raises(RuntimeError, match="event loop is running") as refusal:
+        run_repl(ns={})
+    assert "create_repl_agent" in str(refusal.value)
+
+
+def test_without_a_terminal_it_says_so() -> None:
+    with pytest.raises(RuntimeError, match="needs a terminal"):
+        run_repl(ns={})
