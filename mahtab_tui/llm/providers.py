@@ -112,4 +112,4 @@ def _packaged(package: _Package, model: str, timeout: float | None) -> BaseChatM
 
 
 def _missing(package: _Package) -> ModelError:
-    return ModelError(f'This model needs a package that is not installed: pip install "mahtab-tui[{package.extra}]"')
+    return ModelError(f"This model needs a package that is not installed: pip install {package.module.replace('_', '-')} genai-prices")
