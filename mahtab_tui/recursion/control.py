@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -22,3 +23,23 @@ class Control(Protocol):
 
     def answer(self, request: str, run: bool) -> None:
         """Answer the question before a large fan-out."""
+
+
+class NoControl:
+    """Where there is nothing to control, as in a recording: whoever tries is told so."""
+
+    def __init__(self, tell: Callable[[str], None], why: str) -> None:
+        self._tell = tell
+        self._why = why
+
+    def stop(self, tree: str, node: str) -> None:
+        self._tell(self._why)
+
+    def retry(self, tree: str, node: str, query: str | None = None) -> None:
+        self._tell(self._why)
+
+    def text(self, tree: str, start: int, end: int) -> str | None:
+        return None
+
+    def answer(self, request: str, run: bool) -> None:
+        self._tell(self._why)

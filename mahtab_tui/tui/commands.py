@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from textual.binding import Binding
@@ -79,6 +80,17 @@ COMMANDS: tuple[Command, ...] = (
     Command("quit", "quit", "ctrl+q", "Leave", "Leave, after a question if something is at work", "Screen", slash="quit"),
 )
 
+NODE_COMMANDS: tuple[Command, ...] = (
+    Command("node-open", "open_node", "enter", "Open", "Open the call: its turns, its text, its answer", "Recursion", True),
+    Command("node-stop", "stop_node", "s", "Stop", "Stop the call and all below it; the others go on", "Recursion", True),
+    Command("node-retry", "retry_node", "r", "Retry", "Run the call again", "Recursion", True),
+    Command("node-edit", "edit_node", "e", "Edit", "Edit the call's query, and run it again", "Recursion", True),
+    Command("node-copy", "copy_answer", "y", "Copy", "Copy the call's answer", "Recursion", True),
+    Command("node-parent", "go_to_parent", "p", "Parent", "Go to the call that made this one", "Recursion", True),
+    Command("node-follow", "follow", "f", "Follow", "Stay with the newest call, or no longer", "Recursion", True),
+)
+"""What can be done to a call of a recursive search, in the tree and where it is open."""
+
 
 class Row(NamedTuple):
     """A key that a pane handles itself, for the help."""
@@ -103,22 +115,23 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("letters", "Filter by name; escape ends it", "Namespace"),
     Row("ctrl+s", "Sort by name, type or recency", "Namespace"),
     Row("ctrl+t", "Show modules, functions and private names", "Namespace"),
+    Row("left, right", "Fold, unfold", "Recursion"),
     Row("pageup, pagedown, home, end", "Scroll", "Transcript"),
 )
 
 
-def bindings() -> list[Binding]:
-    """A binding for each command that has a key."""
+def bindings(commands: Sequence[Command] = COMMANDS) -> list[Binding]:
+    """A binding for each command that has a key. Those of the whole application come first, whatever has the focus."""
     return [
         Binding(
             command.keys,
             command.action,
             command.title,
             show=command.footer,
-            priority=command.id not in ("copy", "stop"),
+            priority=command in COMMANDS and command.id not in ("copy", "stop"),
             id=command.id,
             tooltip=command.help,
         )
-        for command in COMMANDS
+        for command in commands
         if command.keys
     ]

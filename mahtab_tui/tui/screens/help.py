@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from mahtab_tui.tui.commands import COMMANDS, PANE_KEYS
+from mahtab_tui.tui.commands import COMMANDS, NODE_COMMANDS, PANE_KEYS
 
 _KEYS = 24
 """Columns for the keys."""
@@ -21,7 +21,7 @@ _KEYS = 24
 
 def help_rows(keymap: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Group, keys and help of everything, with the person's own keys."""
-    for command in COMMANDS:
+    for command in (*COMMANDS, *NODE_COMMANDS):
         names = [keymap.get(command.id, command.keys).replace(",", ", ")]
         if command.slash:
             names.append(f"/{command.slash} {command.argument}".rstrip())

@@ -17,7 +17,7 @@ def fitted(text: str, width: int) -> str:
     """A text in exactly so many cells, cut with … where it is longer."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
-    return set_cell_size(text, max(0, width - 1)).rstrip() + "…" if width > 0 else ""
+    return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
 class Columns(NamedTuple):

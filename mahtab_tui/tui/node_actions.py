@@ -1,0 +1,79 @@
+"""What a person can do to a call of a search: in the tree, and where it is open."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+from textual.binding import BindingType
+from textual.widget import Widget
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.recursion.control import Control
+from mahtab_tui.recursion.node import Node
+from mahtab_tui.recursion.tree import Tree
+from mahtab_tui.tui.commands import NODE_COMMANDS, bindings
+
+
+class Chosen(NamedTuple):
+    """A call, and the search that it is of."""
+
+    tree: Tree
+    node: Node
+
+
+class NodeActions(Widget):
+    """A widget or a screen with actions on the call that is chosen there."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(NODE_COMMANDS)]
+
+    control: Control
+
+    @property
+    def chosen(self) -> Chosen | None:
+        """What the actions are about."""
+        raise NotImplementedError
+
+    def choose(self, node: Node) -> None:
+        """Go to another call of the same search."""
+        raise NotImplementedError
+
+    def action_stop_node(self) -> None:
+        if (chosen := self.chosen) is None:
+            return
+        if chosen.node.finished and not chosen.node.alive:
+            self._say("It has ended already.")
+        else:
+            self.control.stop(chosen.tree.id, chosen.node.id)
+
+    def action_retry_node(self) -> None:
+        if (chosen := self.chosen) is not None:
+            self.control.retry(chosen.tree.id, chosen.node.id)
+
+    def action_edit_node(self) -> None:
+        from mahtab_tui.tui.screens.prompt import Prompt
+
+        if (chosen := self.chosen) is None:
+            return
+        tree, node = chosen
+
+        def edited(query: str | None) -> None:
+            if query:
+                self.control.retry(tree.id, node.id, query)
+
+        self.app.push_screen(Prompt("Ask this call again, as", plain(node.query)), edited)
+
+    def action_copy_answer(self) -> None:
+        if (chosen := self.chosen) is None:
+            return
+        if not chosen.node.finished:
+            self._say("It has no answer yet.")
+            return
+        self.app.copy_to_clipboard(plain(chosen.node.answer))
+        self._say(f"Copied {len(chosen.node.answer):,} characters.")
+
+    def action_go_to_parent(self) -> None:
+        if (chosen := self.chosen) is not None and chosen.node.parent is not None:
+            self.choose(chosen.node.parent)
+
+    def _say(self, text: str) -> None:
+        self.app.notify(text, markup=False, timeout=3)

@@ -1,0 +1,19 @@
+"""What the pane says while there was no search."""
+
+from __future__ import annotations
+
+from mahtab_tui.tui.panes.transcript.layout.code import highlight
+from mahtab_tui.tui.panes.transcript.layout.prose import paragraph
+from mahtab_tui.tui.panes.transcript.layout.row import Span
+from mahtab_tui.tui.panes.transcript.palette import Palette
+
+_EXAMPLE = 'rlm("what failed, and why?", log)'
+
+
+def empty_lines(width: int, palette: Palette) -> list[list[Span]]:
+    """What a search is for, and one to try."""
+    from pygments.lexers import PythonLexer
+
+    words = "A question over a text too long to read is answered by a tree of calls, which grows here. Run"
+    rows = [list(row.spans) for row in paragraph([(words, palette.muted)], width, None)]
+    return [*rows, [("  ", palette.muted), *highlight(PythonLexer(), _EXAMPLE, palette)[0]]]

@@ -1,0 +1,322 @@
+"""The tree's widget: a window over its lines, fed by the bus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.timer import Timer
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.recursion.control import Control
+from mahtab_tui.recursion.node import Node
+from mahtab_tui.recursion.trees import Trees
+from mahtab_tui.tui.node_actions import Chosen, NodeActions
+from mahtab_tui.tui.panes.recursion.drawing import Drawing
+from mahtab_tui.tui.panes.recursion.empty import empty_lines
+from mahtab_tui.tui.panes.recursion.field import Field
+from mahtab_tui.tui.panes.recursion.outline import Key, Line, Outline
+from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
+from mahtab_tui.tui.panes.transcript.layout.row import Span
+from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+
+HEAD = 1
+"""Lines of the title."""
+MARGIN = 1
+"""Cells at each side."""
+
+
+class RecursionPane(NodeActions, ScrollView, can_focus=True):
+    """Every search as a tree, the newest first."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "move(-1)", "Up", show=False),
+        Binding("down", "move(1)", "Down", show=False),
+        Binding("pageup", "move_page(-1)", "Page up", show=False),
+        Binding("pagedown", "move_page(1)", "Page down", show=False),
+        Binding("home", "move_to(0)", "First", show=False),
+        Binding("end", "move_to(-1)", "Last", show=False),
+        Binding("left", "fold", "Fold", show=False),
+        Binding("right", "unfold", "Unfold", show=False),
+    ]
+
+    def __init__(self, control: Control, clock: Callable[[], float] = time.time, *, id: str | None = None) -> None:
+        """`clock` gives the time on which the records' times are; a recording has its own."""
+        super().__init__(id=id)
+        self.control = control
+        self.trees = Trees()
+        self._clock = clock
+        self._outline = Outline()
+        self._lines: list[Line] = []
+        self._structure = -1
+        """The trees' structure that the lines are of."""
+        self._places: dict[Key, int] = {}
+        self._cursor: Key | None = None
+        """None until the person has chosen something: then it is the first line."""
+        self._following = False
+        self._drawing: Drawing | None = None
+        self._ticking: Timer | None = None
+
+    # What others call
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """Take in what the bus brought. Main thread only."""
+        if self.trees.fold(records) and self.is_attached:
+            if self.trees.structure != self._structure:
+                self._arrange()
+            self.refresh()
+            self._tick_if_needed()
+
+    # Lines and cursor
+
+    @property
+    def _width(self) -> int:
+        return max(10, self.scrollable_content_region.width - 2 * MARGIN)
+
+    @property
+    def _page(self) -> int:
+        return max(1, self.size.height - HEAD)
+
+    @property
+    def _place(self) -> int:
+        """The line of the cursor."""
+        return 0 if self._cursor is None else self._places.get(self._cursor, 0)
+
+    @property
+    def _line(self) -> Line | None:
+        return self._lines[self._place] if self._lines else None
+
+    @property
+    def chosen(self) -> Chosen | None:
+        line = self._line
+        return None if line is None else Chosen(line.tree, line.node)
+
+    def _arrange(self) -> None:
+        """There are other lines than before. The cursor stays on its node, and where the pane has the focus at its place on the screen."""
+        before = self._place
+        self._structure = self.trees.structure
+        self._lines = self._outline.lines(list(self.trees), self._width)
+        self._places = {line.key: place for place, line in enumerate(self._lines) if line.can_be_chosen}
+        self.virtual_size = Size(self.scrollable_content_region.width, HEAD + max(1, len(self._lines)))
+        if self._following:
+            self._go_to_newest()
+            return
+        if self._cursor is not None and self._cursor not in self._places:
+            self._cursor = self._nearest(self._cursor)
+        if self.has_focus and (moved := self._place - before):
+            self.scroll_to(y=self.scroll_y + moved, animate=False, force=True)
+
+    def _nearest(self, key: Key) -> Key | None:
+        """The line that a node which is folded away stands under."""
+        tree = next((tree for tree in self.trees if tree.id == key[0]), None)
+        node = tree.nodes.get(key[1].partition("/")[0]) if tree is not None else None
+        while node is not None:
+            for name in [f"{node.parent.id}/{node.batch.id}"] if node.parent and node.batch else []:
+                if (key[0], name) in self._places:
+                    return key[0], name
+            if (key[0], node.id) in self._places:
+                return key[0], node.id
+            node = node.parent
+        return None
+
+    def _go_to(self, key: Key | None) -> None:
+        self._cursor = key
+        self.scroll_to_region(Region(0, self._place, 1, HEAD + 1), animate=False, force=True)
+        self.refresh()
+
+    def _go_to_newest(self) -> None:
+        tree = next(iter(self.trees), None)
+        if tree is not None and tree.newest is not None:
+            key = (tree.id, tree.newest.id)
+            self._go_to(key if key in self._places else self._nearest(key))
+
+    def choose(self, node: Node) -> None:
+        """Go to a node of the tree that the cursor is in, unfolding what it is in."""
+        if (chosen := self.chosen) is None:
+            return
+        key = (chosen.tree.id, node.id)
+        self._go_to(key if key in self._places else self._nearest(key))
+
+    # Layout and time
+
+    def on_mount(self) -> None:
+        self._look_anew()
+        self._tick_if_needed()
+
+    def on_resize(self, event: Resize) -> None:
+        self._look_anew()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        if self.is_attached and self.size:
+            self._look_anew()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def _look_anew(self) -> None:
+        """The width or the colours may be others."""
+        palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
+        self._drawing = Drawing(self._width, palette)
+        self._arrange()
+        self.refresh()
+
+    def _tick_if_needed(self) -> None:
+        needed = any(not tree.finished for tree in self.trees)
+        if needed and self._ticking is None:
+            self._ticking = self.set_interval(1 / FRAME_RATE, self._tick)
+        elif not needed and self._ticking is not None:
+            self._ticking.stop()
+            self._ticking = None
+
+    def _tick(self) -> None:
+        """Time went on: draw the lines that show it."""
+        top = self.scroll_offset.y
+        for place in range(top, min(top + self._page, len(self._lines))):
+            line = self._lines[place]
+            if line.kind in ("root", "node", "totals") and not line.node.finished:
+                self.refresh_line(place + HEAD)
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        width = self.scrollable_content_region.width
+        base = self.visual_style.rich_style
+        if self._drawing is None:
+            return Strip.blank(width, base)
+        if y < HEAD:
+            return self._strip(self._title(self._drawing), width, base)
+        place = self.scroll_offset.y + y - HEAD
+        if not self._lines:
+            lines = empty_lines(self._width, self._drawing.palette)
+            return self._strip(lines[place] if place < len(lines) else [], width, base)
+        if place >= len(self._lines):
+            return Strip.blank(width, base)
+        if self.has_focus and place == self._place:
+            base += self._drawing.palette.panel
+        return self._strip(self._drawing.spans(self._lines[place], self._clock(), self._marked), width, base)
+
+    @property
+    def _marked(self) -> Node | None:
+        """The node whose place is shown in the bar."""
+        line = self._line
+        return line.node if line is not None and line.kind == "node" and self.has_focus else None
+
+    def _title(self, drawing: Drawing) -> list[Span]:
+        palette = drawing.palette
+        spans: list[Span] = [("RECURSION", palette.person + BOLD if self.has_focus else palette.muted)]
+        if len(self.trees) > 1:
+            spans.append((f"  {len(self.trees)} searches", palette.muted))
+        if self._following:
+            spans.append(("  ·  follows the newest", palette.moon))
+        room = self._width - sum(len(text) for text, _ in spans)
+        if self._lines and room > len(drawing.heads):
+            spans.append((drawing.heads.rjust(room), palette.muted))
+        return spans
+
+    def _strip(self, spans: Sequence[Span], width: int, base: Style) -> Strip:
+        segments = [Segment(text, base + style) for text, style in [(" " * MARGIN, Style()), *spans]]
+        return Strip(segments).adjust_cell_length(width, base)
+
+    # What the person does
+
+    def on_click(self, event: Click) -> None:
+        place = self.scroll_offset.y + event.y - HEAD
+        if event.y < HEAD or not 0 <= place < len(self._lines) or self._drawing is None:
+            return
+        line = self._lines[place]
+        column = event.x - MARGIN - len(line.prefix)
+        if line.kind == "field" and line.batch is not None:
+            node = Field(line.batch, self._drawing.field_width(line)).node(line.row, column)
+            if node is not None:
+                self._cursor = (line.tree.id, f"{line.node.id}/{line.batch.id}")
+                self._open(Chosen(line.tree, node))
+        elif line.can_be_chosen:
+            self._stop_following()
+            self._cursor = line.key
+            if line.kind == "batch" or (line.open is not None and column < 2):
+                self._set_open(line, not line.open)
+            else:
+                self._open(Chosen(line.tree, line.node))
+        self.refresh()
+
+    def action_open_node(self) -> None:
+        if (line := self._line) is None:
+            return
+        if line.kind == "batch":
+            self._set_open(line, not line.open)
+        else:
+            self._open(Chosen(line.tree, line.node))
+
+    def _open(self, chosen: Chosen) -> None:
+        """Show a call on a screen of its own."""
+
+    def action_fold(self) -> None:
+        """Fold the line; where it is folded, go to the one that it stands under."""
+        line = self._line
+        if line is None:
+            return
+        if line.open:
+            self._set_open(line, False)
+        elif line.kind == "batch":
+            self._go_to((line.tree.id, line.node.id))
+        elif line.node.parent is not None:
+            self._stop_following()
+            group = (line.tree.id, f"{line.node.parent.id}/{line.node.batch.id}") if line.node.batch else None
+            self._go_to(group if group in self._places else (line.tree.id, line.node.parent.id))
+
+    def action_unfold(self) -> None:
+        """Unfold the line; where it is unfolded, go to the first one below."""
+        line = self._line
+        if line is None:
+            return
+        if line.open:
+            self.action_move(1)
+        else:
+            self._set_open(line, True)
+
+    def _set_open(self, line: Line, open: bool) -> None:
+        self._cursor = line.key
+        self._outline.set_open(line, open)
+        self._arrange()
+        self.refresh()
+
+    def action_follow(self) -> None:
+        self._following = not self._following
+        if self._following:
+            self._go_to_newest()
+        self.refresh()
+
+    def _stop_following(self) -> None:
+        self._following = False
+
+    def action_move(self, step: int) -> None:
+        """Go to the next line, or the one before, that can be chosen."""
+        self._stop_following()
+        places = range(self._place + step, len(self._lines) if step > 0 else -1, step)
+        found = next((place for place in places if self._lines[place].can_be_chosen), None)
+        if found is not None:
+            self._go_to(self._lines[found].key)
+
+    def action_move_page(self, direction: int) -> None:
+        wanted = self._place + direction * max(1, self._page - 1)
+        self._go_near(max(0, min(len(self._lines) - 1, wanted)))
+
+    def action_move_to(self, place: int) -> None:
+        self._go_near(0 if place == 0 else len(self._lines) - 1)
+
+    def _go_near(self, wanted: int) -> None:
+        self._stop_following()
+        if self._places:
+            self._go_to(min(self._places, key=lambda key: abs(self._places[key] - wanted)))

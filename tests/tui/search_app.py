@@ -1,0 +1,83 @@
+"""The recursion pane alone, over records, at a time that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.widgets import Footer
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import style_sheets
+from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from tests.tui.search_story import START
+
+
+class RecordingControl:
+    """Keeps what it was asked for; gives a text of numbered lines."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[object, ...]] = []
+
+    def stop(self, tree: str, node: str) -> None:
+        self.said.append(("stop", tree, node))
+
+    def retry(self, tree: str, node: str, query: str | None = None) -> None:
+        self.said.append(("retry", tree, node, query))
+
+    def text(self, tree: str, start: int, end: int) -> str | None:
+        return text_of(start, end)
+
+    def answer(self, request: str, run: bool) -> None:
+        self.said.append(("answer", request, run))
+
+
+LINE = 100
+"""Characters of each line of the text, with its end."""
+
+
+def text_of(start: int, end: int) -> str:
+    """A part of an endless log."""
+    first = start // LINE
+    lines = [line_of(number) for number in range(first, -(-end // LINE))]
+    return "".join(lines)[start - first * LINE : end - first * LINE]
+
+
+def line_of(number: int) -> str:
+    kind = "ERROR db.pool  checkout timed out after 5000 ms" if number % 37 == 0 else "INFO  web.api  200 route=/orders"
+    return (
+        f"2026-03-29T{number // 36000 % 24:02}:{number // 600 % 60:02}:{number // 10 % 60:02}.{number % 10}Z {kind} n={number}".ljust(LINE - 1) + "\n"
+    )
+
+
+class SearchApp(App[None]):
+    """The pane over the whole screen."""
+
+    CSS: ClassVar[str] = "RecursionPane { height: 1fr; }"
+
+    def __init__(self, records: Sequence[Record] = (), now: float | None = None, theme: str = "mahtab") -> None:
+        super().__init__(css_path=list(style_sheets()))
+        self.records = records
+        self.now = now if now is not None else records[-1].time if records else START
+        self.control = RecordingControl()
+        for each in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(each)
+        self.theme = theme
+        self.animation_level = "none"
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        yield RecursionPane(self.control, lambda: self.now, id="recursion")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.pane.focus()
+        self.pane.fold(self.records)
+
+    @property
+    def pane(self) -> RecursionPane:
+        return self.query_one(RecursionPane)

@@ -1,0 +1,229 @@
+"""Events of a search, folded into a tree."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.recursion.node import FINISHED, Node
+from mahtab_tui.recursion.tree import HELD, Tree
+from mahtab_tui.recursion.trees import KEPT, Trees
+from tests.tui.search_story import Scribe, asking, done, running, wide
+
+STORY = done()
+
+
+def folded(records: list[Record]) -> Tree:
+    tree = Tree("t1")
+    for record in records:
+        tree.fold(record)
+    return tree
+
+
+def shape(tree: Tree) -> list[tuple[Any, ...]]:
+    """Everything that streams do not tell."""
+    return [
+        (
+            node.id,
+            node.state,
+            node.answer,
+            node.used,
+            node.alive,
+            node.duration,
+            [(turn.number, turn.whole and turn.words, turn.code) for turn in node.turns],
+        )
+        for node in tree.nodes.values()
+    ]
+
+
+def check(tree: Tree) -> None:
+    """What holds of every tree."""
+    below: Counter[str] = Counter()
+    seen: set[str] = set()
+
+    def walk(node: Node) -> None:
+        assert node.id not in seen
+        seen.add(node.id)
+        assert tree.nodes[node.id] is node
+        for child in [*node.children, *node.again]:
+            walk(child)
+        above = node.parent
+        while above is not None:
+            below[above.id] += not node.finished
+            above = above.parent
+
+    for root in tree.roots:
+        walk(root)
+    assert seen == set(tree.nodes)
+    assert all(node.alive == below[node.id] for node in tree.nodes.values())
+    states = Counter(node.state for node in tree.nodes.values())
+    assert +tree.counts == states
+    assert all((node.duration is not None) == node.finished for node in tree.nodes.values())
+    for node in tree.nodes.values():
+        assert len({turn.number for turn in node.turns}) == len(node.turns)
+        for batch in node.batches.values():
+            assert +batch.counts == Counter(part.state for part in batch.slots.values())
+            assert sum(batch.count(state) for state in ("waiting", "thinking", "running", *FINISHED)) == max(batch.of, len(batch.slots))
+    for node, batch in tree.questions.values():
+        assert batch.asks
+        assert node.batches[batch.id] is batch
+
+
+def test_a_search_that_runs() -> None:
+    tree = folded(running())
+    check(tree)
+    root = tree.root
+    assert root is not None
+    assert (root.state, root.alive, tree.depth) == ("running", 6, 2)
+    assert [child.state for child in root.children[:6]] == ["done", "done", "done", "waiting", "running", "error"]
+    assert tree.nodes["1.5.2"].last_line == 'print(*grep("deploy|migrat'
+    assert tree.nodes["1.9"].back_off is not None
+    left = tree.left(root.begun + 10)
+    assert (left.calls, left.seconds, left.tokens) == (500 - tree.used.calls, 290.0, None)
+    assert root.used == tree.used
+
+
+def test_a_search_that_is_done() -> None:
+    tree = folded(STORY)
+    check(tree)
+    assert tree.finished
+    assert tree.nodes["1.7"].state == "partial"
+    again = tree.nodes["1.11"]
+    assert again.late
+    assert again.replaces is tree.nodes["1.6"]
+    assert tree.nodes["1.6"].answer.startswith("The model could not be reached")
+    assert tree.nodes["1"].batches["b1"].counts["error"] == 0
+    assert tree.nodes["1.10"].memo == "1.9"
+    assert len(tree.coverage.spans("answer")) == 3
+
+
+def test_a_fan_out_is_asked_about_and_counted() -> None:
+    tree = folded(asking())
+    node, batch = tree.questions["q1"]
+    assert (node.id, batch.calls, batch.usd) == ("1.7", 200, 0.68)
+    tree = folded(wide())
+    assert not tree.questions
+    counted = tree.nodes["1.7"].batches["b2"]
+    assert [counted.count(state) for state in ("done", "error", "thinking", "waiting")] == [177, 3, 12, 8]
+
+
+def test_parts_that_have_not_begun_wait() -> None:
+    scribe = Scribe()
+    tree = folded([scribe.begin("1", "q"), scribe.begin("1.1", "q", batch="b", index=0, of=9)])
+    assert tree.nodes["1"].batches["b"].count("waiting") == 9
+
+
+@given(st.integers(0, len(STORY)))
+@settings(max_examples=40, deadline=None)
+def test_any_prefix_is_a_tree(length: int) -> None:
+    tree = folded(STORY[:length])
+    check(tree)
+    tree.close()
+    check(tree)
+    assert not tree.roots or tree.finished
+
+
+@given(st.data())
+@settings(max_examples=25, deadline=None)
+def test_lost_streams_and_repeated_events_change_nothing(data: st.DataObject) -> None:
+    lost = data.draw(st.sets(st.integers(0, len(STORY) - 1)))
+    repeated = data.draw(st.sets(st.integers(0, len(STORY) - 1), max_size=30))
+    records = []
+    for number, record in enumerate(STORY):
+        if record.tag in tags.STREAMS and number in lost:
+            continue
+        records += [record] * (1 + (number in repeated and record.tag not in tags.STREAMS))
+    tree = folded(records)
+    check(tree)
+    assert shape(tree) == shape(folded(STORY))
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 10**20) | st.floats() | st.text(max_size=5) | st.sampled_from(["1", "1.5", "1.7", "b2", "q1"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+_NAMES = st.sampled_from(
+    "node parent kind batch index of spans chars model replaces limits cell turn turns seconds request calls tokens usd state how cost duration".split()
+)
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_damaged_events_give_a_tree(data: st.DataObject) -> None:
+    records = list(STORY[: data.draw(st.integers(1, 130))])
+    for _ in range(data.draw(st.integers(1, 12))):
+        place = data.draw(st.integers(0, len(records) - 1))
+        damage = data.draw(st.dictionaries(_NAMES, _VALUES, min_size=1, max_size=3))
+        records[place] = replace(records[place], attrs={**records[place].attrs, **damage})
+    records.insert(data.draw(st.integers(0, len(records))), Record(tags.RLM_CALL, "", {"tree": "t1", "node": "1", "event": "unheard of"}))
+    check(folded(records))
+
+
+def test_what_finished_turns_hold_is_bounded() -> None:
+    scribe = Scribe()
+    records = [scribe.begin("1", "q")]
+    for part in range(1, 800):
+        node = f"1.{part}"
+        records += [scribe.begin(node, "q"), *scribe.turn(node, 1, "w" * 30_000, "c" * 10_000, "o" * 30_000), scribe.final(node, "done")]
+    tree = folded(records)
+    held = sum(turn.size for node in tree.nodes.values() for turn in node.turns)
+    assert held < HELD + 5_000_000
+    assert tree.nodes["1.799"].turns[0].output == "o" * 30_000
+    assert "left out" in (tree.nodes["1.1"].turns[0].output or "")
+
+
+def test_an_event_costs_the_same_in_a_large_tree() -> None:
+    """Not the wall clock but the work: ten times the nodes, at most some twenty times the time, where a scan would take a hundred."""
+
+    def cost(parts: int) -> float:
+        scribe = Scribe()
+        records = [scribe.begin("1", "q")]
+        for part in range(1, parts):
+            records += [
+                scribe.begin(f"1.{part}", "q", batch="b", index=part, of=parts),
+                *scribe.thinks(f"1.{part}", 1, "words"),
+                scribe.final(f"1.{part}", "a"),
+            ]
+        best = float("inf")
+        for _ in range(3):
+            start = time.process_time()
+            folded(records)
+            best = min(best, time.process_time() - start)
+        return best
+
+    assert cost(10_000) < 25 * cost(1_000)
+
+
+def test_trees_are_told_apart_and_the_newest_is_first() -> None:
+    trees = Trees()
+    assert trees.fold([*done("a"), *running()])
+    assert [tree.id for tree in trees] == ["t1", "a"]
+    assert not trees.fold([Record(tags.NOTICE, "hello", {})])
+    assert not trees.fold([Record(tags.USAGE, "", {"source": "agent"})])
+
+
+@pytest.mark.parametrize("tag", [tags.RLM_FINAL, tags.USAGE, tags.RLM_CHAT_STREAM])
+def test_of_a_search_that_was_never_begun_nothing_is_shown(tag: str) -> None:
+    trees = Trees()
+    trees.fold([Record(tag, "x", {"tree": "gone", "node": "1"})])
+    assert not len(trees)
+
+
+def test_only_so_many_finished_trees_are_kept() -> None:
+    trees = Trees()
+    for number in range(KEPT + 10):
+        scribe = Scribe(f"t{number}")
+        before = trees.structure
+        trees.fold([scribe.begin("1", "q"), scribe.final("1", "a")])
+        assert trees.structure != before
+    assert len(trees) == KEPT
+    assert next(iter(trees)).id == f"t{KEPT + 9}"
