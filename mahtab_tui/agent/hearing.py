@@ -12,14 +12,11 @@ from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from mahtab_tui.llm.base import ModelError, Stoppable
+from mahtab_tui.llm.chunks import encodable, is_cut
 from mahtab_tui.llm.usage import usage_attrs
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
-
-_REASONS = ("stop_reason", "finish_reason", "done_reason")
-"""Where the providers say why an answer ended."""
-_CUT = ("max_tokens", "length", "MAX_TOKENS")
 
 _NOTICE_WITHIN = 0.1
 """Seconds after which a stop is noticed while a model that cannot be stopped is silent."""
@@ -66,13 +63,7 @@ def hear(
         failure = f"The model could not answer: {type(error).__name__}: {error}"
     stopped = cancelled.is_set()
     text = "".join(tokens) if stopped or failure else str(metadata.get("final_text") or "".join(tokens))
-    cut = any(metadata.get(reason) in _CUT for reason in _REASONS)
-    return Answer(encodable(text), stopped, cut, "" if stopped else encodable(failure), usage_attrs(usage, metadata))
-
-
-def encodable(text: str) -> str:
-    """Text that can be sent: halves of surrogate pairs are joined, lone ones become U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return Answer(encodable(text), stopped, is_cut(metadata), "" if stopped else encodable(failure), usage_attrs(usage, metadata))
 
 
 def _chunks(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event) -> Iterator[BaseMessage]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.types import StreamWriter, interrupt
 
-from mahtab_tui.agent.hearing import Answer, encodable, hear
+from mahtab_tui.agent.hearing import Answer, hear
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, Decision
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.results import render_results
@@ -20,6 +20,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm import prompts
+from mahtab_tui.llm.chunks import encodable
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

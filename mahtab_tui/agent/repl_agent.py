@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from mahtab_tui.agent.graph import build_graph
-from mahtab_tui.agent.hearing import encodable
 from mahtab_tui.agent.host import AgentHost, Interruptible
 from mahtab_tui.agent.narration import Callbacks
 from mahtab_tui.agent.nodes import Nodes
@@ -22,6 +21,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import emit
 from mahtab_tui.llm.base import ModelError, Stoppable
+from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.prompts import system_prompt, user_turn
 from mahtab_tui.llm.providers import get_llm
 

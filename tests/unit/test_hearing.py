@@ -11,8 +11,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-from mahtab_tui.agent.hearing import Answer, encodable, hear
+from mahtab_tui.agent.hearing import Answer, hear
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.chunks import encodable
 
 QUESTION = [HumanMessage("what is it?")]
 PATIENCE = 30.0
