@@ -9,6 +9,10 @@ class ModelError(Exception):
     """The model cannot answer; the message is a sentence that says why and what to do."""
 
 
+class ModelBusy(ModelError):
+    """The service is overloaded, or its limit is reached: the same call may work in a moment."""
+
+
 @runtime_checkable
 class Stoppable(Protocol):
     """A model whose generation can be ended from another thread."""

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, SystemMessage
@@ -52,8 +52,12 @@ class ChatClaudeCLI(BaseChatModel):
     """Seconds without any event before the answer is given up."""
     use_api_key: bool = False
     """Whether keys in the environment are handed on; they would be billed in place of the login."""
+    processes: int = PROCESSES
+    """Conversations that are kept open."""
     on_notice: Callable[[str, str], None] | None = None
     """Told what the person should know: retries, billing."""
+
+    tells_cost: ClassVar[bool] = True
 
     _conversations: list[_Conversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
@@ -118,7 +122,7 @@ class ChatClaudeCLI(BaseChatModel):
                 self._conversations.remove(conversation)
                 self._conversations.append(conversation)
                 return conversation, told[-1][1]
-        while len(self._conversations) >= PROCESSES:
+        while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, use_api_key=self.use_api_key)
         process = ClaudeProcess(system, model=self.model, cwd=self.cwd, env=env, setting_sources=self.setting_sources)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.base import ModelBusy, ModelError
 
 SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI itself has written: errors, never answers."""
@@ -17,6 +17,7 @@ _BY_STATUS = {
     500: "The service failed: {said} Ask again in a moment.",
     529: "The service is overloaded. Ask again in a moment.",
 }
+_BUSY = (429, 500, 529)
 _BY_KIND = {
     "authentication_failed": "Nobody is logged in to `claude`. Run `claude`, then /login in it.",
     "billing_error": "The account cannot pay for the answer: {said}",
@@ -98,7 +99,8 @@ class Turn:
         kind = self._error[1] if self._error else ""
         status = result.get("api_error_status")
         sentence = _BY_STATUS.get(status or 0) or _BY_KIND.get(kind) or "The model could not answer: {said}"
-        raise ModelError(sentence.format(said=said.strip()).strip())
+        failure = ModelBusy if status in _BUSY else ModelError
+        raise failure(sentence.format(said=said.strip()).strip())
 
     def _stream(self, event: Mapping[str, Any]) -> Iterator[str]:
         kind, delta = event.get("type"), _mapping(event.get("delta"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, BaseMessage
@@ -26,6 +27,8 @@ def tokens(text: str) -> list[str]:
 
 class Spoken(BaseChatModel):
     """A model that streams texts it has at hand, and can be stopped between two tokens."""
+
+    tells_cost: ClassVar[bool] = True
 
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
 

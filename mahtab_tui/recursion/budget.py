@@ -1,0 +1,160 @@
+"""What a whole tree may spend: reserved before a call, settled after it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from mahtab_tui.recursion.prompts import tokens
+
+_SPENT = "The budget of {} for the whole search is used up or promised."
+_ANSWER_TOKENS = 600
+"""What an answer is taken for before one has come."""
+_WRITTEN = 5
+"""What a written token costs, in read ones."""
+_USD_PER_TOKEN = 5e-6
+"""Of a read one, before a call has told what it cost: dear, so that a limit is kept."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a tree may do and spend; None: no limit."""
+
+    max_turns: int = 10
+    """Of one node."""
+    max_depth: int = 3
+    """Calls at this depth are plain ones; the root is at depth 0."""
+    max_calls: int | None = None
+    """Of models, in the whole tree; so are the following."""
+    max_tokens: int | None = None
+    """Read and written."""
+    max_usd: float | None = None
+    max_seconds: float | None = None
+    concurrency: int | None = None
+    """Calls of models at a time; None: what suits the model."""
+    turn_seconds: float = 30.0
+    """Running time of one turn's code, without its sub-calls."""
+    small: int = 20_000
+    """Characters up to which a text is given to the model as it is."""
+    plain: int = 400_000
+    """Characters that one plain call may read."""
+    ask_above: int = 50
+    """Parts of a fan-out that need no consent."""
+
+    def attrs(self) -> dict[str, Any]:
+        """As JSON values, for the first event of a tree."""
+        return asdict(self)
+
+
+class Amount(NamedTuple):
+    """What a call takes, or is thought to take."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+    def plus(self, other: Amount) -> Amount:
+        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+
+    def minus(self, other: Amount) -> Amount:
+        return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
+
+
+class Left(NamedTuple):
+    """What is left of a budget; None where there is no limit."""
+
+    calls: int | None
+    tokens: int | None
+    usd: float | None
+
+
+class Deadline(NamedTuple):
+    """Times of the loop's clock; None: no limit."""
+
+    work: float | None = None
+    """When exploring ends."""
+    end: float | None = None
+    """When the last call ends."""
+
+    @classmethod
+    def after(cls, seconds: float | None, now: float) -> Deadline:
+        """A fifth of the time, at most 30 s, is kept for the last call."""
+        return cls() if seconds is None else cls(now + seconds - min(30.0, seconds / 5), now + seconds)
+
+
+class BudgetSpent(Exception):
+    """There is not enough left; the message is a sentence."""
+
+
+class Budget:
+    """Counts for one tree. Lives in one loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.spent = Amount()
+        self._held = Amount()
+        self._unpriced = False
+
+    def hold(self, amount: Amount) -> Amount:
+        """Reserve. Raises `BudgetSpent`, and holds nothing then."""
+        if self._unpriced:
+            raise BudgetSpent("A call did not tell its price, so the limit in dollars cannot be kept any more.")
+        wanted = self.spent.plus(self._held).plus(amount)
+        limits = self._limits
+        if limits.max_calls is not None and wanted.calls > limits.max_calls:
+            raise BudgetSpent(_SPENT.format(f"{limits.max_calls:,} model calls"))
+        if limits.max_tokens is not None and wanted.tokens > limits.max_tokens:
+            raise BudgetSpent(_SPENT.format(f"{limits.max_tokens:,} tokens"))
+        if limits.max_usd is not None and wanted.usd > limits.max_usd:
+            raise BudgetSpent(_SPENT.format(f"${limits.max_usd:.2f}"))
+        self._held = self._held.plus(amount)
+        return amount
+
+    def free(self, amount: Amount) -> None:
+        """Give back what was held."""
+        self._held = self._held.minus(amount)
+
+    def spend(self, amount: Amount) -> None:
+        """Count what was really used."""
+        self.spent = self.spent.plus(amount)
+
+    def unpriced(self) -> None:
+        """A call has been made whose price is not known."""
+        self._unpriced = self._limits.max_usd is not None
+
+    def left(self) -> Left:
+        """What is neither spent nor promised."""
+        used, limits = self.spent.plus(self._held), self._limits
+        return Left(
+            None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
+            None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
+            None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
+        )
+
+
+class Prices:
+    """What a model's calls have taken so far, and so what one will."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._written = 0
+        self._weighted = 0
+        self._usd = 0.0
+        self.known = False
+        """Whether a call has told its price."""
+
+    def learn(self, read: int, written: int, usd: float | None) -> None:
+        """Take in a call."""
+        self._calls += 1
+        self._written += written
+        if usd is not None:
+            self.known = True
+            self._usd += usd
+            self._weighted += read + _WRITTEN * written
+
+    def estimate(self, chars: int, calls: int = 1) -> Amount:
+        """What calls that read so many characters together will take."""
+        read = tokens(chars)
+        written = calls * (self._written // self._calls if self._calls else _ANSWER_TOKENS)
+        rate = self._usd / self._weighted if self._weighted else _USD_PER_TOKEN
+        return Amount(calls, read + written, (read + _WRITTEN * written) * rate)

@@ -1,0 +1,98 @@
+"""One call of a model, within the budget and the schedule, and told as events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from langchain_core.messages import BaseMessage
+
+from mahtab_tui.bus import tags
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.recursion.budget import Amount, Budget, Prices
+from mahtab_tui.recursion.events import Events
+from mahtab_tui.recursion.models import Conversation, Model, Said
+from mahtab_tui.recursion.prompts import tokens
+from mahtab_tui.recursion.schedule import Gate, Schedule
+from mahtab_tui.usage import UsageStats
+
+
+class Calls:
+    """The calls of one tree."""
+
+    def __init__(self, events: Events, budget: Budget, schedule: Schedule, gates: dict[Model, Gate]) -> None:
+        self.budget = budget
+        self.usage = UsageStats()
+        self._events = events
+        self._schedule = schedule
+        self._gates = gates
+        self._prices: dict[Model, Prices] = {}
+
+    def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
+        """What calls that read so many characters together will take."""
+        return self._prices_of(model).estimate(chars, calls)
+
+    def priced(self, model: Model) -> bool:
+        """Whether a call of the model has told its price."""
+        return self._prices_of(model).known
+
+    async def say(
+        self, node: str, turn: int, turns: int, conversation: Conversation, messages: Sequence[BaseMessage], kept: Amount | None = None
+    ) -> Said:
+        """Ask, when it may run. kept: what is held for this call already, and is freed by it.
+
+        Raises `BudgetSpent`, `ModelError`.
+        """
+        told: list[bool] = []
+
+        async def work() -> Said:
+            if not told:
+                told.append(True)
+                self._events.call(node, "turn", turn=turn, turns=turns)
+            return await self._within_budget(node, turn, conversation, messages, kept)
+
+        try:
+            return await self._schedule.call(
+                self._gates[conversation.model], work, lambda seconds: self._events.call(node, "back-off", seconds=seconds)
+            )
+        finally:
+            if kept is not None:
+                self.budget.free(kept)
+
+    async def _within_budget(self, node: str, turn: int, conversation: Conversation, messages: Sequence[BaseMessage], kept: Amount | None) -> Said:
+        read = sum(len(str(message.content)) for message in messages)
+        held = self.estimate(conversation.model, read)
+        if kept is None:
+            self.budget.hold(held)
+        try:
+            said = await conversation.say(messages, partial(self._events.stream, node, turn))
+        except asyncio.CancelledError:
+            self.budget.spend(held)  # it has been read, and perhaps written; nobody will tell
+            raise
+        finally:
+            if kept is None:
+                self.budget.free(held)
+        self._settle(node, turn, conversation.model, said, read)
+        return said
+
+    def _settle(self, node: str, turn: int, model: Model, said: Said, chars: int) -> None:
+        used = said.usage or {"model": "", "input_tokens": tokens(chars), "output_tokens": tokens(len(said.text)), "cost": None}
+        used["model"] = used["model"] or model.name
+        read, written, cost = used["input_tokens"], used["output_tokens"], used["cost"]
+        self._prices_of(model).learn(read, written, cost)
+        self.budget.spend(Amount(1, read + written, cost or 0.0))
+        if cost is None:
+            self.budget.unpriced()
+        self.usage.add(**used)
+        self._events.send(tags.USAGE, node, turn=turn, source="rlm", **used)
+
+    def _prices_of(self, model: Model) -> Prices:
+        return self._prices.setdefault(model, Prices())
+
+
+def as_sentence(error: Exception) -> str:
+    """Why a call failed, for a person and for a model."""
+    if isinstance(error, ModelError):
+        return str(error)
+    return f"The model could not answer: {type(error).__name__}: {error}"

@@ -1,0 +1,163 @@
+"""From whatever a person has to the text of a search."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mahtab_tui.recursion.text import Kind, Named, Text
+
+_BOMS: tuple[tuple[bytes, str], ...] = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is its beginning
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_LOOKED_AT = 8_192
+"""Bytes of a file that are looked at to see whether it is text."""
+_FILES = 10_000
+_COLUMNS = 100
+"""Columns of a table that are named."""
+_KEYS = ("page_content", "text", "content")
+"""Where a document keeps its text."""
+
+
+class ContextError(Exception):
+    """The input cannot be searched; the message is a sentence that says why."""
+
+
+class Taken(NamedTuple):
+    """A text, and what the person should know of how it was made."""
+
+    text: Text
+    notices: tuple[str, ...] = ()
+
+
+def take(given: Any) -> Taken:
+    """The text of any input: str, bytes, a path object (of a file or a folder), an open file, a list of texts or documents, a dict of them, a DataFrame.
+
+    Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises `ContextError`.
+    """
+    if isinstance(given, Text):
+        return Taken(given)
+    if isinstance(given, str):
+        return Taken(Text.root(str(given)))
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        text, notice = _decoded(bytes(given), "The bytes")
+        return Taken(Text.root(text), notice)
+    if isinstance(given, os.PathLike):
+        return _path(Path(given))
+    if hasattr(given, "columns") and (hasattr(given, "to_csv") or hasattr(given, "write_csv")):
+        return _table(given)
+    if isinstance(given, Mapping):
+        return _joined("dict", ((str(key), _document(value)) for key, value in given.items()))
+    if hasattr(given, "read"):
+        return take(given.read())
+    own = _own_text(given)
+    if own is not None:
+        return Taken(Text.root(own))
+    if hasattr(given, "__iter__"):
+        return _joined("list", ((str(number), _document(value)) for number, value in enumerate(given)))
+    raise ContextError(
+        f"A {type(given).__name__} cannot be searched. A context is a str, bytes, a path object, a list of strings or documents, a dict, or a DataFrame."
+    )
+
+
+def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
+    encoding = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "utf-8")
+    try:
+        return data.decode(encoding), ()
+    except UnicodeDecodeError:
+        text = data.decode(encoding, "replace")
+        return text, (f"{what} are not all {encoding.upper().removesuffix('-SIG')}: {text.count(chr(0xFFFD)):,} characters were replaced.",)
+
+
+def _path(path: Path) -> Taken:
+    try:
+        if path.is_dir():
+            return _folder(path)
+        text, notice = _decoded(path.read_bytes(), f"The bytes of {path}")
+    except OSError as error:
+        raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
+    return Taken(Text.root(text, about=f"the file {path.name}"), notice)
+
+
+def _folder(path: Path) -> Taken:
+    """The text files of a folder, hidden ones left out, as documents under their names."""
+    notices: list[str] = []
+    left_out = 0
+    texts = []
+    for file in _files(path):
+        data = file.read_bytes()
+        if b"\0" in data[:_LOOKED_AT] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
+            left_out += 1
+            continue
+        text, notice = _decoded(data, f"The bytes of {file}")
+        notices += notice
+        texts.append((str(file.relative_to(path)), text))
+    if not texts:
+        raise ContextError(f"There are no text files in {path}.")
+    if left_out:
+        notices.append(f"{left_out:,} files in {path} are not text and were left out.")
+    return Taken(_joined("dict", iter(texts)).text, tuple(notices))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    count = 0
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            file = Path(folder, name)
+            if name.startswith(".") or not file.is_file():
+                continue
+            count += 1
+            if count > _FILES:
+                raise ContextError(f"There are more than {_FILES:,} files in {path}. Give a folder further down, or a list of texts.")
+            yield file
+
+
+def _table(frame: Any) -> Taken:
+    columns = [str(column) for column in frame.columns]
+    named = ", ".join(columns[:_COLUMNS]) + (f", and {len(columns) - _COLUMNS} more" if len(columns) > _COLUMNS else "")
+    text = str(frame.to_csv(index=False) if hasattr(frame, "to_csv") else frame.write_csv())
+    return Taken(Text.root(text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}"))
+
+
+def _document(value: Any) -> str:
+    """The text of one document of a list or dict."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "replace")
+    text = _own_text(value)
+    if text is not None:
+        return text
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):
+        return str(value)
+
+
+def _own_text(value: Any) -> str | None:
+    """What a document says its text is."""
+    for key in _KEYS:
+        text = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
+        if isinstance(text, str):
+            return text
+    return None
+
+
+def _joined(kind: Kind, documents: Iterator[tuple[str, str]]) -> Taken:
+    texts: list[str] = []
+    parts: list[Named] = []
+    start = 0
+    for name, text in documents:
+        parts.append(Named(name, start, start + len(text)))
+        texts.append(text)
+        start += len(text) + 1
+    return Taken(Text.root("\n".join(texts), kind=kind, parts=parts))

@@ -1,0 +1,279 @@
+"""One tree: its nodes, from the root's call to the last late answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from langchain_core.messages import HumanMessage, SystemMessage
+
+from mahtab_tui.bus import tags
+from mahtab_tui.recursion import prompts
+from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Deadline, Limits
+from mahtab_tui.recursion.calls import Calls, as_sentence
+from mahtab_tui.recursion.events import Events
+from mahtab_tui.recursion.live import Batch, Node, Outcome, Source
+from mahtab_tui.recursion.memo import Memo
+from mahtab_tui.recursion.models import Model
+from mahtab_tui.recursion.requests import Request
+from mahtab_tui.recursion.sandbox.base import CallRefused, Sandbox, SandboxError, Sandboxes
+from mahtab_tui.recursion.schedule import Gate, Schedule
+from mahtab_tui.recursion.text import Span, Text
+from mahtab_tui.recursion.turns import Exploration
+
+_CALLS_OF_AN_EXPLORATION = 3
+"""What a node that explores its text is taken for, in an estimate."""
+_CHARS_OF_A_TURN = 12_000
+"""What each of its calls is thought to read."""
+_UNWINDING = 0.3
+"""Seconds that a stopped node waits for its children's end."""
+
+
+class FanOut(NamedTuple):
+    """A fan-out that needs consent."""
+
+    request: str
+    parts: int
+    estimate: Amount
+    priced: bool
+    """Whether the dollars mean anything."""
+
+
+Consent = Callable[[FanOut], Awaitable[bool]]
+
+
+class Engine:
+    """Grows one tree. Lives in one loop; `model` answers the root, `sub_model` all others."""
+
+    def __init__(
+        self, events: Events, limits: Limits, *, model: Model, sub_model: Model, gates: dict[Model, Gate], sandboxes: Sandboxes, consent: Consent
+    ) -> None:
+        self._events = events
+        self._limits = limits
+        self._model = model
+        self._sub_model = sub_model
+        self._sandboxes = sandboxes
+        self._consent = consent
+        concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
+        self._budget = Budget(limits)
+        self.calls = Calls(events, self._budget, Schedule(concurrency), gates)
+        # A node that explores has a process; those of one depth wait for deeper ones only, so none can wait for itself.
+        self._exploring = [Gate(concurrency) for depth in range(limits.max_depth)]
+        self._nodes: dict[str, Node] = {}
+        self._memo = Memo()
+        self._roots = Batch(0, 1)
+        self._batches = 0
+        self._deadline = Deadline()
+        self._text = Text("")
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> Outcome:
+        """The answer of a new root; `about`: attributes for its first event. Cancelling ends the tree."""
+        self._text = text
+        self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
+        root = self._make(None, query, Source(text), self._model, self._roots, 0, plain=False)
+        self._begin(root, limits=self._limits.attrs(), **about)
+        try:
+            return (await self._roots.outcomes())[0]
+        except asyncio.CancelledError:
+            await self._unwind(self._running())
+            raise
+
+    @property
+    def running(self) -> bool:
+        """Whether a node has not ended."""
+        return bool(self._running())
+
+    @property
+    def chars(self) -> int:
+        """Characters of the root's text."""
+        return len(self._text.text)
+
+    def stop(self, node_id: str) -> None:
+        """Stop a node and what it has called."""
+        if (node := self._nodes.get(node_id)) is not None and node.task is not None:
+            node.task.cancel()
+
+    def text(self, start: int, end: int) -> str:
+        """A part of the root's text."""
+        return self._text.text[max(0, start) : max(0, end)]
+
+    def retry(self, node_id: str, query: str | None) -> None:
+        """Run a node again in a new one, which takes its place where that still matters."""
+        old = self._nodes.get(node_id)
+        if old is None:
+            return
+        if not self._running():
+            self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
+        new = self._make(old.parent, query or old.query, old.source, old.model, old.batch, old.index, plain=old.kind == "llm", replaces=old.id)
+        if old.task is not None:
+            old.task.cancel()
+        self._begin(new)
+
+    async def close(self) -> None:
+        """Stop what runs, and wait for the sandboxes' end."""
+        await self._unwind(self._running())
+        while self._background:
+            await asyncio.wait(self._background)
+
+    def _running(self) -> list[Node]:
+        return [node for node in self._nodes.values() if node.outcome is None]
+
+    def _make(
+        self, parent: Node | None, query: str, source: Source, model: Model, batch: Batch, index: int, *, plain: bool, replaces: str = ""
+    ) -> Node:
+        if parent is None:
+            node_id = str(1 + sum(1 for node in self._nodes.values() if node.parent is None))
+        else:
+            parent.children += 1
+            node_id = f"{parent.id}.{parent.children}"
+        depth = 0 if parent is None else parent.depth + 1
+        plain = plain or depth >= self._limits.max_depth or source.chars <= self._limits.small
+        node = Node(node_id, parent, depth, "llm" if plain else "rlm", query, source, model, batch, index, replaces)
+        self._nodes[node_id] = batch.nodes[index] = node
+        return node
+
+    def _begin(self, node: Node, **about: Any) -> None:
+        parent = node.parent
+        self._events.call(
+            node.id,
+            "begin",
+            node.query,
+            parent=parent.id if parent else None,
+            depth=node.depth,
+            kind=node.kind,
+            batch=node.batch.number,
+            index=node.index,
+            of=len(node.batch.nodes),
+            spans=node.source.spans,
+            chars=node.source.chars,
+            model=node.model.name,
+            replaces=node.replaces or None,
+            **about,
+        )
+        if parent is not None and node.batch.waiting:
+            parent.running.add(node)
+        node.task = asyncio.get_running_loop().create_task(self._live(node))
+        node.task.add_done_callback(partial(self._ended, node, time.monotonic()))
+
+    async def _live(self, node: Node) -> Outcome:
+        """A node's whole life; its children end before it."""
+        try:
+            return await self._memo.answer(node, self._work, self._events)
+        except (BudgetSpent, SandboxError, CallRefused) as error:
+            return Outcome(str(error), "error")
+        except Exception as error:  # a node's outermost frame: a provider's own code
+            return Outcome(as_sentence(error), "error")
+        finally:
+            await self._unwind(list(node.running))
+
+    def _ended(self, node: Node, began: float, task: asyncio.Task[Outcome]) -> None:
+        node.outcome = outcome = Outcome("It was stopped.", "stopped") if task.cancelled() else task.result()
+        if node.parent is not None:
+            node.parent.running.discard(node)
+        late = outcome.state != "stopped" and not node.batch.waiting
+        self._events.touch(node.id, "answer", outcome.spans)
+        self._events.send(
+            tags.RLM_FINAL, node.id, outcome.text, state=outcome.state, duration=time.monotonic() - began, spans=list(outcome.spans), late=late
+        )
+        node.batch.ended()
+
+    async def _unwind(self, nodes: list[Node]) -> None:
+        """Stop nodes, and wait a little for their end."""
+        tasks = [node.task for node in nodes if node.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_UNWINDING)
+
+    async def _work(self, node: Node) -> Outcome:
+        if node.kind == "llm":
+            return await self._plain(node)
+        async with self._exploring[node.depth]:
+            exploration = Exploration(node, self.calls, self._events, self._limits, self._sandboxes, self._left, self._drop)
+            return await exploration.run(partial(self._ask, node), self._deadline)
+
+    async def _plain(self, node: Node) -> Outcome:
+        if node.source.chars > self._limits.plain:
+            raise CallRefused(
+                f"A text of {node.source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
+            )
+        conversation = node.model.conversation()
+        text = node.source.take().text
+        messages = [SystemMessage(prompts.plain_system()), HumanMessage(prompts.plain_message(node.query, text))]
+        try:
+            async with asyncio.timeout_at(self._deadline.end if node.parent is None else self._deadline.work):
+                said = await self.calls.say(node.id, 1, 1, conversation, messages)
+        except TimeoutError:
+            return Outcome("The time for the search is up.", "error")
+        finally:
+            conversation.ended = True
+        self._events.send(tags.RLM_CHAT, node.id, said.text, turn=1, cut=False)
+        return Outcome(said.text, "partial" if said.cut else "done", node.source.spans)
+
+    async def _ask(self, parent: Node, request: Request, text: Text) -> list[Outcome]:
+        """What a node's code called for on its text. Raises `CallRefused`."""
+        sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
+        await self._consented(parent, request, sources)
+        self._batches += 1
+        batch = Batch(self._batches, len(sources))
+        nodes = [
+            self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
+        ]
+        self._events.touch(parent.id, "handed", [span for source in sources for span in source.spans])
+        for node in nodes:
+            self._begin(node)
+        return await batch.outcomes()
+
+    async def _consented(self, parent: Node, request: Request, sources: list[Source]) -> None:
+        if len(sources) <= self._limits.ask_above:
+            return
+        fan_out = self._estimate(parent, request, sources)
+        about = {"request": fan_out.request, "batch": self._batches + 1, "calls": fan_out.estimate.calls, "tokens": fan_out.estimate.tokens}
+        about["usd"] = fan_out.estimate.usd if fan_out.priced else None
+        self._events.call(parent.id, "fan-out", **about, state="waiting")
+        run = await self._consent(fan_out)
+        self._events.call(parent.id, "fan-out", **about, state="run" if run else "refused")
+        if not run:
+            raise CallRefused(f"{len(sources):,} parts at once were not allowed. Filter by code first, or hand on at most {self._limits.ask_above}.")
+
+    def _source(self, text: Text, span: Span) -> Source:
+        """A part of a node's text; where it is one of the root's too, the node's need not be held for it."""
+        length = span[1] - span[0]
+        in_root = text.to_root([span])
+        if len(in_root) == 1 and in_root[0][1] - in_root[0][0] == length:
+            return Source(self._text, in_root[0])
+        return Source(text, span)
+
+    def _estimate(self, parent: Node, request: Request, sources: list[Source]) -> FanOut:
+        deeper = parent.depth + 1 < self._limits.max_depth and not request.plain
+        exploring = sum(1 for source in sources if deeper and source.chars > self._limits.small)
+        plain = sum(source.chars for source in sources if not (deeper and source.chars > self._limits.small))
+        model = self._sub_model
+        estimate = self.calls.estimate(model, plain + len(request.query) * len(sources), len(sources) - exploring)
+        estimate = estimate.plus(
+            self.calls.estimate(model, _CALLS_OF_AN_EXPLORATION * _CHARS_OF_A_TURN * exploring, _CALLS_OF_AN_EXPLORATION * exploring)
+        )
+        return FanOut(f"{self._events.tree}-{self._batches + 1}", len(sources), estimate, self.calls.priced(model))
+
+    def _left(self, turns: int) -> prompts.Left:
+        seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())
+        left = self._budget.left()
+        return prompts.Left(turns, left.calls, left.tokens, left.usd, seconds)
+
+    def _drop(self, starting: asyncio.Future[Sandbox]) -> None:
+        task = asyncio.get_running_loop().create_task(_close(starting))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+async def _close(starting: asyncio.Future[Sandbox]) -> None:
+    """Close a sandbox once it has started, if it does."""
+    if not starting.done():
+        starting.cancel()
+    await asyncio.wait((starting,))
+    if not starting.cancelled() and starting.exception() is None:
+        await starting.result().close()

@@ -1,0 +1,97 @@
+"""The events of searches on disk, as JSON lines, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.tags import STREAMS
+
+_FORMAT = "mahtab-rlm-1"
+MAX_BYTES = 500_000_000
+"""Of one log; what comes after it is not kept."""
+_LONGEST_PAUSE = 5.0
+"""Seconds that a replay waits between two events at most."""
+
+
+class Log:
+    """Writes events, one in a line; what is streamed is left out, since the whole follows. Any thread may call it."""
+
+    def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
+        """Begins a new file that only its owner can read. Raises `OSError`."""
+        self._left = max_bytes
+        self._lock = threading.Lock()
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self._file = os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass")
+        self._line({"format": _FORMAT})
+
+    def write(self, record: Record) -> None:
+        """Keep an event."""
+        if record.tag in STREAMS:
+            return
+        with self._lock:
+            if not self._file.closed:
+                self._line({"tag": record.tag, "text": record.text, "attrs": record.attrs, "time": record.time})
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+
+    def _line(self, value: dict[str, Any]) -> None:
+        line = json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n"
+        self._left -= len(line)
+        if self._left >= 0:
+            self._file.write(line)
+            self._file.flush()
+
+
+class Opened(NamedTuple):
+    """What could be read of a log."""
+
+    records: Sequence[Record]
+    note: str
+    """What is missing, as a sentence; empty where nothing is."""
+
+
+def read_log(path: Path) -> Opened:
+    """The events of a log, also of one whose writer was killed. Raises `OSError`, and `ValueError` where it is no log at all."""
+    records: list[Record] = []
+    damaged = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            try:
+                value = json.loads(line)
+            except ValueError:
+                value = None
+            if number == 0 and isinstance(value, dict) and value.get("format") == _FORMAT:
+                continue
+            if (record := _record(value)) is None:
+                damaged += 1
+            else:
+                records.append(record)
+    if not records and damaged:
+        raise ValueError(f"{path} is not the log of a search.")
+    return Opened(records, f"{damaged:,} lines of {path} are damaged and were left out." if damaged else "")
+
+
+def replay(records: Sequence[Record], speed: float | None = None) -> Iterator[tuple[float, Record]]:
+    """Each event, after the seconds to wait before it. speed: 2 is twice as fast as it was; None: at once."""
+    before = records[0].time if records else 0.0
+    for record in records:
+        delay = 0.0 if speed is None else min(_LONGEST_PAUSE, max(0.0, record.time - before) / speed)
+        before = max(before, record.time)
+        yield delay, record
+
+
+def _record(value: Any) -> Record | None:
+    if not isinstance(value, dict):
+        return None
+    tag, text, attrs, time = value.get("tag"), value.get("text"), value.get("attrs"), value.get("time")
+    if isinstance(tag, str) and isinstance(text, str) and isinstance(attrs, dict) and isinstance(time, (int, float)):
+        return Record(tag, text, attrs, float(time))
+    return None

@@ -1,0 +1,227 @@
+"""Calling models from the engine's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.messages.ai import add_usage
+
+from mahtab_tui.llm.base import ModelError, Stoppable
+from mahtab_tui.llm.chunks import encodable, is_cut
+from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.llm.usage import usage_attrs
+
+if TYPE_CHECKING:
+    from langchain_core.messages.ai import UsageMetadata
+
+CONCURRENCY = 16
+CLI_CONCURRENCY = 3
+"""Of the `claude` CLI, whose every conversation is a process of 215 MB."""
+_MERGED = 0.03
+"""Seconds of words that are told at once."""
+_STOP_AGAIN = 0.1
+"""Seconds after which a stop is repeated: one that comes before the answer has begun is lost."""
+
+OnWords = Callable[[str], None]
+
+
+class Said(NamedTuple):
+    """One answer."""
+
+    text: str
+    cut: bool
+    """It reached the model's limit of tokens."""
+    usage: dict[str, Any] | None
+    """As attributes of a `usage` record; None where the model did not say."""
+
+
+class Model:
+    """One model, and the instances of it that calls need. Lives in one loop."""
+
+    def __init__(self, llm: BaseChatModel, name: str) -> None:
+        self.name = name
+        self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
+        self.remembers = isinstance(llm, ChatClaudeCLI)
+        """What it said must come back word for word, or it has to be told all again."""
+        self.tells_cost = bool(getattr(llm, "tells_cost", False))
+        self._llm = llm
+        self._free: list[Instance] = []
+        self._made = 0
+
+    @classmethod
+    def of(cls, given: str | BaseChatModel) -> Model:
+        """By its name, or of a model that is there. Raises `ModelError`."""
+        if isinstance(given, str):
+            return cls(get_llm(given), given)
+        name = getattr(given, "model_name", None) or getattr(given, "model", None)
+        return cls(given, name if isinstance(name, str) else given._llm_type)
+
+    def conversation(self) -> Conversation:
+        """A new conversation; its calls come one after the other."""
+        return Conversation(self)
+
+    def lease(self, conversation: Conversation) -> Instance:
+        """An instance for one call: the one that knows the conversation, one that nobody comes back to, a new one, the longest unused."""
+        if isinstance(self._llm, ChatReplay):  # each conversation goes through the file by itself, whatever the others do
+            return conversation.instance or Instance(_fresh(self._llm), own=True)
+        if not isinstance(self._llm, Stoppable):
+            return Instance(self._llm, own=True)
+        found = next((instance for instance in self._free if instance.known_by is conversation), None)
+        found = found or next((instance for instance in self._free if instance.known_by is None or instance.known_by.ended), None)
+        if found is None and (self._made < self.concurrency or not self._free):
+            self._made += 1
+            return Instance(_fresh(self._llm))
+        found = found or self._free[0]
+        self._free.remove(found)
+        return found
+
+    def give_back(self, instance: Instance) -> None:
+        """The call has ended, also where it was stopped."""
+        if not instance.own:
+            self._free.append(instance)
+
+    def close(self) -> None:
+        """End the processes of what is not in use."""
+        for instance in self._free:
+            if isinstance(instance.llm, Stoppable):
+                instance.llm.close()
+        self._free.clear()
+
+
+class Instance:
+    """A LangChain model that gives one answer at a time."""
+
+    def __init__(self, llm: BaseChatModel, *, own: bool = False) -> None:
+        self.llm = llm
+        self.own = own
+        """It is not shared between conversations, or by all alike."""
+        self.known_by: Conversation | None = None
+
+
+class Conversation:
+    """What one node says and hears."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.instance: Instance | None = None
+        self.ended = False
+        """Nobody will say anything more."""
+
+    async def say(self, messages: Sequence[BaseMessage], on_words: OnWords) -> Said:
+        """One call. Cancelling it returns at once, and the model is stopped.
+
+        Raises `ModelError`, or what the provider's code raises.
+        """
+        instance = self.model.lease(self)
+        if not isinstance(instance.llm, Stoppable) and type(instance.llm)._astream is not BaseChatModel._astream:
+            hearing = _Hearing(on_words)
+            async for chunk in instance.llm.astream(list(messages)):
+                hearing.take(chunk)
+            return hearing.said()
+        self.instance, instance.known_by = instance, self
+        reading = _Reading(instance.llm, list(messages), on_words)
+        reading.ended.add_done_callback(lambda ended: self.model.give_back(instance))
+        try:
+            return await asyncio.shield(reading.ended)
+        except asyncio.CancelledError:
+            reading.stop()
+            raise
+
+
+class _Hearing:
+    """Folds the pieces of an answer; words are told in portions."""
+
+    def __init__(self, on_words: OnWords) -> None:
+        self._on_words = on_words
+        self._words: list[str] = []
+        self._told = 0
+        self._told_at = 0.0
+        self._usage: UsageMetadata | None = None
+        self._metadata: dict[str, Any] = {}
+
+    def take(self, chunk: BaseMessage) -> None:
+        if words := str(chunk.text):
+            self._words.append(words)
+            now = time.monotonic()
+            if now - self._told_at >= _MERGED:
+                self._told_at = now
+                self._tell()
+        if (usage := getattr(chunk, "usage_metadata", None)) is not None:
+            self._usage = add_usage(self._usage, usage)
+        self._metadata |= chunk.response_metadata
+
+    def said(self) -> Said:
+        """The whole, at its end."""
+        self._tell()
+        text = str(self._metadata.get("final_text") or "".join(self._words))
+        return Said(encodable(text), is_cut(self._metadata), usage_attrs(self._usage, self._metadata))
+
+    def _tell(self) -> None:
+        if self._told < len(self._words):
+            self._on_words(encodable("".join(self._words[self._told :])))
+            self._told = len(self._words)
+
+
+class _Reading:
+    """A model without a native asynchronous interface, read on a thread of its own: it must not hold up the program's end."""
+
+    def __init__(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[Said] = self._loop.create_future()
+        self._llm = llm
+        self._messages = messages
+        self._hearing = _Hearing(lambda words: self._tell(on_words, words))
+        self._stopped = threading.Event()
+        # An answer that nobody waits for any more may end in an error.
+        self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        threading.Thread(target=self._read, name="rlm-model", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the answer, and say so until it has ended."""
+        self._stopped.set()
+        if not self.ended.done() and isinstance(self._llm, Stoppable):
+            self._llm.stop()
+            self._loop.call_later(_STOP_AGAIN, self.stop)
+
+    def _read(self) -> None:
+        said: Said | None = None
+        failure: Exception = ModelError("The call was stopped.")
+        try:
+            for chunk in self._llm.stream(self._messages):
+                if self._stopped.is_set():
+                    if not isinstance(self._llm, Stoppable):
+                        break
+                    continue
+                self._hearing.take(chunk)
+            else:
+                said = self._hearing.said()
+        except Exception as error:  # the thread's outermost frame: it is raised where the answer is waited for
+            failure = error
+        with contextlib.suppress(RuntimeError):  # the loop has been closed
+            self._loop.call_soon_threadsafe(self._end, said, failure)
+
+    def _tell(self, on_words: OnWords, words: str) -> None:
+        self._loop.call_soon_threadsafe(on_words, words)
+
+    def _end(self, said: Said | None, failure: Exception) -> None:
+        if said is not None:
+            self.ended.set_result(said)
+        else:
+            self.ended.set_exception(failure)
+
+
+def _fresh(llm: BaseChatModel) -> BaseChatModel:
+    """Another instance with the same settings, which can be stopped by itself."""
+    settings = {name: getattr(llm, name) for name in type(llm).model_fields}
+    if isinstance(llm, ChatClaudeCLI):
+        settings["processes"] = 1
+    return type(llm)(**settings)

@@ -1,0 +1,123 @@
+"""How many calls run at a time, and what happens when a service is busy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from mahtab_tui.llm.base import ModelBusy
+
+T = TypeVar("T")
+
+_TRIES = 8
+"""Of one call, while its service is busy."""
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 60.0
+_EARLY = 0.005
+"""Seconds by which a loop's timer may come too early."""
+_BUSY = (429, 500, 502, 503, 504, 529)
+"""HTTP states after which the same call may work in a moment."""
+
+
+class Gate:
+    """Lets a number of calls through at a time, first come first served; narrower after an overload, and wider again with each success.
+
+    Only running calls pass it: a node that waits for its children holds nothing, so nothing can wait for itself.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._width = limit
+        self._running = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._resume_at = 0.0
+        self._failures = 0
+
+    async def __aenter__(self) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._let_in()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # let in, and cancelled before it knew
+                self._leave()
+            raise
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._leave()
+
+    def overloaded(self, at_least: float = 0.0) -> float:
+        """A call found the service busy: all wait, for this many seconds."""
+        loop = asyncio.get_running_loop()
+        if self._resume_at <= loop.time():  # those that ran at the same time fail for the same reason
+            self._failures += 1
+            self._width = max(1, self._width // 2)
+        pause = min(_LONGEST_PAUSE, max(at_least, _FIRST_PAUSE * 2.0 ** (self._failures - 1)))
+        self._resume_at = max(self._resume_at, loop.time() + pause)
+        loop.call_at(self._resume_at, self._let_in)
+        return pause
+
+    def worked(self) -> None:
+        """A call came through."""
+        self._failures = 0
+        self._width = min(self.limit, self._width + 1)
+
+    def _open(self) -> bool:
+        return self._running < self._width and asyncio.get_running_loop().time() + _EARLY >= self._resume_at
+
+    def _leave(self) -> None:
+        self._running -= 1
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting and self._open():
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._running += 1
+                turn.set_result(None)
+
+
+class Schedule:
+    """The calls of one search: all of them together, and those of each model."""
+
+    def __init__(self, concurrency: int) -> None:
+        self._all = Gate(concurrency)
+
+    async def call(self, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]) -> T:
+        """Do a call when it may run; try again when the service was busy. `on_pause` is told the seconds of each pause."""
+        tried = 0
+        while True:
+            tried += 1
+            async with gate, self._all:
+                try:
+                    result = await work()
+                except Exception as error:
+                    if not is_busy(error) or tried == _TRIES:
+                        raise
+                    on_pause(gate.overloaded(pause_asked_for(error)))
+                else:
+                    gate.worked()
+                    return result
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether the same call may work in a moment."""
+    return isinstance(error, ModelBusy) or _status(error) in _BUSY
+
+
+def pause_asked_for(error: Exception) -> float:
+    """Seconds that a service asks to be left alone; 0 where it does not say."""
+    headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
+    try:
+        return max(0.0, float(headers.get("retry-after") or 0))
+    except (TypeError, ValueError, AttributeError):
+        return 0.0
+
+
+def _status(error: Exception) -> object:
+    response = getattr(error, "response", None)
+    return getattr(error, "status_code", None) or getattr(response, "status_code", None)

@@ -1,0 +1,226 @@
+"""Searches on a thread of their own, for callers on any other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.recursion.budget import Limits
+from mahtab_tui.recursion.contexts import take
+from mahtab_tui.recursion.engine import Consent, Engine, FanOut
+from mahtab_tui.recursion.events import Emit, Events
+from mahtab_tui.recursion.live import Outcome, State
+from mahtab_tui.recursion.models import Model
+from mahtab_tui.recursion.sandbox.base import Sandboxes
+from mahtab_tui.recursion.schedule import Gate
+from mahtab_tui.recursion.text import Text
+from mahtab_tui.usage import UsageStats
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+T = TypeVar("T")
+
+KEPT_TREES = 8
+"""Trees whose nodes can be run again."""
+KEPT_CHARS = 300_000_000
+"""Characters of their texts together; the newest tree is always kept."""
+_CLOSING = 5.0
+"""Seconds that the sandboxes have to end."""
+_STOPPING = 0.5
+"""Seconds that a caller who gives up waits for the tree's last events."""
+
+Asking = Literal["ask", "run", "refuse"]
+"""What happens before a large fan-out: the person is asked (by an event; `Search.answer` answers), or nobody is."""
+
+
+class Answer(NamedTuple):
+    """What came of a search."""
+
+    text: str
+    """The answer, or a sentence that says why there is none."""
+    state: State
+    tree: str
+    usage: UsageStats
+    duration: float
+    """Seconds."""
+
+
+class Search:
+    """Implements `control.Control`. `run` may be called from many threads at once."""
+
+    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Awaitable[Sandboxes]]) -> None:
+        """emit: given every event, on the search's own thread; it must not take long."""
+        self._emit = emit
+        self._open_sandboxes = open_sandboxes
+        self._opened: asyncio.Task[Sandboxes] | None = None
+        self._models: dict[object, Model] = {}
+        self._gates: dict[Model, Gate] = {}
+        self._trees: dict[str, Engine] = {}
+        self._questions: dict[str, asyncio.Future[bool]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rlm", daemon=True)
+        self._thread.start()
+
+    def run(
+        self,
+        query: str,
+        context: Any,
+        *,
+        model: str | BaseChatModel,
+        sub_model: str | BaseChatModel | None = None,
+        limits: Limits | None = None,
+        asking: Asking = "ask",
+        about: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """Answer a query over a context of any kind (see `contexts.take`). An exception in the caller's thread (Ctrl+C) stops the tree.
+
+        sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
+        Raises `ContextError`, `ModelError`.
+        """
+        taken = take(context)
+        for notice in taken.notices:
+            self._emit(Record(tags.NOTICE, notice, {"level": "warning"}, time.time()))
+        running = self._grow(query, taken.text, model, sub_model, limits or Limits(), asking, about or {})
+        ended = threading.Event()
+        future = asyncio.run_coroutine_threadsafe(_telling(running, ended), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                ended.wait(_STOPPING)
+            raise
+
+    def stop(self, tree: str, node: str) -> None:
+        """Stop a node; see `Control`."""
+        self._on_tree(tree, lambda engine: engine.stop(node))
+
+    def retry(self, tree: str, node: str, query: str | None = None) -> None:
+        """Run a node again; see `Control`."""
+        self._on_tree(tree, lambda engine: engine.retry(node, query))
+
+    def text(self, tree: str, start: int, end: int) -> str | None:
+        """A part of a tree's text; None where it is not held any more."""
+        engine = self._trees.get(tree)
+        return None if engine is None else engine.text(start, end)
+
+    def answer(self, request: str, run: bool) -> None:
+        """Answer the question before a large fan-out."""
+
+        def answer() -> None:
+            if (question := self._questions.get(request)) is not None and not question.done():
+                question.set_result(run)
+
+        self._later(answer)
+
+    def close(self) -> None:
+        """Stop all trees, and end the sandboxes and the models' processes."""
+        if self._loop.is_closed():
+            return
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_CLOSING)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSING)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    async def _grow(
+        self,
+        query: str,
+        text: Text,
+        model: str | BaseChatModel,
+        sub_model: str | BaseChatModel | None,
+        limits: Limits,
+        asking: Asking,
+        about: Mapping[str, Any],
+    ) -> Answer:
+        began = time.monotonic()
+        root = self._model(model, limits)
+        subs = root if sub_model is None else self._model(sub_model, limits)
+        tree = uuid.uuid4().hex[:8]
+        events = Events(tree, self._emit)
+        sandboxes = await self._sandboxes()
+        consent = self._consent(asking)
+        engine = Engine(events, limits, model=root, sub_model=subs, gates=self._gates, sandboxes=sandboxes, consent=consent)
+        outcome = await self._rooted(tree, engine, query, text, about)
+        return Answer(outcome.text, outcome.state, tree, engine.calls.usage, time.monotonic() - began)
+
+    async def _rooted(self, tree: str, engine: Engine, query: str, text: Text, about: Mapping[str, Any]) -> Outcome:
+        running = asyncio.ensure_future(engine.run(query, text, about))
+        self._trees[tree] = engine
+        try:
+            return await running
+        finally:
+            await self._forget()
+
+    async def _forget(self) -> None:
+        """Let go of the oldest trees that have ended."""
+        while len(self._trees) > 1 and (len(self._trees) > KEPT_TREES or sum(engine.chars for engine in self._trees.values()) > KEPT_CHARS):
+            oldest = next((tree for tree, engine in self._trees.items() if not engine.running), None)
+            if oldest is None:
+                return
+            await self._trees.pop(oldest).close()
+
+    def _model(self, given: str | BaseChatModel, limits: Limits) -> Model:
+        key: object = given if isinstance(given, str) else id(given)
+        if key not in self._models:
+            self._models[key] = model = Model.of(given)
+            self._gates[model] = Gate(model.concurrency)
+        model = self._models[key]
+        if limits.max_usd is not None and not model.tells_cost:
+            raise ModelError(f"{model.name} does not tell what it costs, so a limit in dollars cannot be kept. Limit calls or tokens instead.")
+        return model
+
+    async def _sandboxes(self) -> Sandboxes:
+        if self._opened is None or (self._opened.done() and (self._opened.cancelled() or self._opened.exception() is not None)):
+            self._opened = asyncio.ensure_future(self._open_sandboxes())
+        return await asyncio.shield(self._opened)
+
+    def _consent(self, asking: Asking) -> Consent:
+        async def ask(fan_out: FanOut) -> bool:
+            if asking != "ask":
+                return asking == "run"
+            question: asyncio.Future[bool] = self._loop.create_future()
+            self._questions[fan_out.request] = question
+            try:
+                return await question
+            finally:
+                del self._questions[fan_out.request]
+
+        return ask
+
+    async def _close(self) -> None:
+        for engine in self._trees.values():
+            await engine.close()
+        if self._opened is not None:
+            with contextlib.suppress(Exception, asyncio.CancelledError):
+                await (await self._opened).close()
+        for model in self._models.values():
+            await asyncio.to_thread(model.close)
+
+    def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
+        def act() -> None:
+            if (engine := self._trees.get(tree)) is not None:
+                action(engine)
+
+        self._later(act)
+
+    def _later(self, action: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # it has been closed
+            self._loop.call_soon_threadsafe(action)
+
+
+async def _telling(work: Coroutine[Any, Any, T], ended: threading.Event) -> T:
+    try:
+        return await work
+    finally:
+        ended.set()

@@ -1,0 +1,190 @@
+"""Searches by script: models and sandboxes that do what a test says, and the events that come of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, ClassVar, cast
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.worker.sandbox.parts import Final
+from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes, SandboxHost, TurnResult
+from mahtab_tui.recursion.text import Text
+
+Reply = Callable[[Sequence[BaseMessage]], "Awaitable[str] | str"]
+"""What a model says to a conversation."""
+
+
+class ScriptedModel(BaseChatModel):
+    """Answers by a function, on the loop; each call costs a cent, and reads 100 tokens and writes 10."""
+
+    tells_cost: ClassVar[bool] = True
+
+    reply: Any
+    model: str = "scripted"
+    cost: float | None = 0.01
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        raise NotImplementedError
+
+    async def _astream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+        said = self.reply(messages)
+        text = said if isinstance(said, str) else await said
+        yield ChatGenerationChunk(message=AIMessageChunk(content=text))
+        usage: Any = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
+        yield ChatGenerationChunk(
+            message=AIMessageChunk(content="", usage_metadata=usage, response_metadata={"cost_usd": self.cost, "model_name": "scripted"})
+        )
+
+
+class Seat:
+    """What a scripted turn finds: the node's text, and the engine behind it."""
+
+    def __init__(self, text: Text, host: SandboxHost) -> None:
+        self.text = text.text
+        self.host = host
+        self.output: list[str] = []
+        self.names: dict[str, Any] = {}
+        """Variables that stay from turn to turn."""
+
+    def print(self, *values: object) -> None:
+        self.output.append(" ".join(map(str, values)) + "\n")
+
+    async def rlm(self, query: str, *parts: str | tuple[int, int]) -> list[str]:
+        """The answers of sub-searches of several parts; failed ones are marked."""
+        return await self._call("rlm_map", {"query": query, "parts": [_part(part) for part in parts], "map": True})
+
+    async def llm(self, query: str, part: str | tuple[int, int] | None = None) -> str:
+        """The answer of a plain call."""
+        return (await self._call("llm", {"query": query, "part": None if part is None else _part(part)}))[0]
+
+    def partition(self, n: int) -> list[tuple[int, int]]:
+        """Spans of n parts."""
+        size = -(-len(self.text) // n)
+        return [(start, min(len(self.text), start + size)) for start in range(0, len(self.text), size)]
+
+    def final(self, text: str, *spans: tuple[int, int]) -> None:
+        """Give the answer, and end."""
+        self.host.tell("final", {"text": text, "spans": [list(span) for span in spans]})
+        raise Final
+
+    async def _call(self, name: str, args: dict[str, Any]) -> list[str]:
+        reply = await self.host.call(name, args)
+        return [f"[failed: {answer['text']}]" if answer["failed"] else str(answer["text"]) for answer in reply["answers"]]
+
+
+def _part(part: str | tuple[int, int]) -> dict[str, Any]:
+    return {"text": part} if isinstance(part, str) else {"span": list(part)}
+
+
+Turn = Callable[[Seat], Awaitable[None]]
+"""A turn's code."""
+
+
+class ScriptedSandboxes:
+    """Sandboxes whose code is the name of a turn: the model says ``look()``, and `turns["look"]` runs."""
+
+    name = "scripted"
+    gaps = ""
+
+    def __init__(self, turns: Mapping[str, Turn]) -> None:
+        self._turns = turns
+        self.open = 0
+        """Sandboxes that have not been closed."""
+        self.most = 0
+        """The most that were open at a time."""
+        self.closed = False
+
+    async def start(self, text: Text, host: SandboxHost) -> Sandbox:
+        self.open += 1
+        self.most = max(self.most, self.open)
+        return _ScriptedSandbox(self, self._turns, Seat(text, host))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class _ScriptedSandbox:
+    def __init__(self, home: ScriptedSandboxes, turns: Mapping[str, Turn], seat: Seat) -> None:
+        self._home = home
+        self._turns = turns
+        self._seat = seat
+        self._running: asyncio.Task[None] | None = None
+
+    async def run(self, code: str, seconds: float) -> TurnResult:
+        began = time.monotonic()
+        self._seat.output.clear()
+        task = self._running = asyncio.ensure_future(cast("Any", self._turns[code.split("(")[0]](self._seat)))
+        status: Any = "ok"
+        try:
+            await task
+        except Final:
+            status = "final"
+        except TurnStatusError as error:
+            status = error.status
+        except Exception as error:
+            status = "error"
+            self._seat.print(f"{type(error).__name__}: {error}")
+        finally:
+            task.cancel()
+        output = "".join(self._seat.output)
+        return TurnResult(status, output, len(output), time.monotonic() - began)
+
+    def interrupt(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
+    async def close(self) -> None:
+        self.interrupt()
+        self._home.open -= 1
+
+
+class TurnStatusError(Exception):
+    """Ends a turn with this status."""
+
+    def __init__(self, status: str) -> None:
+        self.status = status
+
+
+def code(call: str) -> str:
+    """A model's answer that runs a turn."""
+    return f"I look.\n\n```python\n{call}()\n```\n"
+
+
+def opener(sandboxes: Sandboxes) -> Callable[[], Awaitable[Sandboxes]]:
+    """What `Search` opens sandboxes with."""
+
+    async def open_them() -> Sandboxes:
+        return sandboxes
+
+    return open_them
+
+
+class Story(list[Record]):
+    """All events, in order."""
+
+    def of(self, tag: str, node: str | None = None, **attrs: Any) -> list[Record]:
+        """Those of a tag, a node, with these attributes."""
+        return [
+            record
+            for record in self
+            if record.tag == tag and (node is None or record.attrs["node"] == node) and attrs.items() <= record.attrs.items()
+        ]
+
+    def finals(self) -> dict[str, tuple[str, str]]:
+        """State and answer of each node that has ended."""
+        return {record.attrs["node"]: (record.attrs["state"], record.text) for record in self.of(tags.RLM_FINAL)}
+
+    def begun(self) -> list[str]:
+        """The nodes, in the order in which they began."""
+        return [record.attrs["node"] for record in self.of(tags.RLM_CALL, event="begin")]
