@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.worker.contexts import take
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.recursion.budget import Limits
-from mahtab_tui.recursion.contexts import take
 from mahtab_tui.recursion.engine import Consent, Engine, FanOut
 from mahtab_tui.recursion.events import Emit, Events
 from mahtab_tui.recursion.live import Outcome, State
@@ -81,15 +81,14 @@ class Search:
         asking: Asking = "ask",
         about: Mapping[str, Any] | None = None,
     ) -> Answer:
-        """Answer a query over a context of any kind (see `contexts.take`). An exception in the caller's thread (Ctrl+C) stops the tree.
+        """Answer a query over a context of any kind (see `contexts.take`), or a `Text`. An exception in the caller's thread (Ctrl+C) stops the tree.
 
         sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
         Raises `ContextError`, `ModelError`.
         """
-        taken = take(context)
-        for notice in taken.notices:
-            self._emit(Record(tags.NOTICE, notice, {"level": "warning"}, time.time()))
-        running = self._grow(query, taken.text, model, sub_model, limits or Limits(), asking, about or {})
+        running = self._grow(
+            query, context if isinstance(context, Text) else self._taken(context), model, sub_model, limits or Limits(), asking, about or {}
+        )
         ended = threading.Event()
         future = asyncio.run_coroutine_threadsafe(_telling(running, ended), self._loop)
         try:
@@ -132,6 +131,12 @@ class Search:
         self._thread.join(_CLOSING)
         if not self._thread.is_alive():
             self._loop.close()
+
+    def _taken(self, context: Any) -> Text:
+        taken = take(context)
+        for notice in taken.notices:
+            self._emit(Record(tags.NOTICE, notice, {"level": "warning"}, time.time()))
+        return Text.of(taken)
 
     async def _grow(
         self,

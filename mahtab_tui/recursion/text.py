@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from mahtab_tui.kernel.worker.contexts import Taken
+
 Span = tuple[int, int]
 """Start and end (exclusive), in characters."""
 
@@ -45,6 +47,12 @@ class Text:
     """Where it comes from, in order; empty for a text that was made on the way (a child's text that is not in the root's)."""
     about: str = ""
     """What the model is told of it beside its size: "CSV of a DataFrame with the columns …"."""
+
+    @classmethod
+    def of(cls, taken: Taken) -> Text:
+        """The text of a whole search, from what was made of a person's input."""
+        kind: Kind = "list" if taken.kind == "list" else "dict" if taken.kind == "dict" else "str"
+        return cls.root(taken.text, kind=kind, parts=[Named(*part) for part in taken.parts], about=taken.about)
 
     @classmethod
     def root(cls, text: str, *, kind: Kind = "str", parts: Sequence[Named] = (), about: str = "") -> Text:

@@ -1,4 +1,4 @@
-"""From whatever a person has to the text of a search."""
+"""From whatever a person has to one text with named parts, which a search can go through."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.recursion.text import Kind, Named, Text
-
-_BOMS: tuple[tuple[bytes, str], ...] = (
+_BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is its beginning
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -34,7 +32,14 @@ class ContextError(Exception):
 class Taken(NamedTuple):
     """A text, and what the person should know of how it was made."""
 
-    text: Text
+    text: str
+    """All of it; documents are joined by line ends."""
+    kind: str = "str"
+    """``str``, ``list`` or ``dict``: what it was."""
+    parts: tuple[tuple[str, int, int], ...] = ()
+    """Name (a dict's key, or a number), start and end of each document."""
+    about: str = ""
+    """What is known of it beside its size."""
     notices: tuple[str, ...] = ()
 
 
@@ -43,13 +48,11 @@ def take(given: Any) -> Taken:
 
     Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises `ContextError`.
     """
-    if isinstance(given, Text):
-        return Taken(given)
     if isinstance(given, str):
-        return Taken(Text.root(str(given)))
+        return Taken(str(given))
     if isinstance(given, (bytes, bytearray, memoryview)):
         text, notice = _decoded(bytes(given), "The bytes")
-        return Taken(Text.root(text), notice)
+        return Taken(text, notices=notice)
     if isinstance(given, os.PathLike):
         return _path(Path(given))
     if hasattr(given, "columns") and (hasattr(given, "to_csv") or hasattr(given, "write_csv")):
@@ -60,7 +63,7 @@ def take(given: Any) -> Taken:
         return take(given.read())
     own = _own_text(given)
     if own is not None:
-        return Taken(Text.root(own))
+        return Taken(own)
     if hasattr(given, "__iter__"):
         return _joined("list", ((str(number), _document(value)) for number, value in enumerate(given)))
     raise ContextError(
@@ -84,7 +87,7 @@ def _path(path: Path) -> Taken:
         text, notice = _decoded(path.read_bytes(), f"The bytes of {path}")
     except OSError as error:
         raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
-    return Taken(Text.root(text, about=f"the file {path.name}"), notice)
+    return Taken(text, about=f"the file {path.name}", notices=notice)
 
 
 def _folder(path: Path) -> Taken:
@@ -104,7 +107,7 @@ def _folder(path: Path) -> Taken:
         raise ContextError(f"There are no text files in {path}.")
     if left_out:
         notices.append(f"{left_out:,} files in {path} are not text and were left out.")
-    return Taken(_joined("dict", iter(texts)).text, tuple(notices))
+    return _joined("dict", iter(texts))._replace(notices=tuple(notices))
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -125,7 +128,7 @@ def _table(frame: Any) -> Taken:
     columns = [str(column) for column in frame.columns]
     named = ", ".join(columns[:_COLUMNS]) + (f", and {len(columns) - _COLUMNS} more" if len(columns) > _COLUMNS else "")
     text = str(frame.to_csv(index=False) if hasattr(frame, "to_csv") else frame.write_csv())
-    return Taken(Text.root(text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}"))
+    return Taken(text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}")
 
 
 def _document(value: Any) -> str:
@@ -152,12 +155,12 @@ def _own_text(value: Any) -> str | None:
     return None
 
 
-def _joined(kind: Kind, documents: Iterator[tuple[str, str]]) -> Taken:
+def _joined(kind: str, documents: Iterator[tuple[str, str]]) -> Taken:
     texts: list[str] = []
-    parts: list[Named] = []
+    parts = []
     start = 0
     for name, text in documents:
-        parts.append(Named(name, start, start + len(text)))
+        parts.append((name, start, start + len(text)))
         texts.append(text)
         start += len(text) + 1
-    return Taken(Text.root("\n".join(texts), kind=kind, parts=parts))
+    return Taken("\n".join(texts), kind, tuple(parts))
