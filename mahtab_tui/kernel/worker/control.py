@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .frames import Frame, FrameReader, encode
+from .frames import MAX_FRAME, Frame, FrameReader, encode
 from .interrupts import Interrupts
 from .stdlib import late_import
 
@@ -22,8 +22,9 @@ FLUSH_EVERY = 50
 class Channel:
     """Sends frames: whole, one after the other, from any thread."""
 
-    def __init__(self, fd: int, interrupts: Interrupts) -> None:
+    def __init__(self, fd: int, interrupts: Interrupts, limit: int = MAX_FRAME) -> None:
         self.fd = fd
+        self._limit = limit
         self._interrupts = interrupts
         self._lock = threading.Lock()
         self._main = threading.get_ident()
@@ -31,7 +32,7 @@ class Channel:
 
     def send(self, frame: Frame) -> None:
         """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where nobody listens."""
-        data = encode(frame)
+        data = encode(frame, self._limit)
         if threading.get_ident() == self._main:
             with self._interrupts.shielded():
                 self._write(data)

@@ -6,6 +6,7 @@ ASCII, because JSON's escapes carry any Python string, lone surrogates included.
 from __future__ import annotations
 
 import json
+import re
 import struct
 from typing import Any
 
@@ -13,6 +14,7 @@ MAX_FRAME = 256 * 1024 * 1024
 """Bytes. A length above it means that something else than a frame was written."""
 
 _LENGTH = struct.Struct("!I")
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 Frame = dict[str, Any]
 
@@ -21,21 +23,27 @@ class FrameError(ValueError):
     """This is not a frame, or it is too large to be one."""
 
 
-def encode(frame: Frame) -> bytes:
-    """The frame's bytes. Raises `TypeError` for what JSON cannot carry and `FrameError` for what is too large."""
+def encode(frame: Frame, limit: int = MAX_FRAME) -> bytes:
+    """The frame's bytes, at most `limit`. Raises `TypeError` for what JSON cannot carry and `FrameError` for what is too large."""
     try:
         body = json.dumps(frame, separators=(",", ":")).encode("ascii")
     except RecursionError:
         raise FrameError("the value is nested too deeply") from None
-    if len(body) > MAX_FRAME:
-        raise FrameError(f"a message of {len(body):,} bytes is too large (at most {MAX_FRAME:,})")
+    if len(body) > limit:
+        raise FrameError(f"a message of {len(body):,} bytes is too large (at most {limit:,})")
     return _LENGTH.pack(len(body)) + body
 
 
 class FrameReader:
-    """Makes frames of bytes that come in pieces of any size."""
+    """Makes frames of bytes, at most `limit` each, that come in pieces of any size.
 
-    def __init__(self) -> None:
+    bare_limit: bytes of a frame outside its strings. They are what a hostile writer makes memory of: three bytes of
+    an empty list become sixty, while a string takes about what it has.
+    """
+
+    def __init__(self, limit: int = MAX_FRAME, bare_limit: int | None = None) -> None:
+        self._limit = limit
+        self._bare_limit = bare_limit
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -45,15 +53,24 @@ class FrameReader:
         start = 0
         while len(self._buffer) - start >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._buffer, start)
-            if length > MAX_FRAME:
+            if length > self._limit:
                 raise FrameError(f"a frame of {length:,} bytes was announced")
             end = start + _LENGTH.size + length
             if len(self._buffer) < end:
                 break
-            frames.append(_parse(bytes(self._buffer[start + _LENGTH.size : end])))
+            body = bytes(self._buffer[start + _LENGTH.size : end])
+            if self._bare_limit is not None and length > self._bare_limit:
+                _check_bare(body, self._bare_limit)
+            frames.append(_parse(body))
             start = end
         del self._buffer[:start]
         return frames
+
+
+def _check_bare(body: bytes, limit: int) -> None:
+    bare = len(_STRING.sub(b'""', body))
+    if bare > limit:
+        raise FrameError(f"a frame has {bare:,} bytes outside its strings")
 
 
 def _parse(body: bytes) -> Frame:

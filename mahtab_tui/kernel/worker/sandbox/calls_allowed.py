@@ -1,0 +1,161 @@
+"""The system calls that sandboxed Python may make. Whatever is not here is refused.
+
+Nothing here opens, names or changes a file, makes a process, reaches another one, or makes code out of data. All
+modules are loaded before: nothing is left to open.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+X86_64, AARCH64 = "x86_64", "aarch64"
+
+
+class Check(NamedTuple):
+    """An argument, as far as the mask shows it, is one of some values."""
+
+    argument: int
+    """Its place, from 0."""
+    mask: int
+    """64 bits."""
+    values: tuple[int, ...]
+
+
+class Allowed(NamedTuple):
+    """A call, and when."""
+
+    name: str
+    x86_64: int | None
+    aarch64: int | None
+    alternatives: tuple[tuple[Check, ...], ...] = ((),)
+    """It is allowed where all the checks of one of these hold."""
+
+
+_WHOLE = 0xFFFF_FFFF_FFFF_FFFF
+_INT = 0xFFFF_FFFF
+"""What the kernel looks at of an `int`."""
+
+_PROT_EXEC = 4
+_NOT_EXECUTABLE = ((Check(2, _PROT_EXEC, (0,)),),)
+
+# Exactly what makes a thread: same memory, descriptors of the process, same group; and neither a namespace nor a process.
+_CLONE_VM, _CLONE_SIGHAND, _CLONE_THREAD = 0x100, 0x800, 0x10000
+_CLONE_OTHER = (
+    0x80  # NEWTIME
+    | 0x1000  # PIDFD
+    | 0x2000  # PTRACE
+    | 0x4000  # VFORK
+    | 0x8000  # PARENT
+    | 0x20000  # NEWNS
+    | 0x800000  # UNTRACED
+    | 0x7E000000  # NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+)
+_THREAD = _CLONE_VM | _CLONE_SIGHAND | _CLONE_THREAD
+
+# Not F_SETOWN and F_SETSIG: with them the kernel sends signals to others.
+_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_DUPFD_CLOEXEC = 0, 1, 2, 3, 4, 1030
+_O_ASYNC = 0x2000
+_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS = 0x541B, 0x5421, 0x5450, 0x5451, 0x5401
+
+# A pair that is connected stays so; of datagrams one could be led elsewhere. No MSG_OOB.
+_AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0x80800
+_MSG_FLAGS = 0x2 | 0x40 | 0x100 | 0x4000  # PEEK, DONTWAIT, WAITALL, NOSIGNAL
+_SOL_SOCKET, _SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN = 1, 3, 4, 38, 39
+
+_OWN = (Check(0, _INT, (0,)),)
+
+ALLOWED = (
+    # Descriptors that are there.
+    Allowed("read", 0, 63),
+    Allowed("write", 1, 64),
+    Allowed("readv", 19, 65),
+    Allowed("writev", 20, 66),
+    Allowed("close", 3, 57),
+    Allowed("fstat", 5, 80),
+    Allowed("lseek", 8, 62),
+    Allowed("dup", 32, 23),
+    Allowed("dup2", 33, None),
+    Allowed("dup3", 292, 24),
+    Allowed(
+        "fcntl",
+        72,
+        25,
+        (
+            (Check(1, _INT, (_F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_DUPFD_CLOEXEC)),),
+            (Check(1, _INT, (_F_SETFL,)), Check(2, _O_ASYNC, (0,))),
+        ),
+    ),
+    Allowed("ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)),
+    # What asyncio makes of its own.
+    Allowed("pipe", 22, None),
+    Allowed("pipe2", 293, 59),
+    Allowed("eventfd2", 290, 19),
+    Allowed("poll", 7, None),
+    Allowed("ppoll", 271, 73),
+    Allowed("select", 23, None),
+    Allowed("pselect6", 270, 72),
+    Allowed("epoll_create", 213, None),
+    Allowed("epoll_create1", 291, 20),
+    Allowed("epoll_ctl", 233, 21),
+    Allowed("epoll_wait", 232, None),
+    Allowed("epoll_pwait", 281, 22),
+    Allowed("socketpair", 53, 199, ((Check(0, _INT, (_AF_UNIX,)), Check(1, _INT & ~_SOCK_FLAGS, (_SOCK_STREAM,))),)),
+    Allowed("sendto", 44, 206, ((Check(3, _INT & ~_MSG_FLAGS, (0,)), Check(4, _WHOLE, (0,))),)),
+    Allowed("recvfrom", 45, 207, ((Check(3, _INT & ~_MSG_FLAGS, (0,)),),)),
+    Allowed("shutdown", 48, 210),
+    Allowed("getsockname", 51, 204),
+    Allowed("getpeername", 52, 205),
+    Allowed("getsockopt", 55, 209, ((Check(1, _INT, (_SOL_SOCKET,)), Check(2, _INT, (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN))),)),
+    # Memory, of which none is executable.
+    Allowed("mmap", 9, 222, _NOT_EXECUTABLE),
+    Allowed("mprotect", 10, 226, _NOT_EXECUTABLE),
+    Allowed("munmap", 11, 215),
+    Allowed("mremap", 25, 216),
+    Allowed("madvise", 28, 233),
+    Allowed("brk", 12, 214),
+    # Threads.
+    Allowed("clone", 56, 220, ((Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),),)),
+    Allowed("futex", 202, 98),
+    Allowed("set_robust_list", 273, 99),
+    Allowed("set_tid_address", 218, 96),
+    Allowed("rseq", 334, 293),
+    Allowed("sched_yield", 24, 124),
+    Allowed("sched_getaffinity", 204, 123, (_OWN,)),
+    Allowed("getcpu", 309, 168),
+    Allowed("exit", 60, 93),
+    Allowed("exit_group", 231, 94),
+    # Signals to itself.
+    Allowed("rt_sigaction", 13, 134),
+    Allowed("rt_sigprocmask", 14, 135),
+    Allowed("rt_sigreturn", 15, 139),
+    Allowed("rt_sigpending", 127, 136),
+    Allowed("rt_sigtimedwait", 128, 137),
+    Allowed("rt_sigsuspend", 130, 133),
+    Allowed("sigaltstack", 131, 132),
+    Allowed("pause", 34, None),
+    Allowed("alarm", 37, None),
+    Allowed("setitimer", 38, 103),
+    Allowed("getitimer", 36, 102),
+    Allowed("restart_syscall", 219, 128),
+    # Time.
+    Allowed("nanosleep", 35, 101),
+    Allowed("clock_nanosleep", 230, 115),
+    Allowed("clock_gettime", 228, 113),
+    Allowed("clock_getres", 229, 114),
+    Allowed("gettimeofday", 96, 169),
+    Allowed("time", 201, None),
+    Allowed("times", 100, 153),
+    # About itself.
+    Allowed("getrandom", 318, 278),
+    Allowed("getcwd", 79, 17),
+    Allowed("getpid", 39, 172),
+    Allowed("getppid", 110, 173),
+    Allowed("gettid", 186, 178),
+    Allowed("getuid", 102, 174),
+    Allowed("geteuid", 107, 175),
+    Allowed("getgid", 104, 176),
+    Allowed("getegid", 108, 177),
+    Allowed("getrusage", 98, 165),
+    Allowed("getrlimit", 97, 163),
+    Allowed("prlimit64", 302, 261, ((*_OWN, Check(2, _WHOLE, (0,))),)),
+)

@@ -1,0 +1,96 @@
+"""A sandbox from its fork to its end."""
+
+from __future__ import annotations
+
+import _sitebuiltins
+import builtins
+import fcntl
+import gc
+import mmap
+import os
+import queue
+import signal
+import sys
+import threading
+from typing import Any
+
+from ..frames import Frame, FrameReader, encode
+from ..interrupts import Interrupts
+from . import libc, lockdown, modules, rlimits
+from .conversation import Conversation
+from .names import make_names
+from .turns import Turns
+
+_OUT_OF_THE_WAY = 64
+_CHANNEL, _TEXT, _RULES = 3, 4, 5
+
+
+def run(parent: int, channel: int, text: int, locks: lockdown.Locks) -> None:
+    """Become a sandbox: never returns while the engine wants it. channel: a socket; text: a file of UTF-8, surrogates and all."""
+    lockdown.leave_parent(parent)
+    locks = _keep_only(channel, text, locks)
+    try:
+        context = _read(_TEXT)
+        modules.close_imports()
+        threading.stack_size(rlimits.THREAD_STACK)
+        lockdown.lock(locks, sys.getsizeof(context))
+    except (lockdown.NotLocked, OSError, MemoryError) as error:
+        os.write(_CHANNEL, encode({"op": "refused", "why": str(error) or type(error).__name__}))
+        return
+    _serve(context)
+
+
+def _keep_only(channel: int, text: int, locks: lockdown.Locks) -> lockdown.Locks:
+    """Nothing of the parent's is open but these; the standard streams lead nowhere."""
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _OUT_OF_THE_WAY) for fd in (channel, text, locks.rules)]
+    for old, new in zip(moved, (_CHANNEL, _TEXT, _RULES)):
+        os.dup2(old, new)
+    os.dup2(0, 1)
+    os.dup2(0, 2)
+    libc.close_from(_RULES + 1)
+    return locks._replace(rules=_RULES)
+
+
+def _read(fd: int) -> str:
+    """The text of a file in memory, without a second copy of its bytes."""
+    size = os.fstat(fd).st_size
+    if not size:
+        os.close(fd)
+        return ""
+    with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
+        os.close(fd)
+        return str(data, "utf-8", "surrogatepass")
+
+
+def _serve(context: str) -> None:
+    gc.enable()
+    os.environ.clear()
+    sys.executable = ""
+    sys.argv = [""]
+    builtins.help = _sitebuiltins._Helper()
+    interrupts = Interrupts()
+    conversation = Conversation(_CHANNEL, interrupts)
+    jobs: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    threading.Thread(target=_listen, args=(conversation, jobs), daemon=True).start()
+    about = jobs.get()
+    names: dict[str, Any] = make_names(context, about["kind"], [tuple(part) for part in about["parts"]], conversation)
+    turns = Turns(names, conversation, interrupts)
+    conversation.ready()
+    while True:
+        job = jobs.get()
+        conversation.done(turns.run(job["turn"], job["code"]))
+
+
+def _listen(conversation: Conversation, jobs: queue.SimpleQueue[Frame]) -> None:
+    """The reading thread: hands on what comes, and ends the process with the connection."""
+    frames = FrameReader()
+    while True:
+        data = os.read(_CHANNEL, 65_536)
+        if not data:
+            os._exit(0)
+        for frame in frames.feed(data):
+            if frame["op"] == "reply":
+                conversation.deliver(frame)
+            else:
+                jobs.put(frame)

@@ -1,0 +1,73 @@
+"""What the code in a sandbox says to the engine, and what it hears."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+from typing import Any
+
+from ..control import Channel
+from ..frames import Frame, FrameError
+from ..interrupts import Interrupts
+from .host import CallFailed
+
+MAX_FRAME = 64 * 2**20
+"""Bytes of one message to the engine."""
+
+
+class Conversation:
+    """The `Host` of the names: calls that wait, messages that do not."""
+
+    def __init__(self, fd: int, interrupts: Interrupts) -> None:
+        self._channel = Channel(fd, interrupts, MAX_FRAME)
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._open: dict[int, queue.SimpleQueue[Frame]] = {}
+        self.finished = False
+        """The final answer is given: nothing counts after it."""
+
+    def call(self, name: str, args: dict[str, Any]) -> Any:
+        number = next(self._ids)
+        inbox: queue.SimpleQueue[Frame] = queue.SimpleQueue()
+        with self._lock:
+            self._open[number] = inbox
+        try:
+            self._send({"op": "call", "id": number, "name": name, "args": args})
+            try:
+                answer = inbox.get()
+            except KeyboardInterrupt:
+                self._send({"op": "cancelled", "id": number})
+                raise
+        finally:
+            with self._lock:
+                self._open.pop(number, None)
+        if "error" in answer:
+            raise CallFailed(answer["error"])
+        return answer["value"]
+
+    def tell(self, name: str, args: dict[str, Any]) -> None:
+        self._send({"op": "tell", "name": name, "args": args})
+        if name == "final":
+            self.finished = True
+
+    def ready(self) -> None:
+        """The sandbox is closed and waits for its first turn."""
+        self._channel.send({"op": "ready"})
+
+    def done(self, outcome: dict[str, Any]) -> None:
+        """A turn is over."""
+        self._channel.send({"op": "done", **outcome})
+
+    def deliver(self, frame: Frame) -> None:
+        """An answer came (the reading thread says so); nobody may wait for it any more."""
+        with self._lock:
+            inbox = self._open.get(frame["id"])
+        if inbox is not None:
+            inbox.put(frame)
+
+    def _send(self, frame: Frame) -> None:
+        try:
+            self._channel.send(frame)
+        except FrameError as error:
+            raise CallFailed(f"This is too much at once: {error}. Hand on parts of the context as they are, or less text.") from None

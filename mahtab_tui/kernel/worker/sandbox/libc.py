@@ -1,0 +1,92 @@
+"""System calls that Python has no names for."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_LIBC.syscall.restype = ctypes.c_long
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 4, 38, 22
+_SECCOMP_MODE_FILTER = 2
+_M_ARENA_MAX = -8
+
+_CAPABILITY_VERSION = 0x20080522
+
+# Python has names for the first, the second and the fourth only where it was built with headers that know them.
+_PIDFD_SEND_SIGNAL, _PIDFD_OPEN, _CLOSE_RANGE = 424, 434, 436
+_MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+_MFD_CLOEXEC = 1
+
+
+def syscall(number: int, *arguments: int | ctypes.Array[ctypes.c_char] | None) -> int:
+    """Call the system. Integers go as longs, None as a null pointer. Raises `OSError`."""
+    given = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
+    return _checked(_LIBC.syscall(ctypes.c_long(number), *given))
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Have the system send this process a signal when the thread that forked it ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def forbid_tracing() -> None:
+    """Neither a debugger nor /proc shows this process's memory to others of the same user."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def forbid_new_privileges() -> None:
+    """No program that is started from here on gains rights; without this, filters need a privilege."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def set_filter(program: int) -> None:
+    """Filter all system calls from here on. program: the address of a `struct sock_fprog`."""
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, program)
+
+
+def drop_capabilities() -> None:
+    """What root may do beyond others is taken away, for good where no program can be started."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    _checked(_LIBC.syscall(ctypes.c_long(_CAPSET[os.uname().machine]), header, nothing))
+
+
+def memory_file(name: str) -> int:
+    """A file that is in memory only: its descriptor, which no program inherits. Raises `OSError`."""
+    return syscall(_MEMFD_CREATE[os.uname().machine], ctypes.create_string_buffer(name.encode()), _MFD_CLOEXEC)
+
+
+def process_handle(pid: int) -> int:
+    """A descriptor that stands for a process, even when its number is another's. Readable when it is over. Raises `OSError`."""
+    return syscall(_PIDFD_OPEN, pid, 0)
+
+
+def signal_process(handle: int, signal_number: int) -> None:
+    """Send a signal by such a descriptor. Raises `OSError`."""
+    syscall(_PIDFD_SEND_SIGNAL, handle, signal_number, None, 0)
+
+
+def one_heap() -> None:
+    """Threads share a heap: each of glibc's own reserves 64 MiB of the addresses that a limit counts."""
+    if hasattr(_LIBC, "mallopt"):
+        _LIBC.mallopt(_M_ARENA_MAX, 1)
+
+
+def close_from(lowest: int) -> None:
+    """Close every descriptor from a number on."""
+    syscall(_CLOSE_RANGE, lowest, 0xFFFFFFFF, 0)
+
+
+def _prctl(option: int, *values: int) -> None:
+    words = [ctypes.c_ulong(value) for value in (*values, 0, 0, 0, 0)[:4]]
+    _checked(_LIBC.prctl(ctypes.c_int(option), *words))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result

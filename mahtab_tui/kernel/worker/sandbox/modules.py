@@ -1,0 +1,54 @@
+"""What can be imported in a sandbox: all of it is loaded before, since nothing can be opened then."""
+
+from __future__ import annotations
+
+import encodings.aliases
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.machinery import BuiltinImporter, FrozenImporter
+from types import ModuleType
+from typing import NoReturn
+
+_MODULES = (
+    "abc argparse array ast asyncio base64 binascii bisect bz2 calendar cmath codecs collections.abc colorsys concurrent.futures.thread"
+    " configparser contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis email.message email.parser email.policy"
+    " email.utils enum errno fnmatch fractions functools gc getopt gettext glob graphlib gzip hashlib heapq hmac html.entities html.parser"
+    " inspect io ipaddress itertools json keyword linecache locale logging lzma math mimetypes numbers operator os pathlib pickle pkgutil"
+    " platform pprint queue quopri random re reprlib sched secrets select selectors shlex shutil signal socket sqlite3 stat statistics string"
+    " stringprep struct subprocess symtable tempfile textwrap threading time timeit token tokenize tomllib traceback tracemalloc types typing"
+    " unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree zipfile zlib zoneinfo"
+    # What the others import when they are first used.
+    " _pydatetime _pydecimal _pylong _strptime _zoneinfo asyncio.taskgroups asyncio.timeouts asyncio.unix_events compression.zstd"
+    " concurrent.interpreters encodings.idna getpass importlib.metadata importlib.resources json.tool multiprocessing.context"
+    " opcode pydoc xml.etree.cElementTree zipfile._path _colorize _pyrepl"
+).split()
+
+_HELP = ("pydoc", "pydoc_data.topics")
+
+
+def preload() -> None:
+    """Load what there is of the list in this version of Python; the text encodings too."""
+    # Encryption is of no use without a network, and large.
+    sys.modules["ssl"] = None  # type: ignore[assignment]
+    for name in [*_MODULES, *(f"encodings.{module}" for module in sorted(set(encodings.aliases.aliases.values())))]:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+    del sys.modules["ssl"]
+
+
+def close_imports() -> None:
+    """From here on only what is loaded, built in or frozen can be imported; the rest is refused in words."""
+    sys.path[:] = []
+    sys.path_hooks[:] = []
+    sys.path_importer_cache.clear()
+    sys.meta_path[:] = [BuiltinImporter, FrozenImporter, _Absent()]
+
+
+class _Absent:
+    """The last of the finders."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> NoReturn:
+        raise ModuleNotFoundError(f"No module named {name!r} in this sandbox: it has the harmless modules of the standard library only", name=name)

@@ -1,0 +1,118 @@
+"""Runs a turn's code in the names of the sandbox, and tells what became of it."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import sys
+import time
+from types import CodeType, ModuleType
+from typing import Any
+
+from ..awaiting import EventLoop
+from ..interrupts import Interrupts
+from ..tracebacks import cell_filename, format_safely, syntax_error
+from .conversation import Conversation
+from .output import Streams
+
+_COROUTINE = 0x80
+_DEEP_ENOUGH = 400
+"""Python calls that can be nested, at the least, when a turn begins."""
+
+
+class _NotCompiled(Exception):
+    """The code is not Python; the cause says why."""
+
+
+class Turns:
+    """One namespace, one turn at a time, on the main thread."""
+
+    def __init__(self, names: dict[str, Any], conversation: Conversation, interrupts: Interrupts) -> None:
+        # A module, because dataclasses and others look for the names of a class's module there.
+        self._main = ModuleType("__main__")
+        self._main.__dict__.update(names, __builtins__=builtins)
+        self._conversation = conversation
+        self._interrupts = interrupts
+        self._streams = Streams()
+        self._loop = EventLoop()
+        interrupts.cancel_await = self._loop.cancel
+        self._builtins = dict(builtins.__dict__)
+
+    def run(self, number: int, code: str) -> dict[str, Any]:
+        """Run the code to its end: the fields of the "done" frame. Never raises for what the code does."""
+        start = time.perf_counter()
+        self._prepare()
+        status = "ok"
+        try:
+            with self._interrupts.allowed():
+                self._execute(number, code)
+        except BaseException as error:  # the outermost frame of the turn's code
+            status = self._report(error)
+        builtins.__dict__.update(self._builtins)
+        if self._conversation.finished:
+            status = "final"
+        printed = self._streams.take()
+        return {
+            "turn": number,
+            "status": status,
+            "output": printed.text,
+            "chars": printed.chars,
+            "duration": time.perf_counter() - start,
+        }
+
+    def _prepare(self) -> None:
+        """What an earlier turn may have replaced is put back."""
+        sys.settrace(None)
+        if sys.getrecursionlimit() < _DEEP_ENOUGH:
+            sys.setrecursionlimit(1000)
+        sys.modules["__main__"] = self._main
+        sys.stdout = sys.stderr = self._streams.stream()
+        self._interrupts.install()
+
+    def _execute(self, number: int, code: str) -> None:
+        filename = cell_filename(number)
+        code = code.replace("\r\n", "\n").replace("\r", "\n")
+        linecache.cache[filename] = (len(code), None, [line + "\n" for line in code.split("\n")], filename)
+        body, last = _compile(code, filename)
+        self._evaluate(body)
+        if last is not None:
+            value = self._evaluate(last)
+            if value is not None:
+                print(repr(value))
+
+    def _evaluate(self, code: CodeType) -> Any:
+        result = eval(code, self._main.__dict__)
+        return self._loop.run(result) if code.co_flags & _COROUTINE else result
+
+    def _report(self, error: BaseException) -> str:
+        """Print how the code ended; returns the status."""
+        if isinstance(error, SystemExit):
+            return "ok"
+        if isinstance(error, _NotCompiled) and error.__cause__ is not None:
+            text = syntax_error(error.__cause__)
+        elif self._conversation.finished:
+            return "final"
+        else:
+            try:
+                with self._interrupts.allowed():  # its `__str__` is the code's, too
+                    text = format_safely(error)
+            except KeyboardInterrupt:
+                text = "KeyboardInterrupt\n"
+        self._streams.stream().write(text)
+        return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+
+
+def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
+    """The statements, and the last expression, whose value is shown."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    try:
+        tree: ast.Module = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+        statements, last = list(tree.body), None
+        if statements and isinstance(statements[-1], ast.Expr):
+            shown = statements.pop()
+            assert isinstance(shown, ast.Expr)
+            last = compile(ast.Expression(shown.value), filename, "eval", flags, True)
+        return compile(ast.Module(statements, tree.type_ignores), filename, "exec", flags, True), last
+    except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise _NotCompiled from error

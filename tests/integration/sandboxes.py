@@ -1,0 +1,63 @@
+"""Real sandboxes for tests, and a node that writes down what they say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from mahtab_tui.recursion.sandbox.base import Sandbox, TurnResult
+
+PATIENCE = 60.0
+"""Seconds of running time that no test's code needs."""
+
+
+class RecordingNode:
+    """A `SandboxHost` that keeps what it is told, and answers calls with `answer`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.cancelled: list[str] = []
+        self.waiting = asyncio.Event()
+        """A call has come."""
+        self.answer: Callable[[str, dict[str, Any]], Awaitable[Any]] = echo
+
+    async def call(self, name: str, args: dict[str, Any]) -> Any:
+        self.calls.append((name, args))
+        self.waiting.set()
+        try:
+            return await self.answer(name, args)
+        except asyncio.CancelledError:
+            self.cancelled.append(name)
+            raise
+
+    def tell(self, name: str, args: dict[str, Any]) -> None:
+        self.told.append((name, args))
+
+    @property
+    def finals(self) -> list[str]:
+        """The final answers."""
+        return [args["text"] for name, args in self.told if name == "final"]
+
+
+async def echo(name: str, args: dict[str, Any]) -> Any:
+    """Answers each part with the query."""
+    return {"answers": [{"text": args["query"], "failed": False} for _ in args.get("parts", [None])]}
+
+
+async def never(name: str, args: dict[str, Any]) -> Any:
+    """An answer that does not come."""
+    await asyncio.Event().wait()
+
+
+async def run(sandbox: Sandbox, code: str, seconds: float = PATIENCE) -> TurnResult:
+    """A turn that has time enough."""
+    return await sandbox.run(code, seconds)
+
+
+async def printed(sandbox: Sandbox, code: str) -> str:
+    """The output of a turn that ends well."""
+    result = await run(sandbox, code)
+    assert result.status == "ok", result
+    return result.output

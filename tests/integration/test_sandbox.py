@@ -1,0 +1,231 @@
+"""Turns in a real sandbox: what is printed, what is kept, how they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.recursion.sandbox.base import CallRefused, Sandbox
+from mahtab_tui.recursion.sandbox.open import open_sandboxes
+from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
+from mahtab_tui.recursion.text import Named, Text
+from tests.integration.sandboxes import RecordingNode, never, printed, run
+
+
+@pytest.fixture
+async def sandboxes() -> AsyncIterator[ProcessSandboxes]:
+    made = open_sandboxes()
+    assert isinstance(made, ProcessSandboxes)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def node() -> RecordingNode:
+    return RecordingNode()
+
+
+@pytest.fixture
+async def sandbox(sandboxes: ProcessSandboxes, node: RecordingNode) -> Sandbox:
+    return await sandboxes.start(Text.root("one\ntwo\nthree\n"), node)
+
+
+async def test_prints_values_and_names_are_kept(sandbox: Sandbox) -> None:
+    assert await printed(sandbox, "x = len(context)\nprint('a')\nx") == "a\n14\n"
+    assert await printed(sandbox, "x + 1") == "15\n"
+    assert await printed(sandbox, "None") == ""
+    assert await printed(sandbox, "import sys\nprint('out')\nprint('err', file=sys.stderr)\nprint('out')") == "out\nerr\nout\n"
+
+
+async def test_a_failed_turn_shows_its_own_lines_and_keeps_what_it_had(sandbox: Sandbox) -> None:
+    result = await run(sandbox, "x = 1\ndef f():\n    return 1 / 0\nf()")
+    assert result.status == "error"
+    assert result.output.startswith('Traceback (most recent call last):\n  File "In [1]", line 4, in <module>\n    f()')
+    assert "return 1 / 0" in result.output
+    assert "mahtab" not in result.output
+    assert await printed(sandbox, "x") == "1\n"
+    broken = await run(sandbox, "x = (")
+    assert broken.status == "error"
+    assert "SyntaxError" in broken.output
+    assert "_compile" not in broken.output
+
+
+async def test_long_output_keeps_its_ends(sandbox: Sandbox) -> None:
+    result = await run(sandbox, "print('ä' * 20_000 + 'end')")
+    assert result.chars == 20_004
+    assert len(result.output) < 8_100
+    assert result.output.startswith("ä" * 5_000 + "\n… 12,004 characters left out …\n")
+    assert result.output.endswith("end\n")
+
+
+async def test_a_closed_or_replaced_stream_is_there_again_in_the_next_turn(sandbox: Sandbox) -> None:
+    await run(sandbox, "import sys\nprint('before')\nsys.stdout.close()")
+    assert await printed(sandbox, "print('a')") == "a\n"
+    await run(sandbox, "sys.stdout = None")
+    assert await printed(sandbox, "print('b')") == "b\n"
+    await run(sandbox, "sys.stdout.detach()")
+    assert await printed(sandbox, "print('c')") == "c\n"
+
+
+async def test_the_context_is_of_the_kind_that_it_was(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    text = Text.root("ab\ncd", kind="dict", parts=[Named("first", 0, 2), Named("second", 3, 5)])
+    sandbox = await sandboxes.start(text, node)
+    assert await printed(sandbox, "{name: str(part) for name, part in context.items()}") == "{'first': 'ab', 'second': 'cd'}\n"
+
+
+async def test_a_text_of_any_characters_arrives_as_it_is(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    sandbox = await sandboxes.start(Text.root("a\0\ud800😀\r\n"), node)
+    assert await printed(sandbox, "ascii(context)") == ascii(ascii("a\0\ud800😀\r\n")) + "\n"
+    empty = await sandboxes.start(Text.root(""), node)
+    assert await printed(empty, "context") == "''\n"
+
+
+async def test_threads_and_coroutines_call_at_once(sandbox: Sandbox, node: RecordingNode) -> None:
+    both = asyncio.Event()
+
+    async def answer(name: str, args: dict[str, object]) -> object:
+        if len(node.calls) == 2:
+            both.set()
+        await both.wait()
+        return {"answers": [{"text": f"<{args['query']}>", "failed": False}]}
+
+    node.answer = answer
+    code = "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor() as pool:\n    print(*pool.map(llm, 'ab'))"
+    assert await printed(sandbox, code) == "<a> <b>\n"
+    node.calls.clear()
+    both.clear()
+    code = "import asyncio\nprint(*await asyncio.gather(asyncio.to_thread(llm, 'a'), asyncio.to_thread(llm, 'b')))"
+    assert await printed(sandbox, code) == "<a> <b>\n"
+
+
+async def test_a_refused_call_is_an_exception_of_the_code(sandbox: Sandbox, node: RecordingNode) -> None:
+    async def refuse(name: str, args: dict[str, object]) -> object:
+        raise CallRefused("no more calls")
+
+    node.answer = refuse
+    result = await run(sandbox, "llm('q')")
+    assert result.status == "error"
+    assert result.output.rstrip().endswith("no more calls")
+    assert "conversation" not in result.output
+
+
+async def test_final_ends_the_turn_whatever_the_code_does_about_it(sandbox: Sandbox, node: RecordingNode) -> None:
+    result = await run(sandbox, "print('first')\ntry:\n    FINAL('answer')\nexcept BaseException:\n    print('caught')\nFINAL('another')")
+    assert result.status == "final"
+    assert result.output.startswith("first\n")
+    assert node.finals == ["answer"]
+    result = await run(sandbox, "try:\n    FINAL(2)\nexcept BaseException:\n    pass\nwhile True: pass")
+    assert (result.status, node.finals) == ("final", ["answer", "2"])
+
+
+async def test_an_interrupt_stops_the_code_and_keeps_its_names(sandbox: Sandbox, node: RecordingNode) -> None:
+    node.answer = never
+    for code in ("llm('q')", "import asyncio\nawait asyncio.to_thread(llm, 'q')"):
+        node.waiting.clear()
+        turn = asyncio.create_task(run(sandbox, "x = 1\n" + code))
+        await node.waiting.wait()
+        sandbox.interrupt()
+        result = await turn
+        assert result.status == "interrupted"
+        assert await printed(sandbox, "x") == "1\n"
+    assert node.cancelled == ["llm", "llm"]
+
+
+async def test_code_that_cannot_be_interrupted_is_killed_and_the_next_turn_has_the_text(sandbox: Sandbox) -> None:
+    result = await run(sandbox, "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nx = 1\nwhile True: pass", 0.1)
+    assert result.status == "killed"
+    assert "killed" in result.output
+    assert await printed(sandbox, "len(context), 'x' in globals()") == "(14, False)\n"
+
+
+async def test_the_time_limit_is_of_the_own_running_time(sandbox: Sandbox, node: RecordingNode) -> None:
+    result = await run(sandbox, "while True: pass", 0.1)
+    assert result.status == "timed out"
+    assert "KeyboardInterrupt" in result.output
+
+    async def slow(name: str, args: dict[str, object]) -> object:
+        await asyncio.sleep(0.6)
+        return {"answers": [{"text": "a", "failed": False}]}
+
+    node.answer = slow
+    result = await run(sandbox, "llm('q')", 0.5)
+    assert result.status == "ok"
+    assert result.duration >= 0.6
+    node.answer = never
+    busy = "import threading\nthreading.Thread(target=llm, args=('q',), daemon=True).start()\nwhile True: pass"
+    assert (await run(sandbox, busy, 0.2)).status == "timed out"
+
+
+async def test_a_cancelled_turn_ends_its_process_at_once(sandbox: Sandbox, node: RecordingNode) -> None:
+    node.answer = never
+    turn = asyncio.create_task(run(sandbox, "x = 1\nllm('q')"))
+    await node.waiting.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert await printed(sandbox, "'x' in globals()") == "False\n"
+    assert node.cancelled == ["llm"]
+
+
+async def test_nothing_runs_between_turns(sandbox: Sandbox) -> None:
+    busy = "import threading\ndef go():\n    while True: pass\nthreading.Thread(target=go, daemon=True).start()\n"
+    pid = int(await printed(sandbox, busy + "import os\nos.getpid()"))
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        await asyncio.sleep(0.01)
+    assert await printed(sandbox, "threading.active_count() >= 2") == "True\n"
+
+
+async def test_a_process_that_dies_says_how_and_is_followed_by_another(sandbox: Sandbox) -> None:
+    result = await run(sandbox, "import os\nos._exit(3)")
+    assert result.status == "died"
+    assert "exited with code 3" in result.output
+    result = await run(sandbox, "import ctypes\nctypes.string_at(0)")
+    assert "SIGSEGV" in result.output
+    assert await printed(sandbox, "len(context)") == "14\n"
+
+
+async def test_the_server_is_started_again_if_it_ends(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    sandbox = await sandboxes.start(Text.root("a"), node)
+    assert sandboxes._server is not None
+    sandboxes._server._process.kill()
+    result = await run(sandbox, "while True: pass")
+    assert result.status == "died"
+    assert await printed(sandbox, "context") == "'a'\n"
+
+
+async def test_many_sandboxes_run_side_by_side(sandboxes: ProcessSandboxes) -> None:
+    async def one(number: int) -> str:
+        sandbox = await sandboxes.start(Text.root(str(number)), RecordingNode())
+        text = await printed(sandbox, "print(context * 2)")
+        await sandbox.close()
+        return text
+
+    assert await asyncio.gather(*map(one, range(20))) == [f"{number}{number}\n" for number in range(20)]
+
+
+async def test_a_start_that_is_cancelled_leaves_no_process(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    await sandboxes.start(Text.root("a"), node)
+    starts = [asyncio.create_task(sandboxes.start(Text.root("b"), node)) for _ in range(3)]
+    await asyncio.sleep(0)
+    for start in starts:
+        start.cancel()
+    await asyncio.gather(*starts, return_exceptions=True)
+    server = sandboxes._server
+    assert server is not None
+    other = await sandboxes.start(Text.root("c"), node)
+    await other.close()
+    while len(server._running) > 1 or server._asked:
+        await asyncio.sleep(0.01)
+
+
+async def test_closing_ends_all_processes(node: RecordingNode) -> None:
+    sandboxes = open_sandboxes()
+    assert isinstance(sandboxes, ProcessSandboxes)
+    sandbox = await sandboxes.start(Text.root("a"), node)
+    turn = asyncio.create_task(run(sandbox, "print('go')\nllm('q')\nwhile True: pass"))
+    await node.waiting.wait()
+    await sandboxes.close()
+    assert (await turn).status in ("died", "killed")
