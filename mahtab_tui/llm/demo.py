@@ -13,10 +13,12 @@ from langchain_core.outputs import ChatGenerationChunk
 from mahtab_tui.llm.demo_reading import read_failure, read_question, read_results, read_variables
 from mahtab_tui.llm.demo_repairs import repair
 from mahtab_tui.llm.demo_rules import Plan, plan
+from mahtab_tui.llm.demo_search import WHO, search_answer
 from mahtab_tui.llm.spoken import Spoken, text_of
 
 TOKENS_PER_SECOND = 80.0
-_WHO = "Demo model (rules, no AI): "
+SEARCH_TOKENS_PER_SECOND = 600.0
+"""A search says much that few read."""
 _FIX = re.compile(r"\b(?:fix|mend|repair|error|wrong|fail\w*|traceback|exception|bug)\b", re.IGNORECASE)
 _CLOSING = "Now tell the person in words"
 _LONG = 1_500
@@ -30,8 +32,9 @@ class ChatDemo(Spoken):
         return "demo"
 
     def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
-        text = answer(messages)
-        yield from self.speak(text, TOKENS_PER_SECOND)
+        found = search_answer(messages)
+        text = answer(messages) if found is None else found
+        yield from self.speak(text, TOKENS_PER_SECOND if found is None else SEARCH_TOKENS_PER_SECOND)
         read, said = sum(len(text_of(message)) for message in messages) // 4, len(text) // 4
         yield ChatGenerationChunk(
             message=AIMessageChunk(
@@ -57,7 +60,7 @@ def answer(messages: list[BaseMessage]) -> str:
     first = not any(isinstance(message, AIMessage) for message in messages)
     question, variables = read_question(last), read_variables(texts)
     failure = read_failure(texts) if _FIX.search(question) else None
-    return (_WHO if first else "") + _fenced(repair(failure, variables) if failure else plan(question, variables))
+    return (WHO if first else "") + _fenced(repair(failure, variables) if failure else plan(question, variables))
 
 
 def _own_failure(messages: list[BaseMessage], last: str) -> Any:

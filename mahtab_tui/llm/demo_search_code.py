@@ -1,0 +1,119 @@
+"""The code that the demo model writes in a search. The variables that it uses are set by the turns before."""
+
+from __future__ import annotations
+
+LOOK = """\
+print(peek(400))
+print("...")
+counts = {word: len(grep(pattern, max_matches=5000)) for word, pattern in patterns.items()}
+for word, count in sorted(counts.items(), key=lambda item: item[1]):
+    print(f"{word}: {count} lines")
+"""
+"""Turn 1. Needs `patterns`."""
+
+FILTER = """\
+import re
+
+# The rarest word first; then the lines that have most of the others.
+rarest, *others = (patterns[word] for word in words)
+hits = grep(rarest, max_matches=None)
+
+def score(line):
+    return sum(re.search(pattern, line) is not None for pattern in others)
+
+best = max(map(score, hits))
+hits = [hit for hit in hits if score(hit) == best]
+print(f"{len(hits)} lines have {best + 1} of the {len(words)} words")
+for hit in hits[:3]:
+    print(hit.line, hit[:300])
+"""
+"""Turn 2. Needs `words`, the rarest first."""
+
+VALUES = """\
+found = {}
+for field in fields:
+    found = {}
+    for hit in hits:
+        match = re.search(field, hit)
+        if match:
+            found.setdefault(match[1].rstrip(".,;:"), []).append(hit.line)
+    if sum(len(lines) for lines in found.values()) * 2 >= len(hits):
+        break
+    found = {}
+print(f"{len(found)} different values")
+"""
+"""The values in the lines. Needs `fields`, the best first."""
+
+COUNT = """\
+again = sum(
+    1 for part in partition(8) for line in part.split("\\n") if re.search(rarest, line) and score(line) == best
+)
+check = "a second count agrees" if again == len(hits) else f"a second count gives {again:,}"
+first = "\\n".join(f"line {hit.line}: {hit[:200]}" for hit in hits[:5])
+"""
+
+FINAL_COUNT = 'FINAL(f"{who}{len(hits):,} lines have {said} ({check}). The first of them:\\n{first}")\n'
+FINAL_BARE_COUNT = "FINAL(len(hits))\n"
+FINAL_DIFFERENT = "FINAL(f\"{who}{len(found):,} different {noun}, in {len(hits):,} lines that have {said}: {', '.join(found)}\"[:30_000])\n"
+
+FINAL_VALUES = """\
+if found:
+    listed = "\\n".join(f"{value} (line {', '.join(map(str, lines[:5]))}{', …' if len(lines) > 5 else ''})" for value, lines in found.items())
+    FINAL(f"{who}{len(found):,} {noun}, from {len(hits):,} lines that have {said}:\\n{listed}"[:30_000])
+"""
+FINAL_BARE_VALUES = """\
+FINAL("\\n".join(found)[:30_000])
+"""
+
+FINAL_MOST = """\
+if found:
+    ranked = sorted(found.items(), key=lambda item: -len(item[1]))
+    listed = "\\n".join(f"{value}: {len(lines)} lines, the first is line {lines[0]}" for value, lines in ranked[:10])
+    FINAL(f"{who}{len(found):,} {noun} in {len(hits):,} lines that have {said}; those with the most of them:\\n{listed}"[:30_000])
+"""
+
+FINAL_LINES = """\
+around = [grep("^" + re.escape(hit) + "$", 1, 1)[0] for hit in hits[:5]] if len(hits) <= 5 else []
+listed = "\\n".join(f"line {hit.line}: {hit[:500]}" for hit in hits[:50])
+more = "" if len(hits) <= 50 else f"\\n... and {len(hits) - 50:,} more"
+nearby = "".join(f"\\n\\nAround it, from line {block.line}:\\n{block[:1500]}" for block in around)
+FINAL(f"{who}{len(hits):,} lines have {said}:\\n{listed}{more}{nearby}"[:30_000])
+"""
+FINAL_BARE_LINES = 'FINAL("\\n".join(f"line {hit.line}: {hit[:500]}" for hit in hits[:10]))\n'
+
+RECURSE = """\
+parts = [part for part in partition(n) if re.search(rarest, part, re.MULTILINE)]
+answers = rlm_map(query, parts)
+print(len(answers), "parts answered,", sum(answer.failed for answer in answers), "of them failed")
+for part, answer in zip(parts, answers):
+    print(f"from line {part.line}: {answer[:100]!r}")
+"""
+"""Needs `n` and `query`."""
+
+MERGE_VALUES = """\
+lines = [line.strip() for answer in answers if not answer.failed for line in answer.split("\\n")]
+joined = list(dict.fromkeys(line for line in lines if line))
+print(len(joined), "different values from the parts")
+"""
+
+MERGE_LINES = """\
+joined = []
+for part, answer in zip(parts, answers):
+    for number, words in re.findall(r"(?m)^line (\\d+): (.*)", "" if answer.failed else answer):
+        joined.append(f"line {int(number) + part.line - 1}: {words}")
+print(len(joined), "lines from the parts")
+"""
+
+FINAL_JOINED_VALUES = """\
+listed = "\\n".join(f"{value} (line {found[value][0]})" if value in found else value for value in joined)
+missing = [value for value in found if value not in joined]
+check = "A search by code finds the same." if not missing else f"A search by code finds these too: {', '.join(missing)}"
+FINAL(f"{who}{len(joined):,} {noun}, from {len(parts)} parts of the text, {len(hits):,} lines of which have {said}. {check}\\n{listed}"[:30_000])
+"""
+FINAL_BARE_JOINED = """\
+FINAL("\\n".join(joined)[:30_000])
+"""
+FINAL_JOINED_LINES = """\
+listed = "\\n".join(joined[:60])
+FINAL(f"{who}{len(hits):,} lines have {said}. Those that {len(parts)} parts of the text name:\\n{listed}"[:30_000])
+"""
