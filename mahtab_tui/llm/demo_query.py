@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Form = Literal["count", "values", "most", "lines"]
 
@@ -44,8 +44,36 @@ _VALUES = {
 _NO_VALUES = frozenset("causes errors events exceptions failures happens issues messages parts problems reasons sort things warnings".split())
 
 _NOUN = re.compile(
-    r"\b(?:which|what|list|name|find|show|give|distinct|different|unique)\s+(?:(?:me|all|of|the|each|every|distinct|different|unique)\s+)*(.+)", re.I
+    r"\b(which|what|list|name|find|show|give|distinct|different|unique)\s+(?:(?:me|all|of|the|each|every|distinct|different|unique)\s+)*(.+)",
+    re.IGNORECASE,
 )
+_LIMIT = re.compile(
+    r"\b(?:(more|longer|larger|greater|higher|slower|over|above|less|shorter|smaller|lower|faster|under|below)(?:\s+than)?|(at least)|(at most))"
+    r"\s+(\d+(?:\.\d+)?)\s?([a-z%]+)?\b",
+    re.IGNORECASE,
+)
+_LESS = frozenset("less shorter smaller lower faster under below".split())
+
+
+class Limit(NamedTuple):
+    """A number that a line must have, above or below another."""
+
+    words: str
+    """As the query says it."""
+    pattern: str
+    """With one group, for the number."""
+    sign: str
+    number: float
+
+    def code(self) -> str:
+        """A test of a line, in Python."""
+        return f"(lambda line: any(float(n) {self.sign} {self.number:g} for n in re.findall({self.pattern!r}, line)))"
+
+    def holds(self, line: str) -> bool:
+        """The same test."""
+        numbers = map(float, re.findall(self.pattern, line))
+        compare = {">": float.__gt__, "<": float.__lt__, ">=": float.__ge__, "<=": float.__le__}[self.sign]
+        return any(compare(number, self.number) for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +89,7 @@ class Asked:
     """Regular expressions with one group for the values that are asked for, the best first."""
     noun: str = ""
     """What the values are: "request ids"."""
+    limit: Limit | None = None
     bare: bool = False
     """Whether another program reads the answer: values or lines without a word around them."""
 
@@ -70,8 +99,9 @@ def understand(query: str) -> Asked:
     bare = ONE_A_LINE in query or TEN_LINES in query
     query = query.replace(ONE_A_LINE, "").replace(TEN_LINES, "").strip()
     noun = _noun(query)
+    limit = _limit(query)
     patterns: dict[str, str] = {}
-    for found in _WORD.finditer(query):
+    for found in _WORD.finditer(query.replace(limit.words, " ") if limit else query):
         quoted = found[1] or found[2] or found[3]
         word = quoted or found[4]
         if quoted or word.lower() not in _STOP:
@@ -82,7 +112,9 @@ def understand(query: str) -> Asked:
         # "ids" of "request ids" names what is asked for, and need not stand in the line; neither need "ip".
         unneeded = {_pattern(word)[0] for word in noun if word in _VALUES or word == noun[-1]}
         patterns = {name: pattern for name, pattern in patterns.items() if name not in unneeded} or patterns
-    return Asked(query, dict(list(patterns.items())[:MOST_WORDS]), _form(query, bool(fields)), fields, " ".join(noun), bare)
+    if limit and not patterns:
+        patterns = {"a number": limit.pattern}
+    return Asked(query, dict(list(patterns.items())[:MOST_WORDS]), _form(query, bool(fields)), fields, _plural(noun), limit, bare)
 
 
 def _form(query: str, has_fields: bool) -> Form:
@@ -97,13 +129,32 @@ def _noun(query: str) -> tuple[str, ...]:
     """What is asked for: ("request", "ids") of "Which request ids failed?"; empty where the query names nothing of that kind."""
     found = _NOUN.search(query)
     words: list[str] = []
-    for word in re.findall(r"[A-Za-z]+", found[1])[:3] if found else []:
+    for word in re.findall(r"[A-Za-z]+", found[2])[:3] if found else []:
         if word.lower() in _STOP or re.search(r"(?:ed|ing)$", word):
             break
         words.append(word.lower())
         if word.endswith("s") and not word.endswith("ss"):
             break
+    # "What went wrong" names nothing; "which host" and "what hosts" do.
+    if found and found[1].lower() != "which" and not any(word.endswith("s") or word in _VALUES for word in words):
+        return ()
     return () if _NO_VALUES.intersection(words) or _NO_VALUES.intersection(f"{word}s" for word in words) else tuple(words)
+
+
+def _limit(query: str) -> Limit | None:
+    """The bound of "more than 800 ms"."""
+    found = _LIMIT.search(query)
+    if found is None:
+        return None
+    sign = ">=" if found[2] else "<=" if found[3] else "<" if found[1].lower() in _LESS else ">"
+    number = r"(?<![\w.])(\d+(?:\.\d+)?)"
+    unit = found[5] if found[5] and found[5].lower() not in _STOP else None
+    return Limit(found[0], rf"{number}\s?{re.escape(unit)}(?!\w)" if unit else rf"{number}(?![\w.])", sign, float(found[4]))
+
+
+def _plural(noun: tuple[str, ...]) -> str:
+    words = " ".join(noun)
+    return words if not words or words.endswith("s") else f"{words}s"
 
 
 def _fields(noun: tuple[str, ...]) -> tuple[str, ...]:

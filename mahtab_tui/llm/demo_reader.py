@@ -12,11 +12,11 @@ MOST_LINES = 10
 def read(asked: Asked, text: str) -> str:
     """The answer to a query from a text: a count, values, or the lines that have most of its words."""
     lines = text.split("\n")
-    scored = [(sum(re.search(pattern, line) is not None for pattern in asked.patterns.values()), number) for number, line in enumerate(lines)]
-    best = max((score for score, _ in scored), default=0)
+    scores = [_score(asked, line) for line in lines]
+    best = max(scores)
     if best == 0:
         return "" if asked.bare else "no line of the text has any of the words of the query."
-    hits = [number for score, number in scored if score == best]
+    hits = [number for number, score in enumerate(scores) if score == best]
     if values := _values(asked.fields, [lines[number] for number in hits]):
         if asked.bare:
             return "\n".join(values)
@@ -29,7 +29,12 @@ def read(asked: Asked, text: str) -> str:
     listed = "\n".join(f"line {number + 1}: {lines[number][:500]}" for number in hits[:MOST_LINES])
     if asked.bare:
         return listed
-    return f"{len(hits):,} lines have {best} of the words {', '.join(asked.patterns)}:\n{listed}"
+    return f"{len(hits):,} {'line has' if len(hits) == 1 else 'lines have'} most of the words {', '.join(asked.patterns)}:\n{listed}"
+
+
+def _score(asked: Asked, line: str) -> int:
+    words = sum(re.search(pattern, line) is not None for pattern in asked.patterns.values())
+    return words + (words > 0 and asked.limit is not None and asked.limit.holds(line))
 
 
 def _values(fields: tuple[str, ...], lines: list[str]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from textwrap import indent
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
@@ -29,7 +30,7 @@ MOST_PLAIN_PARTS = 40
 
 _SIZE = re.compile(r"([\d,]+) characters in [\d,]+ lines")
 _COUNT = re.compile(r"^(.+): (\d+) lines$", re.MULTILINE)
-_HITS = re.compile(r"^(\d+) lines have \d+ of the \d+ words$", re.MULTILINE)
+_HITS = re.compile(r"^(\d+) lines have \d+ of the \d+ signs$", re.MULTILINE)
 _CALLS_LEFT = re.compile(r"^Left: .*?([\d,]+) model calls", re.MULTILINE)
 
 
@@ -60,7 +61,7 @@ def _turn(system: str, first: str, said: list[str], last: str) -> str:
     if last.startswith(LAST_CALL):
         return _so_far(asked, said, last)
     if not asked.patterns:
-        return _block("The query has no word that I could look for.", _final(f"{WHO}the query has no word to look for in the text."))
+        return _block("The query has no word that I could look for; I look at what there is.", f"who = {WHO!r}\n{code.OVERVIEW}")
     if not said:
         return _block("I look at the beginning, and count the lines that have the words of the query.", f"patterns = {asked.patterns!r}\n{code.LOOK}")
     output = _between(OUTPUT, last)
@@ -70,7 +71,7 @@ def _turn(system: str, first: str, said: list[str], last: str) -> str:
         return _block("That did not work; I give what a short look finds.", _short(asked))
     if code.LOOK in written:
         return _filter(asked, output)
-    if code.FILTER in written:
+    if "best = max(map(score, hits))" in written:
         return _answer(asked, system, first, last, output)
     return _merge(asked)
 
@@ -82,7 +83,8 @@ def _filter(asked: Asked, output: str) -> str:
         missing = ", ".join(asked.patterns)
         answer = "" if asked.bare else f"{WHO}no line of the text has any of the words of the query ({missing}), in any form that my rules know."
         return _block("None of the words is there.", _final(answer))
-    return _block(f"The rarest word is {words[0]!r}; I filter by it.", f"words = {words!r}\n{code.FILTER}")
+    filtering = code.FILTER.replace("\n\ndef score", f"\ntests.append{asked.limit.code()}\n\ndef score") if asked.limit else code.FILTER
+    return _block(f"The rarest word is {words[0]!r}; I filter by it.", f"words = {words!r}\n{filtering}")
 
 
 def _answer(asked: Asked, system: str, first: str, last: str, output: str) -> str:
@@ -90,18 +92,17 @@ def _answer(asked: Asked, system: str, first: str, last: str, output: str) -> st
     parts = _parts(asked, system, first, last, hits)
     setting = _settings(asked)
     if parts:
-        query = f"{asked.query} {ONE_A_LINE if asked.fields else TEN_LINES}"
-        values = f"fields = {list(asked.fields)!r}\n{code.VALUES}" if asked.fields else ""
-        return _block(
-            f"{hits:,} lines are too many for one look; I ask about {parts} parts at once.", f"n = {parts}\nquery = {query!r}\n{values}{code.RECURSE}"
-        )
+        query = f"query = {f'{asked.query} {TEN_LINES}'!r}\n"
+        if asked.fields:
+            query = f"fields = {list(asked.fields)!r}\n{code.VALUES}{query}if found:\n    query = {f'{asked.query} {ONE_A_LINE}'!r}\n"
+        return _block(f"{hits:,} lines are too many for one look; I ask about {parts} parts at once.", f"{query}n = {parts}\n{code.RECURSE}")
     if asked.form == "count" and not asked.fields:
         return _block("I count them a second way.", setting + code.COUNT + (code.FINAL_BARE_COUNT if asked.bare else code.FINAL_COUNT))
     if not asked.fields:
         return _block("I collect them.", setting + (code.FINAL_BARE_LINES if asked.bare else code.FINAL_LINES))
     values = f"{setting}fields = {list(asked.fields)!r}\n{code.VALUES}"
     if asked.bare:
-        return _block("I take the values out of them.", values + code.FINAL_BARE_VALUES)
+        return _block("I take the values out of them.", values + code.FINAL_BARE_VALUES + code.FINAL_BARE_LINES)
     final = {"most": code.FINAL_MOST, "values": code.FINAL_VALUES, "count": f"if found:\n    {code.FINAL_DIFFERENT}", "lines": ""}[asked.form]
     rest = code.COUNT + code.FINAL_COUNT if asked.form == "count" else code.FINAL_LINES
     return _block(f"I take the {asked.noun} out of them.", f"{values}{final}# The lines have no such values: the lines themselves, then.\n{rest}")
@@ -121,11 +122,12 @@ def _parts(asked: Asked, system: str, first: str, last: str, hits: int) -> int:
 
 def _merge(asked: Asked) -> str:
     setting = _settings(asked)
+    lines = code.MERGE_LINES + (code.FINAL_BARE_JOINED if asked.bare else code.FINAL_JOINED_LINES)
     if not asked.fields:
-        return _block("I join the lines.", setting + code.MERGE_LINES + (code.FINAL_BARE_JOINED if asked.bare else code.FINAL_JOINED_LINES))
+        return _block("I join the lines.", setting + lines)
+    values = code.MERGE_VALUES + (code.FINAL_BARE_JOINED if asked.bare else code.FINAL_JOINED_VALUES)
     return _block(
-        "I join the values, and compare them with those that code finds.",
-        setting + code.MERGE_VALUES + (code.FINAL_BARE_JOINED if asked.bare else code.FINAL_JOINED_VALUES),
+        "I join what came back, and compare it with what code finds.", f"{setting}if found:\n{indent(values, '    ')}else:\n{indent(lines, '    ')}"
     )
 
 
@@ -142,8 +144,8 @@ def _so_far(asked: Asked, said: list[str], last: str) -> str:
 
 
 def _settings(asked: Asked) -> str:
-    said = ", ".join(asked.patterns)
-    return f"who = {WHO!r}\nsaid = {said!r}\nnoun = {asked.noun!r}\n"
+    bounds = [asked.limit.words] if asked.limit else []
+    return f"who = {WHO!r}\nbounds = {bounds!r}\nnoun = {asked.noun!r}\n{code.HAVE}"
 
 
 def _final(answer: str) -> str:

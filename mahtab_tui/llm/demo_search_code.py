@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
+OVERVIEW = """\
+import re
+from collections import Counter
+
+print(peek(400))
+lines = grep("", max_matches=20_000)
+shapes = Counter(re.sub(r"\\w*\\d\\w*", "#", line[:200]).strip() for line in lines)
+common = "\\n".join(f"{count:,} x {shape}" for shape, count in shapes.most_common(8) if shape)
+first = "\\n".join(line[:300] for line in lines[:3])
+FINAL(f"{who}my rules find no word in the query to look for, so here is what the text is like.\\n\\nIt begins with\\n{first}\\n\\n"
+      f"Its most frequent kinds of lines (of the first {len(lines):,}; # stands for what has digits)\\n{common}\\n\\nIt ends with\\n{peek(300, -300)}")
+"""
+
 LOOK = """\
 print(peek(400))
 print("...")
@@ -18,16 +31,28 @@ import re
 rarest, *others = (patterns[word] for word in words)
 hits = grep(rarest, max_matches=None)
 
+tests = [lambda line, pattern=pattern: re.search(pattern, line) is not None for pattern in others]
+
 def score(line):
-    return sum(re.search(pattern, line) is not None for pattern in others)
+    return sum(test(line) for test in tests)
 
 best = max(map(score, hits))
 hits = [hit for hit in hits if score(hit) == best]
-print(f"{len(hits)} lines have {best + 1} of the {len(words)} words")
+print(f"{len(hits)} lines have {best + 1} of the {len(tests) + 1} signs")
 for hit in hits[:3]:
     print(hit.line, hit[:300])
 """
 """Turn 2. Needs `words`, the rarest first."""
+
+HAVE = """\
+said = ", ".join([word for word in patterns if word in words] + bounds)
+if best < len(tests):
+    said = f"{best + 1} of {said}"
+missing = [word for word in patterns if word not in words]
+if missing:
+    said += f"; no line has {', '.join(missing)}"
+have = f"{len(hits):,} {'line has' if len(hits) == 1 else 'lines have'} {said}"
+"""
 
 VALUES = """\
 found = {}
@@ -52,24 +77,25 @@ check = "a second count agrees" if again == len(hits) else f"a second count give
 first = "\\n".join(f"line {hit.line}: {hit[:200]}" for hit in hits[:5])
 """
 
-FINAL_COUNT = 'FINAL(f"{who}{len(hits):,} lines have {said} ({check}). The first of them:\\n{first}")\n'
+FINAL_COUNT = 'FINAL(f"{who}{have} ({check}). The first of them:\\n{first}")\n'
 FINAL_BARE_COUNT = "FINAL(len(hits))\n"
 FINAL_DIFFERENT = "FINAL(f\"{who}{len(found):,} different {noun}, in {len(hits):,} lines that have {said}: {', '.join(found)}\"[:30_000])\n"
 
 FINAL_VALUES = """\
 if found:
     listed = "\\n".join(f"{value} (line {', '.join(map(str, lines[:5]))}{', …' if len(lines) > 5 else ''})" for value, lines in found.items())
-    FINAL(f"{who}{len(found):,} {noun}, from {len(hits):,} lines that have {said}:\\n{listed}"[:30_000])
+    FINAL(f"{who}{len(found):,} {noun} ({have}):\\n{listed}"[:30_000])
 """
 FINAL_BARE_VALUES = """\
-FINAL("\\n".join(found)[:30_000])
+if found:
+    FINAL("\\n".join(found)[:30_000])
 """
 
 FINAL_MOST = """\
 if found:
     ranked = sorted(found.items(), key=lambda item: -len(item[1]))
     listed = "\\n".join(f"{value}: {len(lines)} lines, the first is line {lines[0]}" for value, lines in ranked[:10])
-    FINAL(f"{who}{len(found):,} {noun} in {len(hits):,} lines that have {said}; those with the most of them:\\n{listed}"[:30_000])
+    FINAL(f"{who}{len(found):,} {noun} ({have}); those with the most of them:\\n{listed}"[:30_000])
 """
 
 FINAL_LINES = """\
@@ -77,7 +103,7 @@ around = [grep("^" + re.escape(hit) + "$", 1, 1)[0] for hit in hits[:5]] if len(
 listed = "\\n".join(f"line {hit.line}: {hit[:500]}" for hit in hits[:50])
 more = "" if len(hits) <= 50 else f"\\n... and {len(hits) - 50:,} more"
 nearby = "".join(f"\\n\\nAround it, from line {block.line}:\\n{block[:1500]}" for block in around)
-FINAL(f"{who}{len(hits):,} lines have {said}:\\n{listed}{more}{nearby}"[:30_000])
+FINAL(f"{who}{have}:\\n{listed}{more}{nearby}"[:30_000])
 """
 FINAL_BARE_LINES = 'FINAL("\\n".join(f"line {hit.line}: {hit[:500]}" for hit in hits[:10]))\n'
 
@@ -108,12 +134,12 @@ FINAL_JOINED_VALUES = """\
 listed = "\\n".join(f"{value} (line {found[value][0]})" if value in found else value for value in joined)
 missing = [value for value in found if value not in joined]
 check = "A search by code finds the same." if not missing else f"A search by code finds these too: {', '.join(missing)}"
-FINAL(f"{who}{len(joined):,} {noun}, from {len(parts)} parts of the text, {len(hits):,} lines of which have {said}. {check}\\n{listed}"[:30_000])
+FINAL(f"{who}{len(joined):,} {noun}, from {len(parts)} parts of the text ({have}). {check}\\n{listed}"[:30_000])
 """
 FINAL_BARE_JOINED = """\
 FINAL("\\n".join(joined)[:30_000])
 """
 FINAL_JOINED_LINES = """\
 listed = "\\n".join(joined[:60])
-FINAL(f"{who}{len(hits):,} lines have {said}. Those that {len(parts)} parts of the text name:\\n{listed}"[:30_000])
+FINAL(f"{who}{have}. Those that {len(parts)} parts of the text name:\\n{listed}"[:30_000])
 """
