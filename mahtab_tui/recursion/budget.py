@@ -135,26 +135,29 @@ class Budget:
 class Prices:
     """What a model's calls have taken so far, and so what one will."""
 
-    def __init__(self) -> None:
+    def __init__(self, usd_per_token: tuple[float, float] | None) -> None:
+        """usd_per_token: of a read and a written one, as far as it is known beforehand (0 where each call tells it, None where none does)."""
+        read, written = usd_per_token or (0.0, 0.0)
+        self._read_rate = read or _USD_PER_TOKEN
+        self._weight = written / read if read else _WRITTEN
+        self.known = usd_per_token is not None
+        """Whether estimates in dollars mean anything."""
         self._calls = 0
         self._written = 0
-        self._weighted = 0
+        self._weighted = 0.0
         self._usd = 0.0
-        self.known = False
-        """Whether a call has told its price."""
 
     def learn(self, read: int, written: int, usd: float | None) -> None:
         """Take in a call."""
         self._calls += 1
         self._written += written
         if usd is not None:
-            self.known = True
             self._usd += usd
-            self._weighted += read + _WRITTEN * written
+            self._weighted += read + self._weight * written
 
     def estimate(self, chars: int, calls: int = 1) -> Amount:
         """What calls that read so many characters together will take."""
         read = tokens(chars)
         written = calls * (self._written // self._calls if self._calls else _ANSWER_TOKENS)
-        rate = self._usd / self._weighted if self._weighted else _USD_PER_TOKEN
-        return Amount(calls, read + written, (read + _WRITTEN * written) * rate)
+        rate = self._usd / self._weighted if self._weighted else self._read_rate
+        return Amount(calls, read + written, (read + self._weight * written) * rate)

@@ -34,7 +34,7 @@ class Calls:
         return self._prices_of(model).estimate(chars, calls)
 
     def priced(self, model: Model) -> bool:
-        """Whether a call of the model has told its price."""
+        """Whether an estimate in dollars means anything."""
         return self._prices_of(model).known
 
     async def say(
@@ -88,7 +88,7 @@ class Calls:
         self._events.send(tags.USAGE, node, turn=turn, source="rlm", **used)
 
     def _prices_of(self, model: Model) -> Prices:
-        return self._prices.setdefault(model, Prices())
+        return self._prices.setdefault(model, Prices(model.usd_per_token))
 
 
 def as_sentence(error: Exception) -> str:

@@ -18,7 +18,7 @@ from mahtab_tui.llm.chunks import encodable, is_cut
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.replay import ChatReplay
-from mahtab_tui.llm.usage import usage_attrs
+from mahtab_tui.llm.usage import price, usage_attrs
 
 if TYPE_CHECKING:
     from langchain_core.messages.ai import UsageMetadata
@@ -30,6 +30,8 @@ _MERGED = 0.03
 """Seconds of words that are told at once."""
 _STOP_AGAIN = 0.1
 """Seconds after which a stop is repeated: one that comes before the answer has begun is lost."""
+_MANY = 1_000
+"""Tokens whose price is asked for."""
 
 OnWords = Callable[[str], None]
 
@@ -52,7 +54,7 @@ class Model:
         self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
         self.remembers = isinstance(llm, ChatClaudeCLI)
         """What it said must come back word for word, or it has to be told all again."""
-        self.tells_cost = bool(getattr(llm, "tells_cost", False))
+        self.usd_per_token = _usd_per_token(llm, name)
         self._llm = llm
         self._free: list[Instance] = []
         self._made = 0
@@ -217,6 +219,16 @@ class _Reading:
             self.ended.set_result(said)
         else:
             self.ended.set_exception(failure)
+
+
+def _usd_per_token(llm: BaseChatModel, name: str) -> tuple[float, float] | None:
+    """US dollars of a read and of a written token; None where nobody knows the price of a call, 0 where each call will tell it."""
+    if getattr(llm, "tells_cost", False):
+        return 0.0, 0.0
+    provider = llm._llm_type.removesuffix("-chat").removeprefix("chat-")
+    model = name.partition(":")[2] or name
+    read, written = price(provider, model, _MANY, 0), price(provider, model, 0, _MANY)
+    return None if read is None or written is None else (read / _MANY, written / _MANY)
 
 
 def _fresh(llm: BaseChatModel) -> BaseChatModel:

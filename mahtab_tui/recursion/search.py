@@ -181,8 +181,8 @@ class Search:
             self._models[key] = model = Model.of(given)
             self._gates[model] = Gate(model.concurrency)
         model = self._models[key]
-        if limits.max_usd is not None and not model.tells_cost:
-            raise ModelError(f"{model.name} does not tell what it costs, so a limit in dollars cannot be kept. Limit calls or tokens instead.")
+        if limits.max_usd is not None and model.usd_per_token is None:
+            raise ModelError(f"The price of {model.name} is not known, so a limit in dollars cannot be kept. Limit calls or tokens instead.")
         return model
 
     async def _sandboxes(self) -> Sandboxes:
