@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar, cast
 
 from langchain_core.language_models import BaseChatModel
@@ -14,8 +16,13 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.sandbox.parts import Final
-from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes, SandboxHost, TurnResult
+from mahtab_tui.llm.search_lines import LAST_CALL, QUERY
+from mahtab_tui.recursion.budget import Limits
+from mahtab_tui.recursion.sandbox.base import Sandbox, SandboxHost, TurnResult
+from mahtab_tui.recursion.search import Answer, Search
 from mahtab_tui.recursion.text import Text
+
+TEXT = "".join(f"line {number}\n" for number in range(1_000))
 
 Reply = Callable[[Sequence[BaseMessage]], "Awaitable[str] | str"]
 """What a model says to a conversation."""
@@ -161,13 +168,23 @@ def code(call: str) -> str:
     return f"I look.\n\n```python\n{call}()\n```\n"
 
 
-def opener(sandboxes: Sandboxes) -> Callable[[], Awaitable[Sandboxes]]:
-    """What `Search` opens sandboxes with."""
+def query_of(messages: Sequence[BaseMessage]) -> str:
+    """The query that a conversation is about."""
+    found = re.search(rf"<{QUERY}>\n(.*?)\n</{QUERY}>", str(messages[1].content), re.DOTALL)
+    assert found
+    return found[1]
 
-    async def open_them() -> Sandboxes:
-        return sandboxes
 
-    return open_them
+def replies(script: Mapping[str, str | Sequence[str]], last: str = "the best there is") -> Reply:
+    """A model that says to each query these answers in order, one a turn; `last` when it is asked for its best answer."""
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        if LAST_CALL in str(messages[-1].content):
+            return last
+        said = script[query_of(messages)]
+        return said if isinstance(said, str) else said[sum(1 for message in messages if message.type == "ai")]
+
+    return reply
 
 
 class Story(list[Record]):
@@ -182,9 +199,52 @@ class Story(list[Record]):
         ]
 
     def finals(self) -> dict[str, tuple[str, str]]:
-        """State and answer of each node that has ended."""
+        """State and answer of each node that has ended; the nodes in order of their ends."""
         return {record.attrs["node"]: (record.attrs["state"], record.text) for record in self.of(tags.RLM_FINAL)}
 
     def begun(self) -> list[str]:
         """The nodes, in the order in which they began."""
         return [record.attrs["node"] for record in self.of(tags.RLM_CALL, event="begin")]
+
+
+class Bench:
+    """Searches by script, with their events."""
+
+    def __init__(self) -> None:
+        self.story = Story()
+        self.sandboxes = ScriptedSandboxes({})
+        self._searches: list[Search] = []
+
+    def search(self, turns: Mapping[str, Turn]) -> Search:
+        """A search whose code is these turns."""
+        self.sandboxes = ScriptedSandboxes(turns)
+        search = Search(self.story.append, lambda: self.sandboxes)
+        self._searches.append(search)
+        return search
+
+    def run(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> Answer:
+        """A tree whose models all answer so; no text is too small for it."""
+        return self.search(turns).run("what?", text, model=ScriptedModel(reply=reply), limits=Limits(**{"small": 0, **limits}), asking="run")
+
+    def start(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> Future[Answer]:
+        """The same on a thread; the story goes on meanwhile."""
+        search = self.search(turns)
+        model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, **limits})
+        pool = ThreadPoolExecutor(1)
+        running = pool.submit(search.run, "what?", text, model=model, limits=within)
+        pool.shutdown(wait=False)
+        self.running = search
+        return running
+
+    def close(self) -> None:
+        """End all searches."""
+        for search in self._searches:
+            search.close()
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Until something is so. Raises AssertionError when it takes too long."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it does not come to be"
+        time.sleep(0.005)

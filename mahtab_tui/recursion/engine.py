@@ -155,7 +155,7 @@ class Engine:
             **about,
         )
         if parent is not None and node.batch.waiting:
-            parent.running.add(node)
+            parent.running[node] = None
         node.task = asyncio.get_running_loop().create_task(self._live(node))
         node.task.add_done_callback(partial(self._ended, node, time.monotonic()))
 
@@ -173,7 +173,7 @@ class Engine:
     def _ended(self, node: Node, began: float, task: asyncio.Task[Outcome]) -> None:
         node.outcome = outcome = Outcome("It was stopped.", "stopped") if task.cancelled() else task.result()
         if node.parent is not None:
-            node.parent.running.discard(node)
+            node.parent.running.pop(node, None)
         late = outcome.state != "stopped" and not node.batch.waiting
         self._events.touch(node.id, "answer", outcome.spans)
         self._events.send(
@@ -192,9 +192,15 @@ class Engine:
     async def _work(self, node: Node) -> Outcome:
         if node.kind == "llm":
             return await self._plain(node)
-        async with self._exploring[node.depth]:
-            exploration = Exploration(node, self.calls, self._events, self._limits, self._sandboxes, self._left, self._drop)
-            return await exploration.run(partial(self._ask, node), self._deadline)
+        gate = self._exploring[node.depth]
+        await gate.enter()
+        exploration = Exploration(node, self.calls, self._events, self._limits, self._sandboxes, self._left)
+        try:
+            return await exploration.run(partial(self._ask, node), self._deadline_of(node))
+        finally:
+            closing = asyncio.get_running_loop().create_task(_close(exploration.sandbox, gate))
+            self._background.add(closing)
+            closing.add_done_callback(self._background.discard)
 
     async def _plain(self, node: Node) -> Outcome:
         if node.source.chars > self._limits.plain:
@@ -205,7 +211,7 @@ class Engine:
         text = node.source.take().text
         messages = [SystemMessage(prompts.plain_system()), HumanMessage(prompts.plain_message(node.query, text))]
         try:
-            async with asyncio.timeout_at(self._deadline.end if node.parent is None else self._deadline.work):
+            async with asyncio.timeout_at(self._deadline_of(node).end):
                 said = await self.calls.say(node.id, 1, 1, conversation, messages)
         except TimeoutError:
             return Outcome("The time for the search is up.", "error")
@@ -214,12 +220,16 @@ class Engine:
         self._events.send(tags.RLM_CHAT, node.id, said.text, turn=1, cut=False)
         return Outcome(said.text, "partial" if said.cut else "done", node.source.spans)
 
+    def _deadline_of(self, node: Node) -> Deadline:
+        """The time that is kept for a last call is the root's."""
+        return self._deadline if node.parent is None else Deadline(self._deadline.work, self._deadline.work)
+
     async def _ask(self, parent: Node, request: Request, text: Text) -> list[Outcome]:
         """What a node's code called for on its text. Raises `CallRefused`."""
         sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
-        await self._consented(parent, request, sources)
         self._batches += 1
         batch = Batch(self._batches, len(sources))
+        await self._consented(parent, request, sources, batch.number)
         nodes = [
             self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
         ]
@@ -228,11 +238,11 @@ class Engine:
             self._begin(node)
         return await batch.outcomes()
 
-    async def _consented(self, parent: Node, request: Request, sources: list[Source]) -> None:
+    async def _consented(self, parent: Node, request: Request, sources: list[Source], batch: int) -> None:
         if len(sources) <= self._limits.ask_above:
             return
-        fan_out = self._estimate(parent, request, sources)
-        about = {"request": fan_out.request, "batch": self._batches + 1, "calls": fan_out.estimate.calls, "tokens": fan_out.estimate.tokens}
+        fan_out = self._estimate(parent, request, sources, batch)
+        about = {"request": fan_out.request, "batch": batch, "calls": fan_out.estimate.calls, "tokens": fan_out.estimate.tokens}
         about["usd"] = fan_out.estimate.usd if fan_out.priced else None
         self._events.call(parent.id, "fan-out", **about, state="waiting")
         run = await self._consent(fan_out)
@@ -248,7 +258,7 @@ class Engine:
             return Source(self._text, in_root[0])
         return Source(text, span)
 
-    def _estimate(self, parent: Node, request: Request, sources: list[Source]) -> FanOut:
+    def _estimate(self, parent: Node, request: Request, sources: list[Source], batch: int) -> FanOut:
         deeper = parent.depth + 1 < self._limits.max_depth and not request.plain
         exploring = sum(1 for source in sources if deeper and source.chars > self._limits.small)
         plain = sum(source.chars for source in sources if not (deeper and source.chars > self._limits.small))
@@ -257,23 +267,21 @@ class Engine:
         estimate = estimate.plus(
             self.calls.estimate(model, _CALLS_OF_AN_EXPLORATION * _CHARS_OF_A_TURN * exploring, _CALLS_OF_AN_EXPLORATION * exploring)
         )
-        return FanOut(f"{self._events.tree}-{self._batches + 1}", len(sources), estimate, self.calls.priced(model))
+        return FanOut(f"{self._events.tree}-{batch}", len(sources), estimate, self.calls.priced(model))
 
     def _left(self, turns: int) -> prompts.Left:
         seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())
         left = self._budget.left()
         return prompts.Left(turns, left.calls, left.tokens, left.usd, seconds)
 
-    def _drop(self, starting: asyncio.Future[Sandbox]) -> None:
-        task = asyncio.get_running_loop().create_task(_close(starting))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
 
-
-async def _close(starting: asyncio.Future[Sandbox]) -> None:
-    """Close a sandbox once it has started, if it does."""
-    if not starting.done():
-        starting.cancel()
-    await asyncio.wait((starting,))
-    if not starting.cancelled() and starting.exception() is None:
-        await starting.result().close()
+async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:
+    """Close a sandbox, once it has started; the next may come when it is gone."""
+    try:
+        if starting is not None:
+            starting.cancel()
+            await asyncio.wait((starting,))
+            if not starting.cancelled() and starting.exception() is None:
+                await starting.result().close()
+    finally:
+        gate.leave()

@@ -93,7 +93,7 @@ class Node:
     replaces: str = ""
     children: int = 0
     """How many there have been."""
-    running: set[Node] = field(default_factory=set)
-    """Children that have not ended."""
+    running: dict[Node, None] = field(default_factory=dict)
+    """Children that have not ended, in order."""
     task: asyncio.Task[Outcome] | None = None
     outcome: Outcome | None = None

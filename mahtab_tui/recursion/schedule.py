@@ -37,6 +37,13 @@ class Gate:
         self._failures = 0
 
     async def __aenter__(self) -> None:
+        await self.enter()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.leave()
+
+    async def enter(self) -> None:
+        """Wait until there is room."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._let_in()
@@ -44,11 +51,8 @@ class Gate:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # let in, and cancelled before it knew
-                self._leave()
+                self.leave()
             raise
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._leave()
 
     def overloaded(self, at_least: float = 0.0) -> float:
         """A call found the service busy: all wait, for this many seconds."""
@@ -69,7 +73,8 @@ class Gate:
     def _open(self) -> bool:
         return self._running < self._width and asyncio.get_running_loop().time() + _EARLY >= self._resume_at
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """Make room for the next."""
         self._running -= 1
         self._let_in()
 

@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus import tags
@@ -57,11 +57,11 @@ class Answer(NamedTuple):
 class Search:
     """Implements `control.Control`. `run` may be called from many threads at once."""
 
-    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Awaitable[Sandboxes]]) -> None:
+    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Sandboxes]) -> None:
         """emit: given every event, on the search's own thread; it must not take long."""
         self._emit = emit
         self._open_sandboxes = open_sandboxes
-        self._opened: asyncio.Task[Sandboxes] | None = None
+        self._opened: Sandboxes | None = None
         self._models: dict[object, Model] = {}
         self._gates: dict[Model, Gate] = {}
         self._trees: dict[str, Engine] = {}
@@ -84,7 +84,7 @@ class Search:
         """Answer a query over a context of any kind (see `contexts.take`), or a `Text`. An exception in the caller's thread (Ctrl+C) stops the tree.
 
         sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
-        Raises `ContextError`, `ModelError`.
+        Raises `ContextError`, `ModelError`, `SandboxError`.
         """
         running = self._grow(
             query, context if isinstance(context, Text) else self._taken(context), model, sub_model, limits or Limits(), asking, about or {}
@@ -153,7 +153,7 @@ class Search:
         subs = root if sub_model is None else self._model(sub_model, limits)
         tree = uuid.uuid4().hex[:8]
         events = Events(tree, self._emit)
-        sandboxes = await self._sandboxes()
+        sandboxes = self._sandboxes()
         consent = self._consent(asking)
         engine = Engine(events, limits, model=root, sub_model=subs, gates=self._gates, sandboxes=sandboxes, consent=consent)
         outcome = await self._rooted(tree, engine, query, text, about)
@@ -185,10 +185,10 @@ class Search:
             raise ModelError(f"The price of {model.name} is not known, so a limit in dollars cannot be kept. Limit calls or tokens instead.")
         return model
 
-    async def _sandboxes(self) -> Sandboxes:
-        if self._opened is None or (self._opened.done() and (self._opened.cancelled() or self._opened.exception() is not None)):
-            self._opened = asyncio.ensure_future(self._open_sandboxes())
-        return await asyncio.shield(self._opened)
+    def _sandboxes(self) -> Sandboxes:
+        if self._opened is None:
+            self._opened = self._open_sandboxes()
+        return self._opened
 
     def _consent(self, asking: Asking) -> Consent:
         async def ask(fan_out: FanOut) -> bool:
@@ -207,8 +207,7 @@ class Search:
         for engine in self._trees.values():
             await engine.close()
         if self._opened is not None:
-            with contextlib.suppress(Exception, asyncio.CancelledError):
-                await (await self._opened).close()
+            await self._opened.close()
         for model in self._models.values():
             await asyncio.to_thread(model.close)
 

@@ -15,6 +15,7 @@ from mahtab_tui.recursion.budget import Amount, BudgetSpent, Deadline, Limits
 from mahtab_tui.recursion.calls import Calls
 from mahtab_tui.recursion.events import Events
 from mahtab_tui.recursion.live import Node, Outcome
+from mahtab_tui.recursion.models import Said
 from mahtab_tui.recursion.requests import Request, read_call, read_final, read_touch
 from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes, TurnResult
 from mahtab_tui.recursion.text import Span, Text
@@ -30,8 +31,6 @@ Ask = Callable[[Request, Text], Awaitable[list[Outcome]]]
 """Has sub-nodes answer."""
 LeftOf = Callable[[int], prompts.Left]
 """What is left, by the turns that a node has left."""
-Drop = Callable[[asyncio.Future[Sandbox]], None]
-"""Closes a sandbox when it has started; nobody waits for it."""
 
 
 class Desk:
@@ -70,16 +69,18 @@ def said_to_parent(outcome: Outcome) -> str:
 class Exploration:
     """One node's turns."""
 
-    def __init__(self, node: Node, calls: Calls, events: Events, limits: Limits, sandboxes: Sandboxes, left: LeftOf, drop: Drop) -> None:
+    def __init__(self, node: Node, calls: Calls, events: Events, limits: Limits, sandboxes: Sandboxes, left: LeftOf) -> None:
         self._node = node
         self._calls = calls
         self._events = events
         self._limits = limits
         self._sandboxes = sandboxes
         self._left = left
-        self._drop = drop
+        self.sandbox: asyncio.Future[Sandbox] | None = None
+        """To be closed by the caller."""
         self._conversation = node.model.conversation()
         self._messages: list[BaseMessage] = []
+        self._turn = 0
         self._kept = Amount()
         """Held for the last call."""
 
@@ -91,9 +92,9 @@ class Exploration:
         text = self._node.source.take()
         turns, deeper = self._limits.max_turns, self._node.depth + 1 < self._limits.max_depth
         self._say(SystemMessage(prompts.system_prompt(text, turns=turns, sub_searches=deeper, gaps=self._sandboxes.gaps)))
+        self._keep()
         self._say(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
         desk = Desk(self._node, text, self._events, ask)
-        self._keep()
         try:
             try:
                 async with asyncio.timeout_at(deadline.work):
@@ -112,32 +113,38 @@ class Exploration:
 
     async def _explore(self, desk: Desk, text: Text) -> tuple[Outcome | None, str]:
         """The answer, or why there is none."""
-        starting = asyncio.ensure_future(self._sandboxes.start(text, desk))  # while the model thinks
+        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, desk))  # while the model thinks
+        for turn in range(1, self._limits.max_turns + 1):
+            try:
+                if turn > 1:
+                    self._keep()
+                said = await self._hear()
+            except BudgetSpent as error:
+                if turn == 1:
+                    raise
+                return None, str(error)
+            found = code_of(said.text, ended=not said.cut)
+            self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=turn, cut=found.cut)
+            self._say(AIMessage(said.text if self._node.model.remembers else _heard(said.text, found)))
+            if found.code is None:
+                self._say(HumanMessage(prompts.feedback_message(found.feedback, self._left(self._limits.max_turns - turn))))
+                continue
+            result = await self._run_code(turn, await starting, found.code, desk)
+            if desk.final is not None:
+                answer, spans = desk.final
+                return Outcome(answer, "done", text.to_root(spans)), ""
+            left = self._left(self._limits.max_turns - turn)
+            self._say(HumanMessage(prompts.turn_message(result, left, cut=found.cut)))
+        return None, f"All {self._limits.max_turns} turns are used."
+
+    async def _hear(self, kept: Amount | None = None) -> Said:
+        """What the model says next. kept: what is held for it already."""
+        self._turn += 1
         try:
-            for turn in range(1, self._limits.max_turns + 1):
-                try:
-                    if turn > 1:
-                        self._keep()
-                    said = await self._calls.say(self._node.id, turn, self._limits.max_turns, self._conversation, self._messages)
-                except BudgetSpent as error:
-                    if turn == 1:
-                        raise
-                    return None, str(error)
-                found = code_of(said.text, ended=not said.cut)
-                self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=turn, cut=found.cut)
-                self._say(AIMessage(said.text if self._node.model.remembers else _heard(said.text, found)))
-                left = self._limits.max_turns - turn
-                if found.code is None:
-                    self._say(HumanMessage(prompts.feedback_message(found.feedback, self._left(left))))
-                    continue
-                result = await self._run_code(turn, await starting, found.code, desk)
-                if desk.final is not None:
-                    answer, spans = desk.final
-                    return Outcome(answer, "done", text.to_root(spans)), ""
-                self._say(HumanMessage(prompts.turn_message(result, self._left(left), cut=found.cut)))
-            return None, f"All {self._limits.max_turns} turns are used."
-        finally:
-            self._drop(starting)
+            return await self._calls.say(self._node.id, self._turn, self._limits.max_turns, self._conversation, self._messages, kept)
+        except BudgetSpent:
+            self._turn -= 1
+            raise
 
     async def _run_code(self, turn: int, sandbox: Sandbox, code: str, desk: Desk) -> TurnResult:
         self._events.send(tags.RLM_REPL_IN, self._node.id, code, turn=turn)
@@ -161,10 +168,9 @@ class Exploration:
     async def _last(self, reason: str) -> Outcome:
         """The best answer from what was found, by the call that was kept back."""
         self._say(HumanMessage(prompts.last_message(reason, self._node.query)))
-        turn = self._limits.max_turns + 1
         kept, self._kept = self._kept, Amount()
-        said = await self._calls.say(self._node.id, turn, self._limits.max_turns, self._conversation, self._messages, kept)
-        self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=turn, cut=False)
+        said = await self._hear(kept)
+        self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=self._turn, cut=False)
         return Outcome(last_answer(said.text), "partial")
 
     def _keep(self) -> None:

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+import asyncio
+from collections.abc import Iterator, Sequence
 
 import pytest
+from langchain_core.messages import BaseMessage
 
-from mahtab_tui.recursion.budget import Limits
-from mahtab_tui.recursion.search import Answer, Search
-from tests.recursion_scripts import Reply, ScriptedModel, ScriptedSandboxes, Seat, Story, Turn, code, opener
-
-TEXT = "".join(f"line {number}\n" for number in range(1_000))
-
-
-class Bench:
-    """A search by script, with its events."""
-
-    def __init__(self) -> None:
-        self.story = Story()
-        self._searches: list[Search] = []
-
-    def search(self, turns: Mapping[str, Turn]) -> Search:
-        self.sandboxes = ScriptedSandboxes(turns)
-        search = Search(self.story.append, opener(self.sandboxes))
-        self._searches.append(search)
-        return search
-
-    def run(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, query: str = "what?", **limits: Any) -> Answer:
-        limits = {"small": 0, **limits}
-        return self.search(turns).run(query, text, model=ScriptedModel(reply=reply), limits=Limits(**limits), asking="run")
-
-    def close(self) -> None:
-        for search in self._searches:
-            search.close()
+from mahtab_tui.bus import tags
+from mahtab_tui.recursion.live import Outcome
+from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 
 
 @pytest.fixture
@@ -51,12 +28,269 @@ async def answer(seat: Seat) -> None:
     seat.final("there it is", (0, 6))
 
 
+async def halves(seat: Seat) -> None:
+    seat.final("|".join(await seat.rlm("half", *seat.partition(2))))
+
+
 def test_turns_go_on_until_the_answer(bench: Bench) -> None:
-    replies = iter([code("look"), code("answer")])
-    found = bench.run(lambda messages: next(replies), {"look": look, "answer": answer})
+    found = bench.run(replies({"what?": [code("look"), code("answer")]}), {"look": look, "answer": answer})
     assert (found.text, found.state) == ("there it is", "done")
     assert found.usage.calls == 2
-    tags = [(record.tag, record.attrs.get("event")) for record in bench.story if not record.tag.endswith("stream")]
+    events = [(record.tag, record.attrs.get("event")) for record in bench.story if not record.tag.endswith("stream")]
     turn = [("rlm-call", "turn"), ("usage", None), ("rlm-chat", None), ("rlm-repl-in", None), ("rlm-repl-out", None)]
-    assert tags == [("rlm-call", "begin"), *turn, *turn, ("rlm-call", "touch"), ("rlm-final", None)]
-    assert [record.attrs["seq"] for record in bench.story if "seq" in record.attrs] == list(range(len(tags)))
+    assert events == [("rlm-call", "begin"), *turn, *turn, ("rlm-call", "touch"), ("rlm-final", None)]
+    assert [record.attrs["seq"] for record in bench.story if "seq" in record.attrs] == list(range(len(events)))
+    assert bench.story.of(tags.RLM_FINAL)[0].attrs["spans"] == [(0, 6)]
+
+
+def test_a_small_text_goes_straight_to_the_model(bench: Bench) -> None:
+    heard: list[str] = []
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        heard.append(str(messages[-1].content))
+        return "at once"
+
+    found = bench.run(reply, {}, "a few words", small=100)
+    assert (found.text, found.state) == ("at once", "done")
+    assert "a few words" in heard[0]
+    assert bench.story.of(tags.RLM_CALL, event="begin")[0].attrs["kind"] == "llm"
+    assert bench.sandboxes.most == 0
+
+
+def test_sub_calls_at_the_depth_limit_are_plain(bench: Bench) -> None:
+    script = {"what?": code("halves"), "half": code("quarters"), "quarter": "read"}
+
+    async def quarters(seat: Seat) -> None:
+        seat.final("+".join(await seat.rlm("quarter", *seat.partition(2))))
+
+    found = bench.run(replies(script), {"halves": halves, "quarters": quarters}, max_depth=2)
+    assert found.text == "read+read|read+read"
+    kinds = {record.attrs["node"]: (record.attrs["kind"], record.attrs["depth"]) for record in bench.story.of(tags.RLM_CALL, event="begin")}
+    assert kinds["1"] == ("rlm", 0)
+    assert kinds["1.2"] == ("rlm", 1)
+    assert kinds["1.2.2"] == ("llm", 2)
+    assert len(kinds) == 7
+
+
+@pytest.mark.parametrize("concurrency", [1, 2, 16])
+def test_a_tree_of_depth_three_ends_at_any_concurrency(bench: Bench, concurrency: int) -> None:
+    async def split(seat: Seat) -> None:
+        seat.final(",".join(await seat.rlm("deeper", *seat.partition(3))))
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        return code("split") if "context" in str(messages[0].content) else str(len(str(messages[-1].content)) > 0)
+
+    found = bench.run(reply, {"split": split}, concurrency=concurrency, max_depth=3)
+    assert found.state == "done"
+    assert found.text.count("True") == 27
+    assert len(bench.story.begun()) == 40
+    assert bench.sandboxes.most <= 3 * concurrency
+
+
+def test_the_spans_of_children_are_those_of_the_root(bench: Bench) -> None:
+    async def second_half(seat: Seat) -> None:
+        half = len(seat.text) // 2
+        seat.final((await seat.rlm("half", (half, len(seat.text))))[0])
+
+    async def its_begin(seat: Seat) -> None:
+        seat.host.tell("touch", {"how": "peek", "spans": [[0, 5]]})
+        seat.final(seat.text[:5], (0, 5))
+
+    found = bench.run(replies({"what?": code("second_half"), "half": code("its_begin")}), {"second_half": second_half, "its_begin": its_begin})
+    half = len(TEXT) // 2
+    assert found.text == TEXT[half : half + 5]
+    begun = bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].attrs
+    assert (begun["spans"], begun["chars"]) == ([(half, len(TEXT))], len(TEXT) - half)
+    touched = {record.attrs["how"]: record.attrs["spans"] for record in bench.story.of(tags.RLM_CALL, event="touch")}
+    assert touched == {"handed": [(half, len(TEXT))], "peek": [(half, half + 5)], "answer": [(half, half + 5)]}
+
+
+def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
+    async def many(seat: Seat) -> None:
+        seat.final(" ".join(await seat.rlm("which?", *map(str, range(200)))))
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "what?":
+            return code("many")
+        number = str(messages[-1].content).split("\n")[-2]
+        await asyncio.sleep(0.001 * (int(number) % 7))  # they end in another order
+        return number
+
+    found = bench.run(reply, {"many": many}, max_depth=1, ask_above=200)
+    assert found.text == " ".join(map(str, range(200)))
+    begun = bench.story.of(tags.RLM_CALL, event="begin")[1:]
+    assert [record.attrs["index"] for record in begun] == list(range(200))
+    assert {(record.attrs["of"], record.attrs["batch"]) for record in begun} == {(200, 1)}
+
+
+def test_a_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "what?":
+            return code("halves")
+        if "line 999" in str(messages[-1].content):
+            raise ValueError("no such model")
+        return "fine"
+
+    found = bench.run(reply, {"halves": halves}, max_depth=1)
+    assert found.state == "done"
+    assert found.text == "fine|[failed: The model could not answer: ValueError: no such model]"
+    assert bench.story.finals()["1.2"][0] == "error"
+
+
+def test_a_failing_root_says_why(bench: Bench) -> None:
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        raise ValueError("no such model")
+
+    found = bench.run(reply, {})
+    assert (found.text, found.state) == ("The model could not answer: ValueError: no such model", "error")
+
+
+def test_what_is_no_code_and_what_fails_is_told_to_the_model(bench: Bench) -> None:
+    heard: list[str] = []
+    said = iter(["", "I think about it.", code("fail"), code("die"), code("answer")])
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        heard.append(str(messages[-1].content))
+        return next(said)
+
+    async def fail(seat: Seat) -> None:
+        raise ZeroDivisionError("by nought")
+
+    async def die(seat: Seat) -> None:
+        raise TurnStatusError("died")
+
+    found = bench.run(reply, {"fail": fail, "die": die, "answer": answer})
+    assert found.text == "there it is"
+    assert "answer was empty" in heard[1]
+    assert "no code" in heard[2]
+    assert "ZeroDivisionError: by nought" in heard[3]
+    assert "variables are gone" in heard[4]
+    assert [record.attrs["status"] for record in bench.story.of(tags.RLM_REPL_OUT)] == ["error", "died", "final"]
+
+
+def test_out_of_turns_one_last_call_gives_the_best_answer(bench: Bench) -> None:
+    found = bench.run(replies({"what?": [code("look")] * 3}), {"look": look}, max_turns=3)
+    assert (found.text, found.state) == ("the best there is", "partial")
+    assert found.usage.calls == 4
+
+
+def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
+    found = bench.run(replies({"what?": code("halves"), "half": [code("look")] * 2}), {"halves": halves, "look": look}, max_turns=2)
+    assert found.text == "[partial] the best there is|[partial] the best there is"
+
+
+def test_what_follows_the_code_is_dropped(bench: Bench) -> None:
+    heard: list[Sequence[BaseMessage]] = []
+    said = iter([code("look") + "\nIt printed 12, so the answer is 13.", code("answer")])
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        heard.append(list(messages))
+        return next(said)
+
+    bench.run(reply, {"look": look, "answer": answer})
+    assert "13" not in str(heard[1][2].content)
+    assert "dropped" in str(heard[1][3].content)
+    assert [record.attrs["cut"] for record in bench.story.of(tags.RLM_CHAT)] == [True, False]
+
+
+def test_an_answer_cannot_be_swallowed_by_code_that_goes_on(bench: Bench) -> None:
+    async def swallow(seat: Seat) -> None:
+        try:
+            await answer(seat)
+        except BaseException:
+            await asyncio.Event().wait()
+
+    found = bench.run(replies({"what?": code("swallow")}), {"swallow": swallow})
+    assert (found.text, found.state) == ("there it is", "done")
+    assert bench.story.of(tags.RLM_REPL_OUT)[0].attrs["status"] == "final"
+
+
+def test_the_children_of_code_that_has_given_its_answer_are_stopped(bench: Bench) -> None:
+    async def leave(seat: Seat) -> None:
+        pending = asyncio.ensure_future(seat.rlm("half", *seat.partition(2)))
+        while len(bench.story.begun()) < 3:
+            await asyncio.sleep(0.001)
+        assert not pending.done()
+        seat.final("I know it")
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "half":
+            await asyncio.Event().wait()
+        return code("leave")
+
+    found = bench.run(reply, {"leave": leave})
+    assert found.text == "I know it"
+    assert list(bench.story.finals().items()) == [
+        ("1.1", ("stopped", "It was stopped.")),
+        ("1.2", ("stopped", "It was stopped.")),
+        ("1", ("done", "I know it")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("rm", {}),
+        ("rlm", []),
+        ("rlm", {"query": 1, "parts": [], "map": True}),
+        ("rlm", {"query": " ", "parts": [{"text": "a"}], "map": False}),
+        ("rlm", {"query": "q" * 200_000, "parts": [{"text": "a"}], "map": False}),
+        ("rlm", {"query": "q", "parts": {}, "map": False}),
+        ("rlm", {"query": "q", "parts": [{"text": "a"}] * 2, "map": False}),
+        ("rlm", {"query": "q", "parts": [{"text": "a"}] * 5_001, "map": True}),
+        ("rlm", {"query": "q", "parts": [{"text": 1}], "map": True}),
+        ("rlm", {"query": "q", "parts": [{"span": [0, True]}], "map": True}),
+        ("rlm", {"query": "q", "parts": [{"span": [5, 2]}], "map": True}),
+        ("rlm", {"query": "q", "parts": [{"span": [-1, 2]}], "map": True}),
+        ("rlm", {"query": "q", "parts": [{"span": [10**30, 10**31]}], "map": True}),
+        ("rlm", {"query": "q", "parts": [None], "map": True}),
+        ("llm", {"query": "q", "part": 3}),
+    ],
+)
+def test_what_a_sandbox_makes_up_is_refused(bench: Bench, name: str, args: object) -> None:
+    async def forge(seat: Seat) -> None:
+        await seat.host.call(name, args)  # type: ignore[arg-type]
+
+    found = bench.run(replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer})
+    assert found.text == "there it is"
+    assert "CallRefused" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    assert bench.story.begun() == ["1"]
+
+
+def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
+    async def forge(seat: Seat) -> None:
+        for how, spans in (("answer", [[0, 1]]), ("peek", [[0]]), ("peek", "all"), ("grep", [[3, 1], [0, 10**9], ["a", "b"], None])):
+            seat.host.tell("touch", {"how": how, "spans": spans})
+        seat.host.tell("final", {"text": 5})
+        seat.host.tell("final", {"text": "x" * 40_001, "spans": []})
+        seat.host.tell("nothing", {})
+
+    found = bench.run(replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer})
+    assert found.text == "there it is"
+    touched = [(record.attrs["how"], record.attrs["spans"]) for record in bench.story.of(tags.RLM_CALL, event="touch")]
+    assert touched == [("grep", [(0, len(TEXT))]), ("answer", [(0, 6)])]
+
+
+def test_a_text_too_long_for_a_plain_call_is_refused_with_advice(bench: Bench) -> None:
+    async def all_of_it(seat: Seat) -> None:
+        seat.final(await seat.llm("read", (0, len(seat.text))))
+
+    found = bench.run(replies({"what?": code("all_of_it")}), {"all_of_it": all_of_it}, plain=1_000)
+    assert found.text.startswith("[failed: A text of 8,890 characters is too long")
+    assert found.usage.calls == 1
+
+
+def test_the_root_and_the_others_may_have_different_models(bench: Bench) -> None:
+    from mahtab_tui.recursion.budget import Limits
+    from tests.recursion_scripts import ScriptedModel
+
+    root = ScriptedModel(reply=replies({"what?": code("halves")}), model="dear")
+    cheap = ScriptedModel(reply=replies({"half": "read"}), model="cheap")
+    search = bench.search({"halves": halves})
+    found = search.run("what?", TEXT, model=root, sub_model=cheap, limits=Limits(small=0, max_depth=1))
+    assert found.text == "read|read"
+    assert [record.attrs["model"] for record in bench.story.of(tags.RLM_CALL, event="begin")] == ["dear", "cheap", "cheap"]
+
+
+def test_an_outcome_without_an_answer_has_failed() -> None:
+    assert [Outcome("", state).failed for state in ("done", "partial", "error", "stopped")] == [False, False, True, True]

@@ -1,0 +1,201 @@
+"""What a tree may spend, and what comes back when that is used up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+from mahtab_tui.bus import tags
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.search_lines import LAST_CALL
+from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Deadline, Limits, Prices
+from mahtab_tui.recursion.live import Outcome
+from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+async def look(seat: Seat) -> None:
+    seat.print(len(seat.text))
+
+
+async def thirds(seat: Seat) -> None:
+    seat.final("|".join(await seat.rlm("third", *seat.partition(3))))
+
+
+async def halves(seat: Seat) -> None:
+    seat.final("+".join(await seat.rlm("half", *seat.partition(2))))
+
+
+TREE = {"what?": [code("look"), code("thirds")], "third": [code("look"), code("halves")], "half": "read"}
+TURNS = {"look": look, "thirds": thirds, "halves": halves}
+WHOLE = 14
+"""Calls of that tree: two of each of four nodes, and six plain ones."""
+
+
+def test_a_budget_is_reserved_before_it_is_spent() -> None:
+    budget = Budget(Limits(max_calls=3, max_tokens=100))
+    held = budget.hold(Amount(2, 80))
+    with pytest.raises(BudgetSpent, match="100 tokens"):
+        budget.hold(Amount(1, 30))
+    budget.hold(Amount(1, 20))
+    with pytest.raises(BudgetSpent, match="3 model calls"):
+        budget.hold(Amount(1, 0))
+    budget.free(held)
+    budget.spend(Amount(2, 10))
+    assert budget.left() == (0, 70, None)
+
+
+def test_estimates_learn_from_what_calls_took() -> None:
+    prices = Prices((0.0, 0.0))
+    assert prices.estimate(4_000).tokens == 1_600
+    prices.learn(1_000, 100, 0.03)
+    estimate = prices.estimate(8_000, calls=2)
+    assert estimate[:2] == (2, 2_200)
+    assert estimate.usd == pytest.approx(0.06)
+
+
+def test_a_part_of_the_time_is_kept_for_the_last_call() -> None:
+    assert Deadline.after(None, 5.0) == (None, None)
+    assert Deadline.after(10.0, 5.0) == (13.0, 15.0)
+    assert Deadline.after(1_000.0, 0.0) == (970.0, 1_000.0)
+
+
+@pytest.mark.parametrize("concurrency", [1, 8])
+@pytest.mark.parametrize("max_calls", range(WHOLE + 6))
+def test_a_budget_of_calls_ends_the_tree_at_any_point(bench: Bench, max_calls: int, concurrency: int) -> None:
+    found = bench.run(replies(TREE), TURNS, max_depth=2, max_calls=max_calls, concurrency=concurrency)
+    assert found.usage.calls <= max_calls
+    assert len(bench.story.finals()) == len(bench.story.begun())
+    if max_calls < 2:
+        assert found.state == "error"
+        assert f"{max_calls} model calls" in found.text
+    elif max_calls == 2:
+        assert (found.text, found.state) == ("the best there is", "partial")
+    else:
+        assert found.state in ("done", "partial")
+    if max_calls >= WHOLE + 4:  # each of four keeps one back
+        assert (found.text, found.usage.calls) == ("|".join(["read+read"] * 3), WHOLE)
+
+
+@pytest.mark.parametrize("max_tokens", range(0, 60_000, 3_000))
+def test_a_budget_of_tokens_ends_the_tree_at_any_point(bench: Bench, max_tokens: int) -> None:
+    found = bench.run(replies(TREE), TURNS, max_depth=2, max_tokens=max_tokens)
+    assert found.usage.input_tokens + found.usage.output_tokens <= max_tokens
+    assert len(bench.story.finals()) == len(bench.story.begun())
+
+
+@pytest.mark.parametrize("cents", range(0, 30, 2))
+def test_a_budget_of_dollars_ends_the_tree_at_any_point(bench: Bench, cents: int) -> None:
+    """Each call costs a cent, which is known after the first; an estimate by characters may be wrong by as much as one call."""
+    found = bench.run(replies(TREE), TURNS, max_depth=2, max_usd=cents / 100)
+    assert found.usage.cost <= cents / 100 + 0.011 * (cents > 0)
+    assert len(bench.story.finals()) == len(bench.story.begun())
+
+
+def test_a_model_is_told_what_is_left(bench: Bench) -> None:
+    heard: list[str] = []
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        heard.append(str(messages[-1].content))
+        return code("look")
+
+    bench.run(reply, {"look": look}, max_calls=5, max_seconds=1_000, max_turns=2)
+    assert "Left: 2 turns, 4 model calls, 970 s" in heard[0]
+    assert "Left: 1 turn, 3 model calls" in heard[1]
+    assert LAST_CALL in heard[2]
+
+
+def test_out_of_time_the_root_gives_its_best_answer(bench: Bench) -> None:
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if LAST_CALL in str(messages[-1].content):
+            return "as far as I came"
+        if query_of(messages) == "third":
+            await asyncio.Event().wait()
+        return code("thirds")
+
+    found = bench.run(reply, TURNS, max_seconds=0.5)
+    assert (found.text, found.state) == ("as far as I came", "partial")
+    assert {state for node, (state, _) in bench.story.finals().items() if node != "1"} <= {"stopped", "error"}
+
+
+def test_out_of_all_time_there_is_no_answer(bench: Bench) -> None:
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    found = bench.run(reply, TURNS, max_seconds=0.2)
+    assert (found.text, found.state) == ("The time for the search is up, and there is no answer.", "error")
+
+
+def test_a_limit_in_dollars_needs_a_model_whose_price_is_known(bench: Bench) -> None:
+    class Unpriced(ScriptedModel):
+        tells_cost = False
+
+    search = bench.search(TURNS)
+    with pytest.raises(ModelError, match="The price of scripted is not known"):
+        search.run("what?", TEXT, model=Unpriced(reply=replies(TREE)), limits=Limits(max_usd=1))
+
+
+def test_a_limit_in_dollars_ends_with_the_first_call_of_unknown_price(bench: Bench) -> None:
+    search = bench.search(TURNS)
+    found = search.run("what?", TEXT, model=ScriptedModel(reply=replies(TREE), cost=None), limits=Limits(small=0, max_usd=1))
+    assert (found.state, found.usage.calls) == ("partial", 2)
+
+
+def test_what_a_stopped_call_reads_is_counted(bench: Bench) -> None:
+    """Nobody tells what it cost, and it is spent all the same."""
+    script = {"what?": [code("stop_one"), code("look"), code("look")], "third": "read"}
+
+    async def stop_one(seat: Seat) -> None:
+        asking = asyncio.ensure_future(seat.llm("third"))
+        while not bench.story.of(tags.RLM_CALL, "1.1", event="turn"):
+            await asyncio.sleep(0.001)
+        search.stop(bench.story[0].attrs["tree"], "1.1")
+        seat.print(await asking)
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "third":
+            await asyncio.Event().wait()
+        said = replies(script)(messages)
+        assert isinstance(said, str)
+        return said
+
+    search = bench.search({"stop_one": stop_one, "look": look})
+    found = search.run("what?", TEXT, model=ScriptedModel(reply=reply), limits=Limits(small=0, max_calls=4))
+    assert (found.state, found.usage.calls) == ("partial", 3)
+
+
+def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
+    async def many(seat: Seat) -> None:
+        seat.print(await seat.rlm("half", *seat.partition(20)))
+        seat.final("enough")
+
+    search = bench.search({"many": many, "done": look})
+    model = ScriptedModel(reply=replies({"what?": [code("many"), code("many")], "half": "read"}))
+    limits = Limits(small=0, max_depth=1, ask_above=10)
+    assert search.run("what?", TEXT, model=model, limits=limits, asking="run").text == "enough"
+    asked = bench.story.of(tags.RLM_CALL, event="fan-out")
+    assert [record.attrs["state"] for record in asked] == ["waiting", "run"]
+    assert asked[0].attrs["calls"] == 20
+    assert asked[0].attrs["tokens"] > len(TEXT) // 4
+    assert asked[0].attrs["usd"] > 0
+    assert asked[0].attrs["batch"] == bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].attrs["batch"]
+
+    bench.story.clear()
+    refused = search.run("what?", TEXT, model=model, limits=Limits(small=0, max_depth=1, ask_above=10, max_turns=1), asking="refuse")
+    assert refused.state == "partial"
+    assert "20 parts at once were not allowed" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    assert bench.story.begun() == ["1"]
+
+
+def test_a_partial_outcome_has_an_answer() -> None:
+    assert not Outcome("half of it", "partial").failed

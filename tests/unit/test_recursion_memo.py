@@ -1,0 +1,117 @@
+"""What was asked before in a tree is not asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+from mahtab_tui.bus import tags
+from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, wait_for
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+async def thrice(seat: Seat) -> None:
+    seat.final(" ".join(await seat.rlm("part", *["the same"] * 3)))
+
+
+def test_equal_calls_are_answered_once_also_while_the_first_runs(bench: Bench) -> None:
+    asked: list[str] = []
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        asked.append(query_of(messages))
+        if asked[-1] == "what?":
+            return code("thrice")
+        await asyncio.sleep(0)
+        return f"answer {len(asked)}"
+
+    found = bench.run(reply, {"thrice": thrice}, max_depth=1)
+    assert found.text == "answer 2 answer 2 answer 2"
+    assert asked == ["what?", "part"]
+    assert [(record.attrs["node"], record.attrs["of_node"]) for record in bench.story.of(tags.RLM_CALL, event="memo")] == [
+        ("1.2", "1.1"),
+        ("1.3", "1.1"),
+    ]
+    assert {state for state, _ in bench.story.finals().values()} == {"done"}
+
+
+def test_calls_that_differ_are_all_made(bench: Bench) -> None:
+    async def four(seat: Seat) -> None:
+        same = (0, 10)
+        answers = [await seat.llm("a", same), await seat.llm("b", same), await seat.llm("a", (0, 11)), await seat.llm("a", TEXT[:10])]
+        seat.final(" ".join(answers))
+
+    asked: list[str] = []
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        asked.append(query_of(messages))
+        return code("four") if asked[-1] == "what?" else str(len(asked))
+
+    assert bench.run(reply, {"four": four}, max_depth=1).text == "2 3 4 2"
+
+
+def test_a_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
+    asked: list[str] = []
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        asked.append(query_of(messages))
+        if asked[-1] == "what?":
+            return code("thrice")
+        if len(asked) == 2:
+            await asyncio.Event().wait()
+        return "made"
+
+    running = bench.start(reply, {"thrice": thrice}, max_depth=1)
+    wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="turn"))
+    bench.running.stop(bench.story[0].attrs["tree"], "1.1")
+    assert running.result(20).text == "[failed: It was stopped.] made made"
+    assert len(asked) == 3
+
+
+def test_failures_are_not_remembered(bench: Bench) -> None:
+    async def twice(seat: Seat) -> None:
+        seat.final(await seat.llm("part") + await seat.llm("part"))
+
+    asked: list[str] = []
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        asked.append(query_of(messages))
+        if len(asked) == 2:
+            raise ValueError("for once")
+        return code("twice") if asked[-1] == "what?" else "made"
+
+    assert bench.run(reply, {"twice": twice}).text == "[failed: The model could not answer: ValueError: for once]made"
+
+
+def test_searches_that_ask_each_other_the_same_do_not_wait_for_each_other(bench: Bench) -> None:
+    """ "a" asks "b" on the same text and the other way round, until the depth limit."""
+
+    async def both(seat: Seat) -> None:
+        whole = (0, len(seat.text))
+        answers = await asyncio.gather(seat.rlm("a", whole), seat.rlm("b", whole))
+        seat.final("".join(answer for one in answers for answer in one))
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        return code("both") if "context is a" in str(messages[1].content) else query_of(messages)
+
+    assert bench.run(reply, {"both": both}).text == "abababab"
+
+
+def test_a_large_text_is_known_again(bench: Bench) -> None:
+    async def large(seat: Seat) -> None:
+        text = "x" * 1_500_000
+        seat.final(" ".join(await seat.rlm("part", text, text)))
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        return code("large") if query_of(messages) == "what?" else "read"
+
+    assert bench.run(reply, {"large": large}, max_depth=1, plain=2_000_000).text == "read read"
+    assert len(bench.story.of(tags.RLM_CALL, event="memo")) == 1

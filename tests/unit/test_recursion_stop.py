@@ -1,0 +1,225 @@
+"""Stopping at any node and state, and running nodes again."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+from mahtab_tui.bus import tags
+from mahtab_tui.llm.base import ModelBusy
+from mahtab_tui.recursion.budget import Limits
+from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, Seat, code, query_of, replies, wait_for
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+async def halves(seat: Seat) -> None:
+    seat.final("|".join(await seat.rlm("half", *seat.partition(2))))
+
+
+async def quarters(seat: Seat) -> None:
+    seat.final("+".join(await seat.rlm("quarter", *seat.partition(2))))
+
+
+async def work(seat: Seat) -> None:
+    await asyncio.Event().wait()
+
+
+async def ask_many(seat: Seat) -> None:
+    await seat.rlm("quarter", *map(str, range(20)))
+
+
+TURNS = {"halves": halves, "quarters": quarters, "work": work, "ask_many": ask_many}
+
+
+def first_half(messages: Sequence[BaseMessage]) -> bool:
+    """Whether a conversation is that of node 1.1, whose text is a little longer."""
+    return query_of(messages) == "half" and "4,445" in str(messages[1].content)
+
+
+def tree(first: str | BaseException | None) -> Reply:
+    """A root with two halves: the first says `first` (None: it thinks for ever), the second ends well; so do the quarters, unless `first` asks."""
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        query = query_of(messages)
+        if query == "what?":
+            return code("halves")
+        if query == "quarter" or first is None:
+            await asyncio.Event().wait()
+        if isinstance(first, BaseException):
+            raise first
+        return str(first)
+
+    return reply
+
+
+STATES = {
+    "thinking": (None, {"event": "turn"}),
+    "running": (code("work"), {}),
+    "waiting for children": (code("quarters"), {"event": "begin"}),
+    "waiting for consent": (code("ask_many"), {"event": "fan-out"}),
+    "backing off": (ModelBusy("It is busy."), {"event": "back-off"}),
+}
+
+
+def is_so(bench: Bench, state: str) -> bool:
+    """Whether node 1.1 is in a state."""
+    if state == "running":
+        return bool(bench.story.of(tags.RLM_REPL_IN, "1.1"))
+    if state == "waiting for children":
+        return bool(bench.story.of(tags.RLM_CALL, "1.1.2", event="turn"))
+    return bool(bench.story.of(tags.RLM_CALL, "1.1", **STATES[state][1]))
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_node_is_stopped_in_any_state_and_its_siblings_go_on(bench: Bench, state: str) -> None:
+    running = bench.start(tree(STATES[state][0]), TURNS, max_turns=1, ask_above=10)
+    wait_for(lambda: is_so(bench, state) and "1.2" in bench.story.begun())
+    name = bench.story[0].attrs["tree"]
+    bench.running.stop(name, "1.1")
+    wait_for(lambda: "1.1" in bench.story.finals())
+    assert bench.story.finals()["1.1"] == ("stopped", "It was stopped.")
+    assert "1.2" not in bench.story.finals()
+    assert all(child in bench.story.finals() for child in bench.story.begun() if child.startswith("1.1"))
+    bench.running.stop(name, "1.2")
+    assert running.result(20).text == "[failed: It was stopped.]|[failed: It was stopped.]"
+    wait_for(lambda: bench.sandboxes.open == 0)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_the_root_is_stopped_with_all_that_it_has_called(bench: Bench, state: str) -> None:
+    running = bench.start(tree(STATES[state][0]), TURNS, max_turns=1, ask_above=10)
+    wait_for(lambda: is_so(bench, state))
+    bench.running.stop(bench.story[0].attrs["tree"], "1")
+    assert running.result(20).state == "stopped"
+    assert {state for state, _ in bench.story.finals().values()} == {"stopped"}
+    assert set(bench.story.finals()) == set(bench.story.begun())
+    wait_for(lambda: bench.sandboxes.open == 0)
+
+
+def test_a_node_that_waits_for_its_turn_is_stopped(bench: Bench) -> None:
+    running = bench.start(tree(None), TURNS, concurrency=1)
+    wait_for(lambda: len(bench.story.begun()) == 3)
+    name = bench.story[0].attrs["tree"]
+    for node in ("1.2", "1.1"):
+        bench.running.stop(name, node)
+    assert running.result(20).text == "[failed: It was stopped.]|[failed: It was stopped.]"
+
+
+def test_a_caller_that_is_interrupted_stops_the_tree(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from concurrent.futures import Future
+
+    search = bench.search(TURNS)
+    result = Future.result
+
+    def interrupted(future: Future[object], timeout: float | None = None) -> object:
+        wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.2", event="turn"))
+        monkeypatch.setattr(Future, "result", result)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Future, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search.run("what?", TEXT, model=ScriptedModel(reply=tree(None)), limits=Limits(small=0))
+    assert {node: state for node, (state, _) in bench.story.finals().items()} == {"1.1": "stopped", "1.2": "stopped", "1": "stopped"}
+
+
+def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
+    running = bench.start(tree(code("work")), TURNS)
+    wait_for(lambda: len(bench.story.of(tags.RLM_REPL_IN)) == 3)
+    bench.running.close()
+    assert running.result(20).state == "stopped"
+    assert bench.sandboxes.open == 0
+    assert bench.sandboxes.closed
+    bench.running.stop("tree", "1")
+    bench.running.close()
+
+
+def test_unknown_trees_nodes_and_questions_are_nothing(bench: Bench) -> None:
+    found = bench.run(replies({"what?": code("halves"), "half": "read"}), TURNS, max_depth=1)
+    search = bench._searches[0]
+    for tree_name, node in (("no such", "1"), (found.tree, "1.7"), (found.tree, "x")):
+        search.stop(tree_name, node)
+        search.retry(tree_name, node)
+    search.answer("no such", True)
+    assert search.text("no such", 0, 5) is None
+    assert search.text(found.tree, 5, 12) == TEXT[5:12]
+    assert search.run("what?", "a", model=ScriptedModel(reply=lambda messages: "b")).text == "b"
+
+
+def test_the_person_answers_the_question_before_a_fan_out(bench: Bench) -> None:
+    running = bench.start(replies({"what?": [code("ask_many"), code("ask_many")], "quarter": "read"}), TURNS, ask_above=10, max_depth=1, max_turns=2)
+    waiting = partial(bench.story.of, tags.RLM_CALL, event="fan-out", state="waiting")
+    wait_for(waiting)
+    bench.running.answer(waiting()[0].attrs["request"], False)
+    wait_for(lambda: len(waiting()) == 2)
+    bench.running.answer(waiting()[1].attrs["request"], True)
+    running.result(20)
+    assert [record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, event="fan-out")] == ["waiting", "refused", "waiting", "run"]
+    assert len(bench.story.begun()) == 21
+
+
+def test_a_retried_node_reaches_the_parent_that_waits(bench: Bench) -> None:
+    go_on = threading.Event()
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        query = query_of(messages)
+        if query == "what?":
+            return code("halves")
+        if query == "half":
+            while not go_on.is_set():
+                await asyncio.sleep(0.005)
+        return f"{query} is read"
+
+    running = bench.start(reply, TURNS, max_depth=1)
+    wait_for(lambda: len(bench.story.of(tags.RLM_CALL, event="turn")) == 3)
+    bench.running.retry(bench.story[0].attrs["tree"], "1.1", "another")
+    wait_for(lambda: "1.3" in bench.story.finals())
+    begun = bench.story.of(tags.RLM_CALL, "1.3", event="begin")[0]
+    first = bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0]
+    assert begun.text == "another"
+    assert begun.attrs["replaces"] == "1.1"
+    assert {name: begun.attrs[name] for name in ("parent", "batch", "index", "of", "spans")} == {
+        name: first.attrs[name] for name in ("parent", "batch", "index", "of", "spans")
+    }
+    go_on.set()
+    assert running.result(20).text == "another is read|half is read"
+    assert bench.story.finals()["1.1"][0] == "stopped"
+    assert not bench.story.of(tags.RLM_FINAL, late=True)
+
+
+def test_a_node_that_is_retried_too_late_keeps_its_answer_beside_the_old_one(bench: Bench) -> None:
+    asked: list[str] = []
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        asked.append(query_of(messages))
+        return code("halves") if query_of(messages) == "what?" else f"read {len(asked)}"
+
+    found = bench.run(reply, TURNS, max_depth=1)
+    assert found.text == "read 2|read 3"
+    search = bench._searches[0]
+    search.retry(found.tree, "1.2")
+    wait_for(lambda: "1.3" in bench.story.finals())
+    assert bench.story.finals()["1.3"] == ("done", "read 4")
+    assert bench.story.of(tags.RLM_FINAL, late=True)[0].attrs["node"] == "1.3"
+    search.retry(found.tree, "1", "what again?")
+    wait_for(lambda: "2" in bench.story.finals())
+    begun = bench.story.of(tags.RLM_CALL, "2", event="begin")[0]
+    assert (begun.attrs["parent"], begun.attrs["replaces"], begun.attrs["depth"]) == (None, "1", 0)
+
+
+def test_a_stopped_retry_is_stopped(bench: Bench) -> None:
+    found = bench.run(replies({"what?": code("halves"), "half": "read"}), TURNS, max_depth=1)
+    search = bench._searches[0]
+    search.retry(found.tree, "1.1", "quarter?")  # its script has no answer to that
+    wait_for(lambda: "1.3" in bench.story.finals())
+    assert bench.story.finals()["1.3"][0] == "error"
