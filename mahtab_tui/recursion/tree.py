@@ -8,7 +8,7 @@ from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.recursion.coverage import HOWS, Coverage, How
+from mahtab_tui.recursion.coverage import HOWS, Coverage
 from mahtab_tui.recursion.node import FINISHED, Batch, Left, Node, State, Turn, Used, shortened, spans_of
 
 HELD = 16_000_000
@@ -72,6 +72,11 @@ class Tree:
     def finished(self) -> bool:
         """Nothing of it waits or runs."""
         return bool(self.roots) and not sum(self.counts[state] for state in self.counts if state not in FINISHED)
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether anything that a search uses up is limited."""
+        return any(name in self.limits for name in ("max_calls", "max_tokens", "max_usd", "max_seconds"))
 
     def left(self, now: float) -> Left:
         """What is left of its budgets, `now` being in seconds since the epoch."""
@@ -230,10 +235,11 @@ class Tree:
         self.structure += 1
 
     def _touch(self, node: Node, record: Record) -> None:
-        how = record.attrs.get("how")
-        if how in HOWS:
-            known: How = how
-            self.coverage.add(known, spans_of(record.attrs.get("spans")))
+        how = next((how for how in HOWS if how == record.attrs.get("how")), None)
+        if how == "answer" and node.kind == "llm" and node.parent is not None:
+            how = "peek"  # A plain call has read all of its text, whatever of it its answer rests on.
+        if how is not None:
+            self.coverage.add(how, spans_of(record.attrs.get("spans")))
 
     def _memo(self, node: Node, record: Record) -> None:
         node.memo = str(record.attrs.get("of_node") or "")

@@ -86,8 +86,8 @@ NODE_COMMANDS: tuple[Command, ...] = (
     Command("node-retry", "retry_node", "r", "Retry", "Run the call again", "Recursion", True),
     Command("node-edit", "edit_node", "e", "Edit", "Edit the call's query, and run it again", "Recursion", True),
     Command("node-copy", "copy_answer", "y", "Copy", "Copy the call's answer", "Recursion", True),
-    Command("node-parent", "go_to_parent", "p", "Parent", "Go to the call that made this one", "Recursion", True),
-    Command("node-follow", "follow", "f", "Follow", "Stay with the newest call, or no longer", "Recursion", True),
+    Command("node-parent", "go_to_parent", "p", "Parent", "Go to the call that made this one", "Recursion"),
+    Command("node-follow", "follow", "f", "Follow", "Stay with the newest call, or no longer", "Recursion"),
 )
 """What can be done to a call of a recursive search, in the tree and where it is open."""
 

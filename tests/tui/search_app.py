@@ -34,7 +34,7 @@ class RecordingControl:
         self.said.append(("answer", request, run))
 
 
-LINE = 100
+LINE = 64
 """Characters of each line of the text, with its end."""
 
 
@@ -46,10 +46,9 @@ def text_of(start: int, end: int) -> str:
 
 
 def line_of(number: int) -> str:
-    kind = "ERROR db.pool  checkout timed out after 5000 ms" if number % 37 == 0 else "INFO  web.api  200 route=/orders"
-    return (
-        f"2026-03-29T{number // 36000 % 24:02}:{number // 600 % 60:02}:{number // 10 % 60:02}.{number % 10}Z {kind} n={number}".ljust(LINE - 1) + "\n"
-    )
+    kind = "ERROR db.pool  checkout timed out" if number % 37 == 0 else "INFO  web.api  200 route=/orders"
+    time = f"2026-03-29T{number // 36000 % 24:02}:{number // 600 % 60:02}:{number // 10 % 60:02}Z"
+    return f"{time} {kind}{number:>{LINE - 2 - len(time) - len(kind)}}\n"
 
 
 class SearchApp(App[None]):

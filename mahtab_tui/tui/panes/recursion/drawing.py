@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -12,9 +12,21 @@ from mahtab_tui.recursion.node import Batch, Node
 from mahtab_tui.recursion.tree import Tree
 from mahtab_tui.tui.panes.namespace.columns import fitted
 from mahtab_tui.tui.panes.recursion.field import Field
-from mahtab_tui.tui.panes.recursion.marks import CELLS, COVER, GLYPHS, Role, glyph
+from mahtab_tui.tui.panes.recursion.marks import CELLS, COVER, GLYPHS, LEGEND, Role, glyph
 from mahtab_tui.tui.panes.recursion.outline import Kind, Line
-from mahtab_tui.tui.panes.recursion.phrases import budget, count_of, detail, label, one_line, short_cost, short_number, short_time, tally, totals
+from mahtab_tui.tui.panes.recursion.phrases import (
+    budget,
+    count_of,
+    detail,
+    is_part,
+    label,
+    one_line,
+    short_cost,
+    short_number,
+    short_time,
+    tally,
+    totals,
+)
 from mahtab_tui.tui.panes.transcript.layout.row import Span
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 
@@ -25,8 +37,6 @@ _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
 
 _PLACE = 12
 """Cells of a part's place in the text."""
-
-_LEGEND: Mapping[How, str] = {"handed": "handed down", "peek": "looked at", "grep": "matched", "answer": "answers rest on"}
 
 
 class Drawing:
@@ -89,7 +99,7 @@ class Drawing:
         name_style = self.palette.muted if muted else self.palette.text
         if not doing:
             return [(fitted(name, room), name_style)]
-        wanted = min(cell_len(name), max(12, room * 3 // 5)) if node.batch is None or node.replaces else max(_PLACE - arrow, cell_len(name))
+        wanted = min(cell_len(name), max(12, room * 3 // 5)) if not is_part(node) else max(_PLACE - arrow, cell_len(name))
         wanted = min(wanted, room)
         rest = max(0, room - wanted - 2)
         spans = [(fitted(name, wanted), name_style), (fitted("", min(2, room - wanted)), Style())]
@@ -100,7 +110,7 @@ class Drawing:
             return self.palette.bad
         if node.state in ("thinking", "running"):
             return self.palette.model
-        return self.palette.text if node.state == "done" and node.batch is None else self.palette.muted
+        return self.palette.text if node.state == "done" and not is_part(node) else self.palette.muted
 
     def _columns(self, node: Node, now: float) -> list[Span]:
         """Turns, tokens, cost and time, as far as there is room."""
@@ -202,7 +212,7 @@ class Drawing:
         room = self.width - 2
         for how in HOWS:
             mark, role = COVER[how]
-            words = f" {_LEGEND[how]}  "
+            words = f" {LEGEND[how]}  "
             if room < len(words):
                 break
             room -= len(words) + 1
@@ -211,9 +221,3 @@ class Drawing:
         if room >= len(seen):
             spans.append((seen.rjust(room), self.palette.muted))
         return spans
-
-
-def state_words(node: Node) -> tuple[str, Role]:
-    """A node's mark and state in words, and their colour."""
-    mark, role = GLYPHS[node.state]
-    return f"{mark} {node.state}", role

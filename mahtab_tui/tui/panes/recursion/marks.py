@@ -44,6 +44,8 @@ COVER: Mapping[How | None, tuple[str, Role]] = {
     "answer": ("█", "moon"),
 }
 
+LEGEND: Mapping[How, str] = {"handed": "handed down", "peek": "looked at", "grep": "matched", "answer": "answers rest on"}
+
 
 def glyph(node: Node, now: float) -> tuple[str, Role]:
     """A node's mark; it moves where work is done: at the model, or in the code of a node that waits for no other."""

@@ -70,7 +70,7 @@ class Outline:
         if not open:
             return
         yield Line("totals", tree, root)
-        if tree.limits and not tree.finished:
+        if tree.has_budget and not tree.finished:
             yield Line("left", tree, root)
         if tree.coverage.chars:
             yield Line("bar", tree, root)

@@ -242,6 +242,9 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
             if node is not None:
                 self._cursor = (line.tree.id, f"{line.node.id}/{line.batch.id}")
                 self._open(Chosen(line.tree, node))
+        elif line.kind == "bar":
+            cells = max(1, self._width - 2)
+            self._open(Chosen(line.tree, line.node), at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells)
         elif line.can_be_chosen:
             self._stop_following()
             self._cursor = line.key
@@ -259,8 +262,11 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         else:
             self._open(Chosen(line.tree, line.node))
 
-    def _open(self, chosen: Chosen) -> None:
+    def _open(self, chosen: Chosen, at: int | None = None) -> None:
         """Show a call on a screen of its own."""
+        from mahtab_tui.tui.screens.node import NodeScreen
+
+        self.app.push_screen(NodeScreen(chosen, self.control, self._clock, at=at))
 
     def action_fold(self) -> None:
         """Fold the line; where it is folded, go to the one that it stands under."""

@@ -61,9 +61,14 @@ def place(spans: Sequence[Span]) -> str:
     return f"{start}–{end}"
 
 
+def is_part(node: Node) -> bool:
+    """Whether others are asked the same: then it is called by its place in the text."""
+    return node.batch is not None and node.batch.of > 1 and node.replaces is None
+
+
 def label(node: Node) -> str:
     """What a node is called: a part by its place in the text, anything else by its question."""
-    if node.batch is not None and node.replaces is None:
+    if is_part(node):
         return place(node.spans) or f"part {node.index + 1}"
     query = one_line(node.query)
     return f"“{query}”" if node.kind == "llm" else query
@@ -71,7 +76,7 @@ def label(node: Node) -> str:
 
 def detail(node: Node, now: float) -> str:
     """What a node does now, or came to."""
-    if node.batch is not None and any(batch.asks for batch in node.batches.values()):
+    if any(batch.asks for batch in node.batches.values()):
         return "waits for you"
     if node.state == "waiting":
         if node.back_off is None:

@@ -1,0 +1,88 @@
+"""What a call's screen says above everything: which call it is, what it does, where its text stands."""
+
+from __future__ import annotations
+
+from textual.content import Content
+from textual.events import Click
+from textual.message import Message
+from textual.widgets import Static
+
+from mahtab_tui.recursion.coverage import HOWS
+from mahtab_tui.recursion.node import Node
+from mahtab_tui.recursion.tree import Tree
+from mahtab_tui.tui.panes.recursion.marks import COVER, LEGEND, glyph
+from mahtab_tui.tui.panes.recursion.phrases import count_of, one_line, place, short_cost, short_number, short_time
+
+
+def crumbs(node: Node, now: float) -> Content:
+    """The way from the root to the call, and its state."""
+    way: list[str] = []
+    above: Node | None = node
+    while above is not None:
+        way.append(above.id.rpartition(".")[2])
+        above = above.parent
+    mark, role = glyph(node, now)
+    return Content.assemble(
+        ("◐ ", "$moon"), ("call " + " › ".join(reversed(way)), "$muted"), "   ", (f"{mark} ", f"${role}"), (_state(node), f"${role}")
+    )
+
+
+def _state(node: Node) -> str:
+    words = {"error": "failed"}.get(node.state, node.state)
+    return f"{words}, cut off" if node.cut else words
+
+
+def figures(node: Node, now: float, width: int) -> str:
+    """What it has used, with the calls below it; in so many cells at most, the last ones first."""
+    turn = f"turn {node.turns[-1].number} of {node.turn_limit}" if node.turns and node.turn_limit and node.kind != "llm" else ""
+    used = node.used
+    words = [one_line(node.model), turn, count_of(used.calls, "call"), f"{short_number(used.tokens)} tok", short_cost(used)]
+    words = [*filter(None, words), short_time(node.elapsed(now))]
+    while len(words) > 1 and len(" · ".join(words)) > width:
+        del words[0]
+    return " · ".join(words)
+
+
+class PlaceBar(Static):
+    """The whole text as a bar, with the call's own part below it. A click goes there."""
+
+    class Clicked(Message):
+        """A place of the text."""
+
+        def __init__(self, at: int) -> None:
+            super().__init__()
+            self.at = at
+
+    def __init__(self, tree: Tree, node: Node) -> None:
+        super().__init__(markup=False)
+        self._tree = tree
+        self._node = node
+
+    def render(self) -> Content:
+        width, chars = max(1, self.size.width), self._tree.coverage.chars
+        bar = Content.assemble(*((COVER[how][0], f"${COVER[how][1]}") for how in self._tree.coverage.cells(width)))
+        spans = self._node.spans
+        if not chars or not spans or self._node is self._tree.root:
+            return Content.assemble(bar, "\n", _legend(width))
+        first = min(start for start, _ in spans) * width // chars
+        after = max(first + 1, -(-max(end for _, end in spans) * width // chars))
+        mark = "▔" * (min(after, width) - first)
+        words = f"{place(spans)} of {short_number(chars)} characters"
+        right = first + len(mark) + 1 + len(words) <= width
+        below = " " * first + f"{mark} {words}" if right else f"{words.rjust(first - 1)} {mark}"
+        return Content.assemble(bar, "\n", (below, "$muted"))
+
+    def on_click(self, event: Click) -> None:
+        self.post_message(self.Clicked(event.x * self._tree.coverage.chars // max(1, self.size.width)))
+
+
+def _legend(width: int) -> Content:
+    """What the cells mean, as far as there is room."""
+    parts: list[tuple[str, str]] = []
+    for how in HOWS:
+        mark, role = COVER[how]
+        words = f" {LEGEND[how]}   "
+        width -= 1 + len(words)
+        if width >= -3:
+            parts += [(mark, f"${role}"), (words, "$muted")]
+    return Content.assemble(*parts)

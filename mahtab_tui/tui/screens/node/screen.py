@@ -1,0 +1,161 @@
+"""The screen of one call: what it was asked, did and answered, beside its text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Static
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.recursion.control import Control
+from mahtab_tui.recursion.node import Node
+from mahtab_tui.tui.node_actions import Chosen, NodeActions
+from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
+from mahtab_tui.tui.screens.node.heading import PlaceBar, crumbs, figures
+from mahtab_tui.tui.screens.node.story_pane import StoryPane
+from mahtab_tui.tui.screens.node.text_pane import TextPane
+from mahtab_tui.tui.screens.node.text_window import TextWindow
+
+BESIDE = 130
+"""Columns from which the text stands beside the story; below, one of them is seen at a time."""
+
+
+class NodeScreen(NodeActions, ModalScreen[None]):
+    """Follows the call while it runs."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("t", "text", "Text"),
+        Binding("escape", "leave", "Back"),
+        Binding("ctrl+q", "app.quit", "Leave", show=False),
+        Binding("f10", "app.dark_light", "Dark / light", show=False),
+    ]
+
+    def __init__(self, chosen: Chosen, control: Control, clock: Callable[[], float] = time.time, *, at: int | None = None) -> None:
+        """`at`: a place of the root's text to show."""
+        super().__init__()
+        self.control = control
+        self._tree, self._node = chosen
+        self._clock = clock
+        self._at = at
+        self._seen = (-1, -1)
+        """Versions of what is shown."""
+
+    @property
+    def chosen(self) -> Chosen:
+        return Chosen(self._tree, self._node)
+
+    def compose(self) -> ComposeResult:
+        tree, node = self._tree, self._node
+        window = TextWindow(lambda start, end: self.control.text(tree.id, start, end), tree.coverage.chars)
+        with Horizontal(id="node-top"):
+            yield Static(id="node-crumbs", markup=False)
+            yield Static(id="node-figures", markup=False)
+        yield Static(Content(plain(node.query).strip()), id="node-query", markup=False)
+        yield PlaceBar(tree, node)
+        with Horizontal(id="node-body"):
+            yield StoryPane(tree, node, self._clock, id="node-story")
+            with Vertical(id="node-side"):
+                yield TextPane(window, node.spans, tree.coverage, id="node-text")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._arrange(self.app.size.width)
+        self._story.focus()
+        self._look()
+        self.set_interval(1 / FRAME_RATE, self._look)
+        if self._at is not None:
+            at = self._at
+            self.call_after_refresh(lambda: self._show_text((at, at)))
+
+    def on_resize(self, event: Resize) -> None:
+        self._arrange(event.size.width)
+        self._seen = (-1, -1)
+        self._look()
+
+    @property
+    def _story(self) -> StoryPane:
+        return self.query_one(StoryPane)
+
+    @property
+    def _text(self) -> TextPane:
+        return self.query_one(TextPane)
+
+    def _arrange(self, width: int) -> None:
+        beside = width >= BESIDE
+        self.set_class(beside, "-beside")
+        if beside:
+            self._story.display = self.query_one("#node-side").display = True
+        elif self._story.display:
+            self.query_one("#node-side").display = False
+
+    def _look(self) -> None:
+        """Draw what has come since, and what time does."""
+        node, now = self._node, self._clock()
+        seen = (node.version, self._tree.structure)
+        if seen != self._seen or not node.finished or node.alive:
+            where = crumbs(node, now)
+            self.query_one("#node-crumbs", Static).update(where)
+            room = self.app.size.width - where.cell_length - 5
+            self.query_one("#node-figures", Static).update(Content.styled(figures(node, now, room), "$muted"))
+            self.query_one(PlaceBar).refresh()
+        if seen != self._seen:
+            self._seen = seen
+            self._story.look()
+            self._text.rows.mark(node.rests_on)
+        elif node.alive:
+            self._story.refresh()
+
+    # What the person does
+
+    def action_leave(self) -> None:
+        if not self._text.leave_search():
+            self.dismiss(None)
+
+    def action_text(self) -> None:
+        """Go from the story to the text, or back."""
+        side = self.query_one("#node-side")
+        to_text = not side.has_focus_within
+        if not self.has_class("-beside"):
+            side.display, self._story.display = to_text, not to_text
+        if to_text and self._text.shown:
+            self._text.rows.focus()
+        else:
+            self._story.focus()
+
+    def action_open_node(self) -> None:
+        self._story.open_link()
+
+    def action_follow(self) -> None:
+        self._story.following = not self._story.following
+        self._story.look()
+
+    def choose(self, node: Node) -> None:
+        self.app.switch_screen(NodeScreen(Chosen(self._tree, node), self.control, self._clock))
+
+    @on(StoryPane.CallChosen)
+    def _call_chosen(self, message: StoryPane.CallChosen) -> None:
+        self.choose(message.node)
+
+    @on(StoryPane.PlaceChosen)
+    def _place_chosen(self, message: StoryPane.PlaceChosen) -> None:
+        self._show_text(message.span)
+
+    @on(PlaceBar.Clicked)
+    def _bar_clicked(self, message: PlaceBar.Clicked) -> None:
+        self._show_text((message.at, message.at))
+
+    def _show_text(self, span: tuple[int, int]) -> None:
+        if not self._text.shown:
+            return
+        if not self.query_one("#node-side").has_focus_within:
+            self.action_text()
+        self.call_after_refresh(self._text.show, span)

@@ -1,0 +1,175 @@
+"""What a call did, as rows: its turns, its answer, the calls that it made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.recursion.node import Node, Turn
+from mahtab_tui.recursion.text import Span as TextSpan
+from mahtab_tui.recursion.tree import Tree
+from mahtab_tui.tui.panes.recursion.phrases import budget, count_of, short_cost, short_number, short_time
+from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
+from mahtab_tui.tui.panes.transcript.layout.markdown import Markdown, parse
+from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
+from mahtab_tui.tui.panes.transcript.layout.prose import paragraph
+from mahtab_tui.tui.panes.transcript.layout.row import Row
+from mahtab_tui.tui.panes.transcript.output import Output
+from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+
+PLACES = 60
+"""Places of an answer that are listed."""
+
+_TRACEBACK = "Traceback (most recent call last):"
+_ENDINGS = {
+    "interrupted": "was interrupted",
+    "timed out": "was stopped: it ran too long",
+    "killed": "was killed; its variables are gone",
+    "died": "ended its Python; its variables are gone",
+}
+
+
+class StoryRow(NamedTuple):
+    """One row, and where it leads."""
+
+    row: Row
+    place: TextSpan | None = None
+    """A span of the root's text."""
+    child: Node | None = None
+    """A call, drawn when it is seen."""
+    head: bool = False
+    """The answer begins here."""
+
+    @property
+    def leads(self) -> bool:
+        return self.place is not None or self.child is not None
+
+
+class Story:
+    """The rows of one call at one width; what did not change is not made again."""
+
+    def __init__(self, tree: Tree, node: Node, width: int, palette: Palette) -> None:
+        self._tree = tree
+        self._node = node
+        self._width = width
+        self._palette = palette
+        self._markdown = Markdown(palette)
+        self._turns: dict[int, tuple[int, list[StoryRow]]] = {}
+        self._output: dict[int, tuple[str, OutputRows]] = {}
+
+    def rows(self) -> list[StoryRow]:
+        """All rows, as things are."""
+        rows: list[StoryRow] = []
+        for turn in self._node.turns:
+            version, drawn = self._turns.get(turn.number, (-1, []))
+            if version != turn.version:
+                drawn = [StoryRow(row) for row in self._turn(turn)]
+                self._turns[turn.number] = turn.version, drawn
+            rows += drawn
+        if not self._node.turns and not self._node.finished:
+            rows.append(StoryRow(Row([("It waits for its turn.", self._palette.muted)])))
+        rows += self._answer()
+        rows += self._children()
+        return rows
+
+    # Turns
+
+    def _turn(self, turn: Turn) -> Iterator[Row]:
+        palette, node = self._palette, self._node
+        if node.kind != "llm":
+            head = f"Turn {turn.number}" + (f" of {node.turn_limit}" if node.turn_limit else "")
+            left = budget(turn.left)
+            yield Row(
+                [(head, palette.model + BOLD), (f"  left: {left}" if left else "", palette.muted)],
+                palette.model,
+                right=[(self._spent(turn), palette.muted)],
+            )
+        yield from self._words(_prose(turn))
+        if turn.code is not None:
+            code = CodeRows(self._width, palette, palette.model)
+            code.update(turn.code.strip("\n"))
+            yield from (code[number] for number in range(len(code)))
+        if turn.cut:
+            yield from paragraph(
+                [("What it said after its code was dropped: it had not seen the output.", palette.muted)], self._width, palette.model
+            )
+        yield from self._printed(turn)
+        yield Row()
+
+    def _words(self, words: str) -> Iterator[Row]:
+        for number, block in enumerate(parse(plain(words))):
+            if number:
+                yield Row(bar=self._palette.model)
+            for row in self._markdown.rows(block, self._width):
+                yield row._replace(bar=self._palette.model)
+
+    def _printed(self, turn: Turn) -> Iterator[Row]:
+        if turn.output is None:
+            return
+        if turn.output.strip():
+            output = Output()
+            printed, mark, traceback = turn.output.partition(_TRACEBACK) if turn.status == "error" else (turn.output, "", "")
+            output.feed("stdout", printed)
+            output.feed("traceback", mark + traceback)
+            drawn = OutputRows(output, self._width, self._palette)
+            drawn.update()
+            yield from (drawn[number] for number in range(len(drawn)))
+        if turn.chars > len(turn.output):
+            yield Row([(f"{turn.chars:,} characters were printed", self._palette.muted)], self._palette.hairline)
+        if ending := _ENDINGS.get(turn.status):
+            yield Row([(f"■ The code {ending}.", self._palette.bad)], self._palette.hairline)
+
+    def _spent(self, turn: Turn) -> str:
+        words = [f"{short_number(turn.used.tokens)} tok" if turn.used.tokens else "", short_cost(turn.used) if turn.used.calls else ""]
+        words.append("" if turn.duration is None else short_time(turn.duration))
+        return "  ".join(filter(None, words))
+
+    # Answer and calls
+
+    def _answer(self) -> Iterator[StoryRow]:
+        node, palette = self._node, self._palette
+        if not node.finished:
+            return
+        name, style = {
+            "partial": ("Answer, as far as it got", palette.moon),
+            "error": ("It failed", palette.bad),
+            "stopped": ("It was stopped", palette.muted),
+        }.get(node.state, ("Answer", palette.good))
+        about = "came when its parent did not wait any more; kept beside the one that it got" if node.late else ""
+        about = f"the same question over the same text as {node.memo}: asked once" if node.memo else about
+        yield StoryRow(Row([(name, style + BOLD), (f"  {about}" if about else "", palette.muted)], style), head=True)
+        for number, block in enumerate(parse(plain(node.answer))):
+            if number:
+                yield StoryRow(Row(bar=style))
+            for row in self._markdown.rows(block, self._width):
+                yield StoryRow(row._replace(bar=style))
+        if node.rests_on:
+            yield StoryRow(Row([(f"rests on {count_of(len(node.rests_on), 'place')} of the text", palette.muted)], style))
+            for start, end in node.rests_on[:PLACES]:
+                words = [("  → ", palette.moon), (f"{start:,}–{end:,}", palette.text), (f"   {end - start:,} characters", palette.muted)]
+                yield StoryRow(Row(words, style), place=(start, end))
+        yield StoryRow(Row())
+
+    def _children(self) -> Iterator[StoryRow]:
+        children = list(_all(self._node.children))
+        if children:
+            yield StoryRow(Row([(count_of(len(children), "call"), self._palette.text + BOLD)]))
+            yield from (StoryRow(Row(), child=child) for child in children)
+
+
+def _prose(turn: Turn) -> str:
+    """What the model said, without the code that is shown below it."""
+    if turn.code is None:
+        return turn.words
+    before, fence, _ = turn.words.partition("```")
+    if fence:
+        return before
+    return "" if turn.words.strip() == turn.code.strip() else turn.words.partition(turn.code.strip())[0]
+
+
+def _all(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Calls, each before those as which it was run again."""
+    for node in nodes:
+        yield node
+        yield from _all(node.again)

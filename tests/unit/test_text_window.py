@@ -1,0 +1,75 @@
+"""A long text as rows."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mahtab_tui.tui.screens.node import text_window
+from mahtab_tui.tui.screens.node.text_window import LINE, TextRow, TextWindow
+
+_TEXTS = st.lists(st.text(st.sampled_from("ab é漢\t\x1b\u202e")), max_size=12).map("\n".join)
+
+
+def window(text: str) -> TextWindow:
+    return TextWindow(lambda start, end: text[start:end], len(text))
+
+
+def all_rows(text: str, width: int) -> list[TextRow]:
+    return window(text).rows(0, 10_000, width)
+
+
+@given(_TEXTS, st.integers(4, 20))
+def test_rows_are_the_whole_text_once(text: str, width: int) -> None:
+    rows = all_rows(text, width)
+    lines = text.split("\n")
+    if text.endswith("\n"):
+        lines.pop()
+    assert [row.number for row in rows if row.number is not None] == list(range(1, len(lines) + 1))
+    assert "".join(text[row.start : row.end] for row in rows) == text.replace("\n", "")
+    assert all(len(row.text) == row.end - row.start for row in rows)
+
+
+@given(_TEXTS.filter(lambda text: len(text) > 1), st.integers(4, 20), st.data())
+def test_going_up_and_down_meets_the_same_rows(text: str, width: int, data: st.DataObject) -> None:
+    rows = all_rows(text, width)
+    place = data.draw(st.integers(0, len(rows) - 1))
+    shown = window(text)
+    assert shown.rows(rows[place].start, 3, width) == rows[place : place + 3]
+    back = shown.up(rows[place].start, 2, width)
+    assert back == rows[max(0, place - 2)].start
+    assert shown.down(back, min(2, place), width) == rows[place].start
+    assert shown.row_at(rows[place].start, width) == rows[place].start
+
+
+def test_nothing_is_drawn_that_could_drive_a_terminal() -> None:
+    assert [row.text for row in all_rows("a\x1b[31mb\tc\u202ed", 40)] == ["a·[31mb c·d"]
+
+
+def test_a_line_without_an_end_is_shown_in_pieces() -> None:
+    text = "x" * (3 * LINE) + "\nend"
+    shown = window(text)
+    middle = shown.row_at(2 * LINE + 100, 100)
+    assert shown.rows(middle, 1, 100)[0].text == "x" * 100
+    last = shown.row_at(len(text) - 1, 100)
+    assert shown.rows(last, 2, 100) == [TextRow(3 * LINE + 1, 3 * LINE + 4, 2, "end")]
+
+
+@given(st.lists(st.sampled_from(["needle", "hay", "NEEDLE", "\n"]), max_size=30).map(" ".join), st.data())
+@settings(deadline=None)
+def test_words_are_found_from_any_place(text: str, data: st.DataObject) -> None:
+    block, text_window.BLOCK = text_window.BLOCK, 7
+    try:
+        start = data.draw(st.integers(0, len(text)))
+        found = window(text).find("needle", start)
+        places = [place for place in range(len(text)) if text[place : place + 6].lower() == "needle"]
+        after = [place for place in places if place >= start] or places
+        assert found == ((after[0], after[0] + 6) if after else None)
+        exact = window(text).find("NEEDLE", start)
+        assert (exact is None) == ("NEEDLE" not in text)
+        back = window(text).find("needle", start, backwards=True)
+        before = [place for place in places if place < start] or places
+        assert back == ((before[-1], before[-1] + 6) if before else None)
+        assert window(text).number(len(text)) == text.count("\n") + 1
+    finally:
+        text_window.BLOCK = block
