@@ -47,6 +47,7 @@ class Settings(BaseSettings):
 
     model: str | None = Field(None, description="Which model answers, as in claude, claude:opus, openai:gpt-5, demo, replay:FILE")
     reflection_model: str | None = Field(None, description="A cheaper model that checks whether a turn is complete")
+    sub_model: str | None = Field(None, description="A cheaper model that answers on the parts of a search by rlm()")
     reflection: ReflectionMode = Field("always", description="When a turn is checked for completeness")
     max_turns: int = Field(5, ge=1, le=100, description="How often the model may run code for one question")
     model_timeout: float = Field(120.0, gt=0, description="Seconds without a sign of the model before it is given up")

@@ -46,6 +46,23 @@ class Limits:
         return asdict(self)
 
 
+_LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1}
+
+
+def limits_of(**given: Any) -> Limits:
+    """Limits that a person gave, None where they gave none. Raises `ValueError` with a sentence."""
+    chosen = {name: value for name, value in given.items() if value is not None}
+    for name, value in chosen.items():
+        whole = name in _LEAST
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            raise ValueError(f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}.")
+        if whole and value < _LEAST[name]:
+            raise ValueError(f"{name} must be at least {_LEAST[name]}, not {value}.")
+        if not whole and not value > 0:
+            raise ValueError(f"{name} must be more than 0, not {value}.")
+    return Limits(**chosen)
+
+
 class Amount(NamedTuple):
     """What a call takes, or is thought to take."""
 

@@ -11,6 +11,7 @@ from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import KernelInfo, KernelState
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.requests import Cancelled, Requests
+from mahtab_tui.session.searches import Searches
 
 
 class SessionKernelHost:
@@ -24,17 +25,20 @@ class SessionKernelHost:
         ask: Callable[[str], str],
         stop_asking: Callable[[], None],
         skill: Callable[[str, str], str],
+        searches: Searches,
         current_cell: Callable[[], int],
     ) -> None:
         self._log = log
         self._face = face
         self._current_cell = current_cell
         self._stop_asking = stop_asking
+        self._searches = searches
         self.inputs: Requests[str | None] = Requests()
         self.info: KernelInfo | None = None
         self._calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "ask": lambda args: ask(str(args["prompt"])),
             "skill": lambda args: skill(str(args["name"]), str(args.get("args", ""))),
+            "rlm": lambda args: searches.from_cell(args, current_cell()),
             "terminal": lambda args: face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"])),
             "quit": lambda args: face.leave(),
             "input": lambda args: self._input(str(args.get("prompt", "")), bool(args.get("password"))),
@@ -68,6 +72,8 @@ class SessionKernelHost:
             self.inputs.cancel_all()
         elif name == "ask":
             self._stop_asking()
+        elif name == "rlm":
+            self._searches.stop_all()
 
     def _input(self, prompt: str, password: bool) -> str | None:
         """The line that the person enters; None for the end of input."""

@@ -19,6 +19,7 @@ from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.inbox import Inbox, Item, Mode
 from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings import ApprovalMode, Settings
 
@@ -52,12 +53,14 @@ class Session:
         """The records of the conversation that is resumed, in order; empty for a new one."""
         self.log, prompt = setup_logging(store)
         self.model = settings.model or default_model()
+        self.searches = Searches(self.log, settings, model=lambda: self.model, used=lambda attrs: self.turns.used.add(**attrs))
         self.host = SessionKernelHost(
             self.log,
             face,
             ask=self._ask_from_cell,
             stop_asking=self._stop_turn,
             skill=self._skill,
+            searches=self.searches,
             current_cell=lambda: self.cells.last,
         )
         self.kernel = make_kernel(self.host)
@@ -90,6 +93,7 @@ class Session:
         self.turns.approvals.cancel_all()
         self.agent.close()
         self.kernel.close()
+        self.searches.close()
         if self._runner.is_alive():
             self._runner.join(2.0)
         close_logging(self.log)

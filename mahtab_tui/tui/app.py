@@ -14,7 +14,7 @@ from textual.widgets import Footer
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
-from mahtab_tui.recursion.control import Control, NoControl
+from mahtab_tui.recursion.control import Control
 from mahtab_tui.session import Session
 from mahtab_tui.settings import resource_folder
 from mahtab_tui.store.history import History
@@ -69,7 +69,7 @@ class MahtabApp(SessionActions, PaneActions):
         self.session = session
         self.guard = guard
         self.history = history
-        self.searches: Control = NoControl(self.tell, "This search does not run in this session: it can only be looked at.")
+        self.searches: Control = session.searches
         self.choices = Choices.load()
         self.keymap_given = keymap or {}
         self.attention = Attention(self._call_back)

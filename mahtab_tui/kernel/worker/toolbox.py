@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from . import shell
 from .claude_sessions import load_claude_sessions
 from .files import create, edit, read
+from .host import Host
+from .search import rlm
 from .stdlib import late_import
 from .text_tools import grep, partition, peek
 
 if TYPE_CHECKING:
-    CallHost = Callable[[str, dict[str, Any]], Any]
+    from .host import CallHost
 
 
 class Tool(NamedTuple):
@@ -25,23 +27,13 @@ class Tool(NamedTuple):
     summary: str
 
 
-def _no_host(name: str, args: dict[str, Any]) -> Any:
-    raise RuntimeError("There is no host to call")
-
-
-class _Host:
-    """The host that the tools call, set by `install`."""
-
-    call: CallHost = staticmethod(_no_host)
-
-
 def ask(prompt: str) -> str:
     """Ask the model; it may run code in this namespace. Prints its answer in the transcript and returns its last words.
 
     Raises RuntimeError where the model cannot be reached.
     Example: answer = ask("which rows of df look wrong?").
     """
-    return str(_Host.call("ask", {"prompt": str(prompt)}))
+    return str(Host.call("ask", {"prompt": str(prompt)}))
 
 
 def skill(name: str, args: str = "") -> str:
@@ -50,7 +42,7 @@ def skill(name: str, args: str = "") -> str:
     args: what the skill is to be used on. Raises RuntimeError where there is no such skill.
     Example: print(skill("explore-data")).
     """
-    return str(_Host.call("skill", {"name": str(name), "args": str(args)}))
+    return str(Host.call("skill", {"name": str(name), "args": str(args)}))
 
 
 def open_in_editor(path: str) -> None:
@@ -64,7 +56,7 @@ def open_in_editor(path: str) -> None:
         editor = [found for found in map(late_import("shutil").which, ("vi", "nano")) if found][:1]
     if not editor:
         raise RuntimeError("There is no editor: set EDITOR")
-    code = _Host.call("terminal", {"argv": [*editor, str(path)], "cwd": os.getcwd()})
+    code = Host.call("terminal", {"argv": [*editor, str(path)], "cwd": os.getcwd()})
     if code:
         print(f"{editor[0]} ended with exit code {code}")
 
@@ -78,6 +70,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     grep,
     partition,
     ask,
+    rlm,
     skill,
     load_claude_sessions,
 )
@@ -99,7 +92,7 @@ def __getattr__(name: str) -> Any:
 
 def install(call_host: CallHost) -> None:
     """Put the tools into builtins. `call_host(name, args)` asks the host and waits."""
-    _Host.call = staticmethod(call_host)
+    Host.call = staticmethod(call_host)
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
     shell.install(call_host)

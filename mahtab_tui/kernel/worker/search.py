@@ -1,0 +1,75 @@
+"""The tool `rlm`: a search over a text too long to read. The engine is the host's; the text goes to it in a file."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .host import Host
+from .stdlib import late_import
+
+
+def rlm(
+    query: str,
+    context: Any,
+    *,
+    model: str | None = None,
+    sub_model: str | None = None,
+    max_depth: int | None = None,
+    max_turns: int | None = None,
+    max_calls: int | None = None,
+    max_usd: float | None = None,
+    max_seconds: float | None = None,
+    concurrency: int | None = None,
+    yes: bool = False,
+) -> str:
+    """Answer a question over a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
+
+    context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame.
+    model, sub_model: by name, for the whole and for the parts. The limits hold for the whole search; yes: a large fan-out
+    needs no consent. The pane "recursion" shows it at work. Raises RuntimeError where there is no answer.
+    Example: print(rlm("Which requests timed out, and why?", Path("server.log"))).
+    """
+    given = {
+        "model": model,
+        "sub_model": sub_model,
+        "max_depth": max_depth,
+        "max_turns": max_turns,
+        "max_calls": max_calls,
+        "max_usd": max_usd,
+        "max_seconds": max_seconds,
+        "concurrency": concurrency,
+    }
+    contexts = late_import(f"{__package__}.contexts")
+    try:
+        taken = contexts.take(context)
+    except contexts.ContextError as error:
+        raise RuntimeError(str(error)) from None
+    for notice in taken.notices:
+        print(notice)
+    file = _written(taken.text)
+    try:
+        return str(
+            Host.call(
+                "rlm",
+                {
+                    "query": str(query),
+                    "file": file,
+                    "kind": taken.kind,
+                    "parts": taken.parts,
+                    "about": taken.about,
+                    "options": {name: value for name, value in given.items() if value is not None},
+                    "yes": bool(yes),
+                },
+            )
+        )
+    finally:
+        os.unlink(file)
+
+
+def _written(text: str) -> str:
+    """The path of a new file with a text, which only its owner can read. A message could not carry a hundred megabytes as quickly."""
+    descriptor, path = late_import("tempfile").mkstemp(prefix="mahtab-", suffix=".txt")
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode("utf-8", "surrogatepass"))
+    return str(path)

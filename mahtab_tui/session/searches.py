@@ -1,0 +1,115 @@
+"""The session's recursive searches: called for in cells, shown on the bus, controlled from the screen."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.settings import Settings
+
+if TYPE_CHECKING:
+    from mahtab_tui.recursion.search import Asking, Search
+
+ROOT = "1"
+"""What a tree's first node is called."""
+
+
+class Searches:
+    """`recursion.control.Control` over an engine that is loaded with the first search."""
+
+    def __init__(self, log: logging.Logger, settings: Settings, *, model: Callable[[], str], used: Callable[[Mapping[str, Any]], None]) -> None:
+        """model: the name of the session's at this moment. used: told the attributes of each `usage` record."""
+        self._log = log
+        self._settings = settings
+        self._model = model
+        self._used = used
+        self.asking: Asking = "ask"
+        """What happens before a large fan-out: where nobody looks at a screen, nobody can be asked."""
+        self._making = threading.Lock()
+        self._search: Search | None = None
+        self._running: set[str] = set()
+        """Trees whose answer a cell waits for."""
+
+    def from_cell(self, args: Mapping[str, Any], cell: int) -> str:
+        """`rlm(…)` in a cell: the answer, once it is there. Raises `RuntimeError` with a sentence where there is none."""
+        from mahtab_tui.kernel.worker.contexts import Taken
+        from mahtab_tui.llm.base import ModelError
+        from mahtab_tui.recursion.budget import limits_of
+        from mahtab_tui.recursion.sandbox.base import SandboxError
+        from mahtab_tui.recursion.text import Text
+
+        options = dict(args["options"])
+        model, sub_model = options.pop("model", None), options.pop("sub_model", None)
+        try:
+            limits = limits_of(**options)
+            text = Path(args["file"]).read_bytes().decode("utf-8", "surrogatepass")
+            parts = tuple((str(name), int(start), int(end)) for name, start, end in args["parts"])
+            answer = self._engine().run(
+                str(args["query"]),
+                Text.of(Taken(text, args["kind"], parts, args["about"])),
+                model=model or self._model(),
+                sub_model=sub_model or self._settings.sub_model,
+                limits=limits,
+                asking="run" if args["yes"] else self.asking,
+                about={"cell": cell, "source": "cell"},
+            )
+        except (ValueError, OSError, ModelError, SandboxError) as error:
+            raise RuntimeError(str(error)) from None
+        if answer.state in ("error", "stopped"):
+            raise RuntimeError(answer.text)
+        if answer.state == "partial":
+            emit(self._log, tags.NOTICE, "The answer of rlm() is partial: the search came to its limits.", level="warning")
+        return answer.text
+
+    def stop_all(self) -> None:
+        """Stop every search whose answer a cell waits for."""
+        for tree in list(self._running):
+            self.stop(tree, ROOT)
+
+    def close(self) -> None:
+        """Stop everything; waits for it."""
+        with self._making:
+            search, self._search = self._search, None
+        if search is not None:
+            search.close()
+
+    # `Control`
+
+    def stop(self, tree: str, node: str) -> None:
+        if self._search is not None:
+            self._search.stop(tree, node)
+
+    def retry(self, tree: str, node: str, query: str | None = None) -> None:
+        if self._search is not None:
+            self._search.retry(tree, node, query)
+
+    def text(self, tree: str, start: int, end: int) -> str | None:
+        return None if self._search is None else self._search.text(tree, start, end)
+
+    def answer(self, request: str, run: bool) -> None:
+        if self._search is not None:
+            self._search.answer(request, run)
+
+    def _engine(self) -> Search:
+        from mahtab_tui.recursion.search import Search
+
+        with self._making:
+            if self._search is None:
+                self._search = Search(self._happened)
+            return self._search
+
+    def _happened(self, record: Record) -> None:
+        """An event of a search, on its thread."""
+        attrs = record.attrs
+        if record.tag == tags.RLM_CALL and attrs["event"] == "begin" and attrs.get("source") == "cell":
+            self._running.add(attrs["tree"])
+        elif record.tag == tags.RLM_FINAL and attrs["node"] == ROOT:
+            self._running.discard(attrs["tree"])
+        elif record.tag == tags.USAGE:
+            self._used(attrs)
+        emit(self._log, record.tag, record.text, **attrs)
