@@ -40,8 +40,9 @@ def checked_settings(**given: object) -> Settings:
 
     try:
         settings = load_settings(**given)
-        if settings.model is not None:
-            check_model(settings.model)
+        for model in (settings.model, settings.sub_model):
+            if model is not None:
+                check_model(model)
     except (SettingsError, ModelError) as error:
         fail(str(error))
     return settings
@@ -124,6 +125,71 @@ def ask(
     from mahtab_tui.headless import ask_once
 
     raise typer.Exit(ask_once(question, settings, load or [], as_json=json))
+
+
+@app.command()
+def rlm(
+    query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
+    source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="A text file, a folder of them, or - for what is piped in")] = None,
+    model: Model = None,
+    sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
+    max_depth: Annotated[int | None, typer.Option(help="How deep calls may nest  [default: 3]")] = None,
+    max_turns: Annotated[int | None, typer.Option(help="Turns of one call  [default: 10]")] = None,
+    max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Model calls at a time")] = None,
+    log: Annotated[Path | None, typer.Option(help="Keep the events in this file, as JSON lines")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Large fan-outs run; without it they are refused")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Open the tree of a kept search on the screen")] = None,
+    speed: Annotated[float | None, typer.Option(help="With --replay: as it went, so many times as fast; without it, at once")] = None,
+) -> None:
+    """Answer a question over a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
+
+    The answer goes to stdout, how it goes to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer at the end
+    of a budget, 130 interrupted.
+    """
+    if replay is not None:
+        _replay(replay, speed)
+    if query is None or source is None:
+        fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for what is piped in.')
+    from mahtab_tui.headless_search import search_once
+    from mahtab_tui.llm.providers import default_model
+    from mahtab_tui.recursion.budget import limits_of
+
+    settings = checked_settings(model=model, sub_model=sub_model)
+    try:
+        limits = limits_of(
+            max_depth=max_depth, max_turns=max_turns, max_calls=max_calls, max_usd=max_usd, max_seconds=max_seconds, concurrency=concurrency
+        )
+    except ValueError as error:
+        fail(f"--{str(error).replace('_', '-', 1)}")
+    code = search_once(
+        query,
+        source,
+        model=settings.model or default_model(),
+        sub_model=settings.sub_model,
+        limits=limits,
+        log=log,
+        as_json=json,
+        yes=yes,
+    )
+    raise typer.Exit(code)
+
+
+def _replay(log: Path, speed: float | None) -> NoReturn:
+    from mahtab_tui.headless_search import replay_log
+    from mahtab_tui.tui.open import NoTerminal
+
+    if speed is not None and not speed > 0:
+        fail("--speed must be more than 0.")
+    try:
+        raise typer.Exit(replay_log(log, speed))
+    except OSError as error:
+        fail(f"{log} cannot be read: {error.strerror}.")
+    except (ValueError, NoTerminal) as error:
+        fail(str(error))
 
 
 @app.command()

@@ -12,12 +12,17 @@ from mahtab_tui.kernel.base import Kernel, Variable
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.knowledge.skills import Skill, load_skills, skill_folders
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import default_model
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.turns import TurnHost
+from mahtab_tui.settings import load_settings
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from mahtab_tui.agent.repl_agent import ReplAgent
 
 
@@ -49,12 +54,14 @@ class Workbench:
         self.log.addHandler(listener)
         self._skills_dir = skills_dir
         self._agent: ReplAgent | None = None
+        self.searches = Searches(self.log, load_settings(), model=self._model, used=lambda attrs: None, asking="refuse")
         host = _KernelHost(
             self.log,
             NoFace(),
             ask=self._ask_from_cell,
             stop_asking=self._stop_asking,
             skill=self._skill,
+            searches=self.searches,
             current_cell=lambda: self.cells.last,
         )
         self.brought = kernel
@@ -85,7 +92,12 @@ class Workbench:
             self._agent.close()
         if self.brought is None:
             self.kernel.close()
+        self.searches.close()
         close_logging(self.log)
+
+    def _model(self) -> str | BaseChatModel:
+        """What searches are answered by: the agent's model, where there is an agent."""
+        return default_model() if self._agent is None else self._agent.model
 
     def _skill(self, name: str, args: str) -> str:
         skills = self.skills()

@@ -47,6 +47,8 @@ class ReplAgent:
         first_turn: int = 1,
     ) -> None:
         self._host = host
+        self.model: str | BaseChatModel = llm
+        """The model as it was chosen: by its name, or itself."""
         self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm)
         self._graph = build_graph(self._nodes, max_turns, reflection)
         self._system_prompt = system_prompt(skills)
@@ -108,6 +110,7 @@ class ReplAgent:
 
         Waits for the turn that goes on. Raises `ModelError`.
         """
+        self.model = model
         llm = get_llm(model) if isinstance(model, str) else model
         with self._one_at_a_time:
             old, self._nodes.llm = self._nodes.llm, llm
@@ -212,6 +215,7 @@ def create_repl_agent(
         history=history,
         first_turn=first_turn,
     )
+    agent.model = model
     if isinstance(session, AgentSession):
         session.adopt(agent)
     return agent

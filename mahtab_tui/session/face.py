@@ -9,6 +9,9 @@ from typing import Protocol
 class Face(Protocol):
     """Called from threads of the session's, never from the face's own."""
 
+    can_ask: bool
+    """Whether somebody is there who sees questions on the bus and can answer them."""
+
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
         """Give the terminal to a program until it ends; returns its exit code. Raises `RuntimeError` where there is no terminal."""
 
@@ -18,6 +21,8 @@ class Face(Protocol):
 
 class NoFace:
     """A session without a screen: no terminal to lend, nobody to ask."""
+
+    can_ask = False
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
         raise RuntimeError("This needs a terminal, and the session has no screen.")

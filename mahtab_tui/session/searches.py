@@ -13,6 +13,8 @@ from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.settings import Settings
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from mahtab_tui.recursion.search import Asking, Search
 
 ROOT = "1"
@@ -22,14 +24,24 @@ ROOT = "1"
 class Searches:
     """`recursion.control.Control` over an engine that is loaded with the first search."""
 
-    def __init__(self, log: logging.Logger, settings: Settings, *, model: Callable[[], str], used: Callable[[Mapping[str, Any]], None]) -> None:
-        """model: the name of the session's at this moment. used: told the attributes of each `usage` record."""
+    def __init__(
+        self,
+        log: logging.Logger,
+        settings: Settings,
+        *,
+        model: Callable[[], str | BaseChatModel],
+        used: Callable[[Mapping[str, Any]], None],
+        asking: Asking,
+    ) -> None:
+        """model: the session's at this moment. used: told the attributes of each `usage` record.
+
+        asking: what happens before a large fan-out; where nobody looks at a screen, nobody can be asked.
+        """
         self._log = log
         self._settings = settings
         self._model = model
         self._used = used
-        self.asking: Asking = "ask"
-        """What happens before a large fan-out: where nobody looks at a screen, nobody can be asked."""
+        self._asking = asking
         self._making = threading.Lock()
         self._search: Search | None = None
         self._running: set[str] = set()
@@ -55,7 +67,7 @@ class Searches:
                 model=model or self._model(),
                 sub_model=sub_model or self._settings.sub_model,
                 limits=limits,
-                asking="run" if args["yes"] else self.asking,
+                asking="run" if args["yes"] else self._asking,
                 about={"cell": cell, "source": "cell"},
             )
         except (ValueError, OSError, ModelError, SandboxError) as error:

@@ -53,7 +53,13 @@ class Session:
         """The records of the conversation that is resumed, in order; empty for a new one."""
         self.log, prompt = setup_logging(store)
         self.model = settings.model or default_model()
-        self.searches = Searches(self.log, settings, model=lambda: self.model, used=lambda attrs: self.turns.used.add(**attrs))
+        self.searches = Searches(
+            self.log,
+            settings,
+            model=lambda: self.model,
+            used=lambda attrs: self.turns.used.add(**attrs),
+            asking="ask" if face.can_ask else "refuse",
+        )
         self.host = SessionKernelHost(
             self.log,
             face,

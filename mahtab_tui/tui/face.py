@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 class ScreenFace:
     """`session.face.Face` over the application, which is told once it exists."""
 
+    can_ask = True
+
     def __init__(self) -> None:
         self.app: MahtabApp | None = None
 

@@ -1,0 +1,150 @@
+"""A search without a screen: the answer alone on stdout, how it goes on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.tags import STREAMS
+from mahtab_tui.kernel.worker.contexts import ContextError
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.recursion.sandbox.base import SandboxError
+from mahtab_tui.recursion.tree import Tree
+
+if TYPE_CHECKING:
+    from mahtab_tui.recursion.budget import Limits
+
+ANSWERED, FAILED, PARTIAL, INTERRUPTED = 0, 1, 4, 130
+
+_EVERY = 0.1
+"""Seconds between two looks of the line at a terminal; where there is none, a hundred times as many."""
+
+
+class Progress:
+    """One line on stderr: rewritten where stderr is a terminal, a new one now and then where it is not."""
+
+    def __init__(self) -> None:
+        self._tree = Tree("")
+        self._lock = threading.Lock()
+        self._terminal = sys.stderr.isatty()
+        self._began = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
+        self._thread.start()
+
+    def fold(self, record: Record) -> None:
+        """Take in an event."""
+        if record.tag == tags.NOTICE:
+            self._say(record.text)
+        else:
+            with self._lock:
+                self._tree.fold(record)
+
+    def close(self) -> None:
+        """Leave the last line standing."""
+        self._ended.set()
+        self._thread.join()
+        self._write(self._line(), end="\n")
+
+    def _draw(self) -> None:
+        while not self._ended.wait(_EVERY if self._terminal else 100 * _EVERY):
+            self._write(self._line(), end="" if self._terminal else "\n")
+
+    def _line(self) -> str:
+        with self._lock:
+            used, nodes = self._tree.used, len(self._tree.nodes)
+            alive = sum(count for state, count in self._tree.counts.items() if state in ("thinking", "running"))
+        cost = "price unknown" if used.calls and used.unpriced == used.calls else f"${used.cost:.4f}{'+' if used.unpriced else ''}"
+        seconds = time.monotonic() - self._began
+        return f"{nodes:,} nodes ({alive:,} at work), {used.calls:,} calls, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
+
+    def _say(self, text: str) -> None:
+        self._write(plain(text), end="\n")
+
+    def _write(self, text: str, end: str) -> None:
+        print(f"\r\x1b[K{text}" if self._terminal else text, end=end, file=sys.stderr, flush=True)
+
+
+def search_once(
+    query: str,
+    source: str,
+    *,
+    model: str,
+    sub_model: str | None,
+    limits: Limits,
+    log: Path | None,
+    as_json: bool,
+    yes: bool,
+) -> int:
+    """Search a file, a folder, or what is piped in ("-"); print, and return the exit code.
+
+    log: a file for the events. as_json: they go to stdout too, one in a line, and the answer only as the last of them.
+    yes: large fan-outs run without consent; else they are refused, since nobody can be asked.
+    """
+    from mahtab_tui.recursion.log import Log
+    from mahtab_tui.recursion.search import Search
+
+    progress = Progress()
+    takers: list[Callable[[Record], None]] = [progress.fold]
+    kept: Log | None = None
+    search: Search | None = None
+    try:
+        if log is not None:
+            kept = Log(log)
+            takers.append(kept.write)
+        if as_json:
+            takers.append(_print_json)
+        search = Search(partial(_give, takers))
+        context: Any = sys.stdin.buffer.read() if source == "-" else Path(source)
+        answer = search.run(query, context, model=model, sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (ContextError, ModelError, SandboxError, OSError) as error:
+        progress.fold(Record(tags.NOTICE, f"mahtab-tui: {error}"))
+        return FAILED
+    finally:
+        if search is not None:
+            search.close()
+        progress.close()
+        if kept is not None:
+            kept.close()
+    if answer.state in ("error", "stopped"):
+        print(f"mahtab-tui: {plain(answer.text)}", file=sys.stderr)
+        return FAILED
+    if not as_json:
+        print(plain(answer.text))
+    if answer.state == "partial":
+        print("mahtab-tui: the answer is partial: the search came to its limits.", file=sys.stderr)
+        return PARTIAL
+    return ANSWERED
+
+
+def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
+    for take in takers:
+        take(record)
+
+
+def _print_json(record: Record) -> None:
+    if record.tag not in STREAMS:
+        print(json.dumps({"tag": record.tag, "time": round(record.time, 3), "attrs": record.attrs, "text": record.text}), flush=True)
+
+
+def replay_log(log: Path, speed: float | None) -> int:
+    """Open the tree of a kept search on the screen. Raises `OSError`, `ValueError` for what is no log, `NoTerminal`."""
+    from mahtab_tui.recursion.log import read_log, replay
+    from mahtab_tui.tui.open import check_terminal
+    from mahtab_tui.tui.replay_app import ReplayApp
+
+    opened = read_log(log)
+    check_terminal()
+    ReplayApp(replay(opened.records, speed), note=opened.note).run()
+    return ANSWERED
