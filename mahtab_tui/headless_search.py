@@ -91,6 +91,7 @@ def search_once(
     yes: large fan-outs run without consent; else they are refused, since nobody can be asked.
     """
     from mahtab_tui.recursion.log import Log
+    from mahtab_tui.recursion.sandbox.open import open_sandboxes
     from mahtab_tui.recursion.search import Search
 
     progress = Progress()
@@ -103,7 +104,7 @@ def search_once(
             takers.append(kept.write)
         if as_json:
             takers.append(_print_json)
-        search = Search(partial(_give, takers))
+        search = Search(partial(_give, takers), open_sandboxes)
         context: Any = sys.stdin.buffer.read() if source == "-" else Path(source)
         answer = search.run(query, context, model=model, sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
     except KeyboardInterrupt:
@@ -136,15 +137,3 @@ def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
 def _print_json(record: Record) -> None:
     if record.tag not in STREAMS:
         print(json.dumps({"tag": record.tag, "time": round(record.time, 3), "attrs": record.attrs, "text": record.text}), flush=True)
-
-
-def replay_log(log: Path, speed: float | None) -> int:
-    """Open the tree of a kept search on the screen. Raises `OSError`, `ValueError` for what is no log, `NoTerminal`."""
-    from mahtab_tui.recursion.log import read_log, replay
-    from mahtab_tui.tui.open import check_terminal
-    from mahtab_tui.tui.replay_app import ReplayApp
-
-    opened = read_log(log)
-    check_terminal()
-    ReplayApp(replay(opened.records, speed), note=opened.note).run()
-    return ANSWERED

@@ -1,14 +1,20 @@
-"""Kernels for the integration tests."""
+"""Kernels and sessions for the integration tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings import load_settings
 from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.sessions import Opened, Watched
 
 
 @pytest.fixture
@@ -19,3 +25,24 @@ def cells(project: Path) -> Iterator[Cells]:
     kernel.start()
     yield Cells(kernel, host)
     kernel.close()
+
+
+@pytest.fixture
+def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
+    """Open a session whose model answers with the given lines; all are closed with the test."""
+    opened: list[Session] = []
+
+    def open_it(*lines: str | dict[str, Any], approval: str = "ask") -> Opened:
+        path = project / "replay.jsonl"
+        values = [{"text": line} if isinstance(line, str) else line for line in lines or ("Nothing to say.",)]
+        path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
+        store = Watched()
+        settings = load_settings(model=f"replay:{path}", approval=approval)
+        session = Session(settings, ProcessKernel, NoFace(), store=store, name="test")
+        opened.append(session)
+        session.start()
+        return Opened(session, store)
+
+    yield open_it
+    for session in opened:
+        session.close()

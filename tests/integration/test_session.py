@@ -2,81 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
-from mahtab_tui.store.memory import MemoryStore
+from tests.integration.sessions import DEADLINE, Opened, Watched
 
-DEADLINE = 20.0
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
 COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
-
-
-class Watched(MemoryStore):
-    """A store on which one can wait for a record."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._changed = threading.Condition()
-
-    def append(self, record: Record) -> None:
-        with self._changed:
-            super().append(record)
-            self._changed.notify_all()
-
-    def wait(self, tag: str, **attrs: Any) -> Record:
-        """The first record of a tag with these attributes, as soon as it is there."""
-
-        def found() -> Record | None:
-            return next((r for r in self.records if r.tag == tag and attrs.items() <= r.attrs.items()), None)
-
-        with self._changed:
-            if not self._changed.wait_for(lambda: found() is not None, DEADLINE):
-                raise AssertionError(f"no {tag} {attrs} in {[(r.tag, r.attrs.get('state')) for r in self.records]}")
-            record = found()
-        assert record is not None
-        return record
-
-
-class Opened:
-    """A session with the store that it writes to."""
-
-    def __init__(self, session: Session, store: Watched) -> None:
-        self.session = session
-        self.store = store
-
-
-@pytest.fixture
-def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
-    """Open a session whose model answers with the given lines; all are closed with the test."""
-    opened: list[Session] = []
-
-    def open_it(*lines: str | dict[str, Any], approval: str = "ask") -> Opened:
-        path = project / "replay.jsonl"
-        values = [{"text": line} if isinstance(line, str) else line for line in lines or ("Nothing to say.",)]
-        path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
-        store = Watched()
-        settings = load_settings(model=f"replay:{path}", approval=approval)
-        session = Session(settings, ProcessKernel, NoFace(), store=store, name="test")
-        opened.append(session)
-        session.start()
-        return Opened(session, store)
-
-    yield open_it
-    for session in opened:
-        session.close()
 
 
 def test_cells_run_in_order_and_changes_are_told(open_session: Callable[..., Opened]) -> None:

@@ -1,0 +1,46 @@
+"""A session over a store on which tests can wait for records."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.session import Session
+from mahtab_tui.store.memory import MemoryStore
+
+DEADLINE = 20.0
+
+
+class Watched(MemoryStore):
+    """A store on which one can wait for a record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changed = threading.Condition()
+
+    def append(self, record: Record) -> None:
+        with self._changed:
+            super().append(record)
+            self._changed.notify_all()
+
+    def wait(self, tag: str, **attrs: Any) -> Record:
+        """The first record of a tag with these attributes, as soon as it is there."""
+
+        def found() -> Record | None:
+            return next((r for r in self.records if r.tag == tag and attrs.items() <= r.attrs.items()), None)
+
+        with self._changed:
+            if not self._changed.wait_for(lambda: found() is not None, DEADLINE):
+                raise AssertionError(f"no {tag} {attrs} in {[(r.tag, r.attrs.get('state')) for r in self.records]}")
+            record = found()
+        assert record is not None
+        return record
+
+
+class Opened:
+    """A session with the store that it writes to."""
+
+    def __init__(self, session: Session, store: Watched) -> None:
+        self.session = session
+        self.store = store

@@ -1,0 +1,103 @@
+"""rlm() in a cell: a real kernel, a real sandbox, a replayed model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mahtab_tui.bus import tags
+from tests.integration.sessions import Opened
+
+LOG = "log = '\\n'.join(f'line {n}' + (' needle' if n % 1000 == 7 else '') for n in range(6_000))"
+HAND_DOWN = {"match": "Find the needles", "text": "```python\nfound = rlm_map('Count them here', partition(4))\nFINAL(' and '.join(found))\n```"}
+PART = {"match": "Count them here", "text": "five"}
+
+
+def ask(it: Opened, code: str) -> str:
+    """Run a cell over the log; its whole output."""
+    it.session.submit("python", LOG)
+    it.session.submit("python", code)
+    return it.store.wait(tags.USER_REPL_OUT, cell=2).text
+
+
+def events(it: Opened, tag: str) -> list[dict[str, Any]]:
+    return [record.attrs for record in it.store.records if record.tag == tag]
+
+
+def test_the_answer_comes_back_to_the_cell_and_every_event_goes_over_the_bus(open_session: Callable[..., Opened]) -> None:
+    it = open_session(PART, HAND_DOWN)
+    assert ask(it, "rlm('Find the needles', log)") == "'five and five and five and five'\n"
+    begun = [attrs for attrs in events(it, tags.RLM_CALL) if attrs["event"] == "begin"]
+    assert [attrs["node"] for attrs in begun] == ["1", "1.1", "1.2", "1.3", "1.4"]
+    assert begun[0]["cell"] == 2
+    ends = [attrs["spans"][0][1] for attrs in begun[1:]]
+    assert ends[-1] == begun[0]["chars"]
+    assert [attrs["spans"][0][0] for attrs in begun[1:]] == [0, *ends[:-1]], "the parts are the whole text, in order"
+    assert events(it, tags.RLM_FINAL)[-1]["state"] == "done"
+    assert it.session.turns.used.calls == 5
+    assert len({attrs["seq"] for attrs in begun}) == 5
+
+
+def test_documents_and_tables_keep_their_names(open_session: Callable[..., Opened]) -> None:
+    look = {"text": "```python\nFINAL(type(context).__name__ + ' ' + ', '.join(context))\n```"}
+    it = open_session(look)
+    it.session.submit("python", "rlm('Which are there?', {'one.txt': 'a' * 20_000, 'two.txt': 'b' * 20_000})")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "'dict one.txt, two.txt'\n"
+
+
+def test_a_search_that_fails_raises_a_sentence(open_session: Callable[..., Opened]) -> None:
+    it = open_session({"error": "The model is not at home."})
+    assert "RuntimeError: The model is not at home." in ask(it, "rlm('Find the needles', log)")
+
+
+def test_wrong_limits_and_contexts_are_sentences(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    assert "max_turns must be at least 1, not 0." in ask(it, "rlm('x', log, max_turns=0)")
+    it.session.submit("python", "rlm('x', 42)")
+    assert "A int cannot be searched" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
+    it.session.submit("python", "rlm('x', log, model='no-such')")
+    assert "There is no model" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
+
+
+def test_a_partial_answer_is_said_to_be_partial(open_session: Callable[..., Opened]) -> None:
+    it = open_session({"match": "limit|used up|Answer the query now", "text": "About twenty."}, "```python\nprint(len(context))\n```")
+    assert ask(it, "rlm('Find the needles', log, max_turns=1)") == "'About twenty.'\n"
+    assert "partial" in it.store.wait(tags.NOTICE).text
+
+
+def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened]) -> None:
+    it = open_session("```python\nwhile True:\n    pass\n```")
+    it.session.submit("python", LOG)
+    it.session.submit("python", "rlm('Find the needles', log)")
+    it.store.wait(tags.RLM_REPL_IN)
+    assert it.session.stop() == "cell"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=2).attrs["status"] == "interrupted"
+    assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
+    it.session.submit("python", "6 * 7")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "42\n"
+
+
+def test_the_screen_stops_and_retries_nodes(open_session: Callable[..., Opened]) -> None:
+    it = open_session("```python\nwhile True:\n    pass\n```")
+    it.session.submit("python", LOG)
+    it.session.submit("python", "rlm('Find the needles', log)")
+    begun = it.store.wait(tags.RLM_REPL_IN)
+    tree = begun.attrs["tree"]
+    assert it.session.searches.text(tree, 0, 6) == "line 0"
+    it.session.searches.stop(tree, "1")
+    assert "stopped" in it.store.wait(tags.USER_REPL_OUT, cell=2).text
+    it.session.searches.retry(tree, "1")
+    assert it.store.wait(tags.RLM_CALL, event="begin", replaces="1").attrs["node"] == "2"
+    it.session.searches.stop(tree, "2")
+    it.store.wait(tags.RLM_FINAL, node="2", state="stopped")
+
+
+def test_the_models_own_code_searches_too(open_session: Callable[..., Opened]) -> None:
+    code = "I search.\n\n```python\nanswer = rlm('Find the needles', log)\nprint(answer)\n```"
+    complete = {"match": "is_complete", "text": '{"is_complete": true, "reasoning": "", "next_action": ""}'}
+    it = open_session(PART, HAND_DOWN, complete, {"match": "where are", "text": code}, "Twenty in all.", approval="auto")
+    it.session.submit("python", LOG)
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    it.session.submit("ask", "where are the needles in log?")
+    assert it.store.wait(tags.ASSISTANT_REPL_OUT).text == "five and five and five and five\n"
+    it.store.wait(tags.AGENT, state="done")
