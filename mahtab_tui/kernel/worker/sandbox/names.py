@@ -196,7 +196,7 @@ def _spoken(method: Callable[..., Any]) -> Callable[..., Any]:
             raise TypeError(f"{method.__name__}: {error}. Call it as {method.__name__}({', '.join(signature.parameters)})") from None
         return method(*args, **kwargs)
 
-    function.__qualname__ = method.__name__
+    function.__qualname__, function.__module__ = method.__name__, "builtins"
     function.__signature__ = signature  # type: ignore[attr-defined]
     return function
 
