@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mahtab_tui.bus import tags
@@ -41,6 +41,8 @@ class Cells:
         self.provenance = Provenance()
         self.last = first - 1
         """The number of the newest cell."""
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when a cell has ended, and all is told of it."""
 
     @property
     def running(self) -> bool:
@@ -95,6 +97,7 @@ class Cells:
             self.forget()
         elif result.changes:
             self._tell_changes(cell, party, result.changes)
+        self.on_end()
         return result
 
     def forget(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,12 +36,14 @@ class SessionKernelHost:
         self._searches = searches
         self.inputs: Requests[str | None] = Requests()
         self.info: KernelInfo | None = None
+        self._leaves = threading.Event()
+        """A cell has called `exit()`."""
         self._calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "ask": lambda args: ask(str(args["prompt"])),
             "skill": lambda args: skill(str(args["name"]), str(args.get("args", ""))),
             "rlm": lambda args: searches.from_cell(args, current_cell()),
             "terminal": lambda args: face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"])),
-            "quit": lambda args: face.leave(),
+            "quit": lambda args: self._leaves.set(),
             "input": lambda args: self._input(str(args.get("prompt", "")), bool(args.get("password"))),
         }
 
@@ -74,6 +77,12 @@ class SessionKernelHost:
             self._stop_asking()
         elif name == "rlm":
             self._searches.stop_all()
+
+    def cell_ended(self) -> None:
+        """Leave, if the cell has called `exit()`: not earlier, lest the cell itself be what leaving would cut off."""
+        if self._leaves.is_set():
+            self._leaves.clear()
+            self._face.leave()
 
     def _input(self, prompt: str, password: bool) -> str | None:
         """The line that the person enters; None for the end of input."""

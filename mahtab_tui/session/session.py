@@ -71,6 +71,7 @@ class Session:
         )
         self.kernel = make_kernel(self.host)
         self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
+        self.cells.on_end = self.host.cell_ended
         self.inbox = Inbox(self.log)
         self.turns = TurnHost(
             self.log, self.kernel, self.cells, prompt, party=model_label(self.model), approval=settings.approval, resumed=bool(past)

@@ -101,7 +101,7 @@ class SessionActions(App[int]):
         self.session.set_approval("auto" if self.session.approval == "ask" else "ask")
 
     def action_choose_python(self, value: str = "") -> None:
-        self._with_value(value, "Interpreter or virtual environment", self.session.activate, self.session.settings.python or "")
+        self._with_value(value, "Interpreter or virtual environment", self.session.activate, self.session.kernel.info().executable)
 
     def action_change_directory(self, value: str = "") -> None:
         cwd = self.session.kernel.info().cwd

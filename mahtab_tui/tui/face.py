@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,20 @@ from textual.app import SuspendNotSupported
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.app import MahtabApp
+
+
+@contextlib.contextmanager
+def keys_that_signal_ignored() -> Iterator[None]:
+    r"""Ctrl+C and Ctrl+\ in a program that has the terminal are sent to us as well, and are none of our business.
+
+    Not `signal.SIG_IGN`, which the program would inherit.
+    """
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class ScreenFace:
@@ -30,12 +46,12 @@ class ScreenFace:
 
         def run() -> None:
             try:
-                with app.suspend(), app.guard.lifted():
+                with app.suspend(), app.guard.lifted(), keys_that_signal_ignored():
                     done.set_result(subprocess.run(list(argv), cwd=cwd, check=False).returncode)
             except SuspendNotSupported:
                 done.set_exception(RuntimeError("This terminal cannot be given to another program."))
-            except OSError as error:
-                done.set_exception(RuntimeError(f"{argv[0]} could not be started: {error.strerror}."))
+            except (OSError, ValueError) as error:
+                done.set_exception(RuntimeError(f"{argv[0]} could not be started: {getattr(error, 'strerror', None) or error}."))
 
         app.call_later(run)
         return done.result()

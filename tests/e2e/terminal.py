@@ -38,6 +38,16 @@ DEADLINE = 30.0
 """Seconds after which something awaited is held not to come."""
 
 
+_UNKNOWN = re.compile(rb"\x1b\[[<>=?][0-9;]*\$?[upq]")
+"""What pyte does not know and would show: queries for the keyboard protocol and for modes."""
+
+
+def _finished(data: bytes) -> tuple[bytes, bytes]:
+    """What was read, without an escape sequence at its end that goes on in the next read; and that sequence."""
+    begun = re.search(rb"\x1b(\[[<>=?]?[0-9;]*\$?)?$", data)
+    return (data[: begun.start()], begun[0]) if begun else (data, b"")
+
+
 class Terminal:
     """Starts a program on a pty; closes it at the end of a ``with`` block."""
 
@@ -54,6 +64,7 @@ class Terminal:
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = bytearray()
+        self._unfinished = b""
         self.exit_code: int | None = None
         self._ended = False
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **(env or {})}
@@ -93,8 +104,8 @@ class Terminal:
             self._ended = True
             return False
         self.raw += data
-        # pyte does not know these: answers to the kitty keyboard and mode queries of the application.
-        self._stream.feed(re.sub(rb"\x1b\[[<>=?][0-9;]*[upq$]", b"", data))
+        data, self._unfinished = _finished(self._unfinished + data)
+        self._stream.feed(_UNKNOWN.sub(b"", data))
         return True
 
     def wait(self, pattern: str) -> str:
@@ -114,13 +125,15 @@ class Terminal:
             if not self.pump() or time.monotonic() > deadline:
                 raise AssertionError(f"{pattern!r} is still there. The screen:\n{self.text}")
 
-    def press_until(self, key: str, pattern: str) -> None:
-        """Press a key again and again until a regular expression is found: some rows ignore keys when they have just appeared."""
+    def press_until(self, key: str, pattern: str, *, every: float = 4.0) -> None:
+        """Press a key again and again until a regular expression is found: some rows ignore keys when they have just appeared.
+
+        `every`: seconds between two, long enough for what the key does to be seen: a key too many would be typed into something else.
+        """
         deadline = time.monotonic() + DEADLINE
         while not re.search(pattern, self.text):
             self.send(KEYS.get(key, key))
-            # Long enough for what the key does to be seen: a key too many would be typed into something else.
-            again = time.monotonic() + 4
+            again = time.monotonic() + every
             while time.monotonic() < again and not re.search(pattern, self.text) and self.pump(0.02):
                 pass
             if time.monotonic() > deadline:
@@ -144,6 +157,11 @@ class Terminal:
         for key in keys:
             self.send(KEYS[key])
             self.pump(0.01)
+
+    def enter(self, text: str) -> None:
+        """Type a line, and Enter."""
+        self.type(text)
+        self.press("enter")
 
     def paste(self, text: str) -> None:
         """A bracketed paste."""

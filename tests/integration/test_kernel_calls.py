@@ -50,7 +50,7 @@ def test_children_find_the_end_of_their_input_and_do_not_take_the_persons(cells:
 def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(cells: Cells) -> None:
     answers(cells, "p x", "w", "n", "n", "n", "n", "c")
     result = cells.run("def f(x):\n    breakpoint()\n    y = x + 1\n    return y\nf(41)\n'end'")
-    assert "(Pdb) p x\n41\n" in result.output
+    assert "-> y = x + 1\n(Pdb) p x\n41\n" in result.output
     assert "worker" not in result.output
     assert result.output.endswith("'end'\n")
 

@@ -12,7 +12,7 @@ from types import FrameType, ModuleType, TracebackType
 from typing import Any, NamedTuple, NoReturn, TextIO
 
 from .stdlib import late_import
-from .tracebacks import HERE
+from .tracebacks import CELL, HERE
 
 Ask = Callable[[str, dict[str, Any]], Any]
 
@@ -140,7 +140,10 @@ def _debugger() -> Any:
     pdb: Any = late_import("pdb")
 
     class Debugger(pdb.Pdb):  # type: ignore[misc]
-        """pdb that knows nothing of the frames below the cell."""
+        """pdb that knows nothing of the frames below the cell, and finds the lines of cells."""
+
+        def canonic(self, filename: str) -> str:
+            return filename if filename.startswith(CELL) else str(super().canonic(filename))
 
         def get_stack(self, frame: FrameType | None, tb: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
             stack, current = super().get_stack(frame, tb)

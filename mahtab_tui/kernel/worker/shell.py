@@ -86,13 +86,21 @@ def _git_needs_terminal(words: list[str]) -> bool:
     return command in ("mergetool", "difftool")
 
 
+def _shell_argv(command: str) -> list[str]:
+    """The person's shell with a command that keys reach."""
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    if os.path.basename(shell) in ("sh", "dash", "ash"):
+        # These die of Ctrl+C before the program does, and would leave it behind with the terminal. A trap is not inherited.
+        command = f"trap : INT QUIT; {command}"
+    return [shell, "-c", command]
+
+
 def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     """Put the function that the calls of `transform` name into builtins."""
 
     def run(command: str) -> None:
         if needs_terminal(command):
-            shell = os.environ.get("SHELL") or "/bin/sh"
-            code = call_host("terminal", {"argv": [shell, "-c", command], "cwd": os.getcwd()})
+            code = call_host("terminal", {"argv": _shell_argv(command), "cwd": os.getcwd()})
         else:
             code = late_import("subprocess").call(command, shell=True)
         if code:
