@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.worker.capture import LimitedOutput
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import get_llm
+    from mahtab_tui.recursion.api import rlm
     from mahtab_tui.session import Session
     from mahtab_tui.state import SessionState, execute_code
     from mahtab_tui.usage import UsageStats
@@ -27,6 +28,7 @@ _HOMES = {
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
     "execute_code": "mahtab_tui.state",
     "get_llm": "mahtab_tui.llm.providers",
+    "rlm": "mahtab_tui.recursion.api",
     "run_repl": "mahtab_tui.embed",
 }
 """The public names, and where each is defined."""
@@ -41,6 +43,7 @@ __all__ = [
     "create_repl_agent",
     "execute_code",
     "get_llm",
+    "rlm",
     "run_repl",
 ]
 

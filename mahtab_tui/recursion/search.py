@@ -20,6 +20,7 @@ from mahtab_tui.recursion.events import Emit, Events
 from mahtab_tui.recursion.live import Outcome, State
 from mahtab_tui.recursion.models import Model
 from mahtab_tui.recursion.sandbox.base import Sandboxes
+from mahtab_tui.recursion.sandbox.open import open_sandboxes
 from mahtab_tui.recursion.schedule import Gate
 from mahtab_tui.recursion.text import Text
 from mahtab_tui.usage import UsageStats
@@ -57,7 +58,7 @@ class Answer(NamedTuple):
 class Search:
     """Implements `control.Control`. `run` may be called from many threads at once."""
 
-    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Sandboxes]) -> None:
+    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Sandboxes] = open_sandboxes) -> None:
         """emit: given every event, on the search's own thread; it must not take long."""
         self._emit = emit
         self._open_sandboxes = open_sandboxes
