@@ -53,9 +53,7 @@ def rlm(
     Raises `SearchFailed` where there is no answer, `ModelError` for a model that cannot be had, `ContextError` for what is not a context,
     `SandboxError` where the system has no sandbox, `OSError` where the log cannot be written.
     """
-    limits = Limits(
-        max_turns=max_turns, max_depth=max_depth, max_calls=max_calls, max_usd=max_usd, max_seconds=max_seconds, concurrency=concurrency
-    )
+    limits = Limits(max_turns=max_turns, max_depth=max_depth, max_calls=max_calls, max_usd=max_usd, max_seconds=max_seconds, concurrency=concurrency)
     with contextlib.ExitStack() as stack:
         takers = [] if on_event is None else [on_event]
         if log is not None:

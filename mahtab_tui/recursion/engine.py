@@ -65,7 +65,6 @@ class Engine:
         self._nodes: dict[str, Node] = {}
         self._memo = Memo()
         self._roots = Batch(0, 1)
-        self._batches = 0
         self._deadline = Deadline()
         self._text = Text("")
         self._background: set[asyncio.Task[None]] = set()
@@ -227,8 +226,8 @@ class Engine:
     async def _ask(self, parent: Node, request: Request, text: Text) -> list[Outcome]:
         """What a node's code called for on its text. Raises `CallRefused`."""
         sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
-        self._batches += 1
-        batch = Batch(self._batches, len(sources))
+        parent.batches += 1
+        batch = Batch(parent.batches, len(sources))
         await self._consented(parent, request, sources, batch.number)
         nodes = [
             self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
@@ -267,7 +266,7 @@ class Engine:
         estimate = estimate.plus(
             self.calls.estimate(model, _CALLS_OF_AN_EXPLORATION * _CHARS_OF_A_TURN * exploring, _CALLS_OF_AN_EXPLORATION * exploring)
         )
-        return FanOut(f"{self._events.tree}-{batch}", len(sources), estimate, self.calls.priced(model))
+        return FanOut(f"{self._events.tree}-{parent.id}-{batch}", len(sources), estimate, self.calls.priced(model))
 
     def _left(self, turns: int) -> prompts.Left:
         seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())

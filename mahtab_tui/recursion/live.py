@@ -93,6 +93,8 @@ class Node:
     replaces: str = ""
     children: int = 0
     """How many there have been."""
+    batches: int = 0
+    """How often it has called for some."""
     running: dict[Node, None] = field(default_factory=dict)
     """Children that have not ended, in order."""
     task: asyncio.Task[Outcome] | None = None

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,21 +63,22 @@ def read_log(path: Path) -> Opened:
     """The events of a log, also of one whose writer was killed. Raises `OSError`, and `ValueError` where it is no log at all."""
     records: list[Record] = []
     damaged = 0
+    known = False
     with path.open("rb") as file:
         for number, line in enumerate(file):
             try:
                 value = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 value = None
             if number == 0 and isinstance(value, dict) and value.get("format") == _FORMAT:
-                continue
-            if (record := _record(value)) is None:
+                known = True
+            elif (record := _record(value)) is None:
                 damaged += 1
             else:
                 records.append(record)
-    if not records and damaged:
+    if damaged and not records and not known:
         raise ValueError(f"{path} is not the log of a search.")
-    return Opened(records, f"{damaged:,} lines of {path} are damaged and were left out." if damaged else "")
+    return Opened(records, f"Damaged lines of {path} were left out: {damaged:,}." if damaged else "")
 
 
 def replay(records: Sequence[Record], speed: float | None = None) -> Iterator[tuple[float, Record]]:
@@ -92,6 +94,6 @@ def _record(value: Any) -> Record | None:
     if not isinstance(value, dict):
         return None
     tag, text, attrs, time = value.get("tag"), value.get("text"), value.get("attrs"), value.get("time")
-    if isinstance(tag, str) and isinstance(text, str) and isinstance(attrs, dict) and isinstance(time, (int, float)):
+    if isinstance(tag, str) and isinstance(text, str) and isinstance(attrs, dict) and isinstance(time, (int, float)) and isfinite(time):
         return Record(tag, text, attrs, float(time))
     return None

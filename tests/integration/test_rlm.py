@@ -1,0 +1,224 @@
+"""`rlm` from a script: real sandboxes, prepared answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mahtab_tui
+from mahtab_tui.bus import tags
+from mahtab_tui.kernel.worker.contexts import ContextError
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.recursion.api import SearchFailed, rlm
+from mahtab_tui.recursion.budget import Limits
+from mahtab_tui.recursion.log import read_log
+from mahtab_tui.recursion.search import Search
+from mahtab_tui.recursion.tree import Tree
+from tests.recursion_scripts import ScriptedModel, Story, replies, wait_for
+
+LOG = "".join(f"{number:06d} {'ERROR disk full' if number % 1_000 == 500 else 'INFO all is well'}\n" for number in range(20_000))
+
+
+def python(code: str) -> str:
+    return f"```python\n{code}\n```"
+
+
+def scripted(script: Mapping[str, str | Sequence[str]]) -> ScriptedModel:
+    """A model that says to each query these blocks of code."""
+    return ScriptedModel(reply=replies(script))
+
+
+SEARCH = {
+    "how many errors?": [
+        python("print(len(context), peek(30))\nparts = partition(4)"),
+        python("counts = rlm_map('count', parts)\nprint(counts)\nFINAL(sum(map(int, counts)))"),
+    ],
+    "count": python("FINAL(len(grep('ERROR')))"),
+}
+
+
+def test_a_script_gets_an_answer() -> None:
+    story = Story()
+    answer = mahtab_tui.rlm("how many errors?", LOG, model=scripted(SEARCH), on_event=story.append)
+    assert answer == "20"
+    assert type(answer) is str
+    assert len(story.begun()) == 5
+    grepped = [span for record in story.of(tags.RLM_CALL, event="touch", how="grep") for span in record.attrs["spans"]]
+    assert len(grepped) == 20
+    assert all("ERROR" in LOG[start:end] for start, end in grepped), "found in the parts, and told of the whole"
+
+
+def test_variables_stay_and_failures_are_told() -> None:
+    story = Story()
+    script = {"what?": [python("found = 41\nfound + nothing"), python("FINAL(found + 1)")]}
+    assert rlm("what?", LOG, model=scripted(script), on_event=story.append) == "42"
+    assert "NameError" in story.of(tags.RLM_REPL_OUT)[0].text
+
+
+def test_it_works_within_a_running_loop() -> None:
+    async def program() -> str:
+        return rlm("how many errors?", LOG, model=scripted(SEARCH))
+
+    assert asyncio.run(program()) == "20"
+
+
+def test_contexts_of_any_kind(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LOG)
+    kinds: dict[str, Any] = {
+        "str": LOG.encode(),
+        "list": [LOG, LOG],
+        "dict": {"a": LOG, "b": 2},
+    }
+    for kind, context in kinds.items():
+        script = {"what?": python("FINAL(type(context).__name__)")}
+        assert rlm("what?", context, model=scripted(script)) == kind
+    script = {"what?": python("FINAL(list(context))")}
+    assert rlm("what?", tmp_path, model=scripted(script)) == '["a.log"]'
+    with pytest.raises(ContextError, match="cannot be searched"):
+        rlm("what?", 5, model="demo")
+
+
+def test_bytes_that_are_no_text_are_told_of() -> None:
+    story = Story()
+    assert rlm("what?", b"\xff" + LOG.encode(), model=scripted({"what?": python("FINAL(len(context))")}), on_event=story.append) == str(len(LOG) + 1)
+    assert "1 characters were replaced" in story.of(tags.NOTICE)[0].text
+
+
+def test_a_partial_answer_is_told_of_and_a_missing_one_is_raised() -> None:
+    story = Story()
+    script = {"what?": [python("print(1)")] * 2}
+    assert rlm("what?", LOG, model=scripted(script), max_turns=2, on_event=story.append) == "the best there is"
+    assert "best that was found" in story.of(tags.NOTICE)[0].text
+    with pytest.raises(SearchFailed, match="budget of 1 model calls"):
+        rlm("what?", LOG, model=scripted(script), max_calls=1)
+    with pytest.raises(ModelError, match="There is no model"):
+        rlm("what?", LOG, model="no such")
+
+
+def test_code_that_never_ends_is_stopped_and_the_search_goes_on() -> None:
+    story = Story()
+    search = Search(story.append)
+    script = {"what?": [python("import re\nx = 1\nprint(re.match('(a+)+b', 'a' * 60))"), python("FINAL(len(context))")]}
+    try:
+        answer = search.run("what?", LOG, model=scripted(script), limits=Limits(turn_seconds=0.3))
+    finally:
+        search.close()
+    assert answer.text == str(len(LOG))
+    assert story.of(tags.RLM_REPL_OUT)[0].attrs["status"] in ("timed out", "killed")
+
+
+@pytest.mark.parametrize(
+    "code", ["while True: pass", "rlm('wait', context[:100])", "import time\nwhile True:\n  try: time.sleep(9)\n  except BaseException: pass"]
+)
+def test_a_node_whose_code_runs_is_stopped(code: str) -> None:
+    story = Story()
+    search = Search(story.append)
+    script = {"what?": python("a, b = rlm_map('part', partition(2))\nFINAL(a + b)"), "part": python(code)}
+
+    async def reply(messages: Any) -> str:
+        if "part" not in str(messages[1].content) and "what?" not in str(messages[1].content):
+            await asyncio.Event().wait()
+        return str(replies(script)(messages))
+
+    def stop() -> None:
+        wait_for(lambda: len(story.of(tags.RLM_REPL_IN)) == 3)
+        for node in ("1.1", "1.2"):
+            search.stop(story[0].attrs["tree"], node)
+
+    threading.Thread(target=stop).start()
+    try:
+        answer = search.run("what?", LOG, model=ScriptedModel(reply=reply), limits=Limits(max_depth=3))
+    finally:
+        search.close()
+    assert answer.text == "[failed: It was stopped.]" * 2
+
+
+def test_a_log_holds_the_whole_search(tmp_path: Path) -> None:
+    story = Story()
+    rlm("how many errors?", LOG, model=scripted(SEARCH), log=tmp_path / "log.jsonl", on_event=story.append)
+    opened = read_log(tmp_path / "log.jsonl")
+    assert opened.note == ""
+    tree = Tree(story[0].attrs["tree"])
+    for record in opened.records:
+        tree.fold(record)
+    assert tree.finished
+    assert tree.root is not None
+    assert tree.root.answer == "20"
+    assert tree.used.calls == 6
+
+
+def test_replayed_models_make_the_same_search_at_any_concurrency(tmp_path: Path) -> None:
+    lines = [
+        {"match": "how many errors", "text": python("print(sum(map(int, rlm_map('count', partition(8)))))")},
+        {"match": "20", "text": python("FINAL('20 errors')")},
+        {"match": "count", "text": python("x = llm('read', context[:50])\nprint(x)")},
+        {"match": "seen", "text": python("FINAL(len(grep('ERROR')))")},
+        {"match": "read", "text": "seen"},
+    ]
+    path = tmp_path / "answers.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+
+    def told(concurrency: int) -> list[tuple[Any, ...]]:
+        story = Story()
+        assert rlm("how many errors?", LOG, model=f"replay:{path}", concurrency=concurrency, on_event=story.append) == "20 errors"
+        varies = ("tree", "seq", "duration")
+        return sorted(
+            (
+                record.attrs["node"],
+                record.tag,
+                record.text,
+                json.dumps({name: value for name, value in record.attrs.items() if name not in varies and name != "limits"}),
+            )
+            for record in story
+            if record.tag not in (tags.NOTICE, tags.RLM_CHAT_STREAM)
+        )
+
+    first = told(1)
+    assert len({row[0] for row in first}) == 17
+    assert told(2) == first
+    assert told(16) == first
+
+
+def test_searches_run_at_the_same_time() -> None:
+    story = Story()
+    search = Search(story.append)
+    answers: list[str] = []
+    threads = [threading.Thread(target=lambda: answers.append(search.run("how many errors?", LOG, model=scripted(SEARCH)).text)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    search.close()
+    assert answers == ["20"] * 4
+    assert len({record.attrs["tree"] for record in story}) == 4
+
+
+def test_ctrl_c_stops_the_search(tmp_path: Path) -> None:
+    """In a program of its own, which is interrupted while its code runs in the sandbox."""
+    path = tmp_path / "answers.jsonl"
+    path.write_text(json.dumps({"text": python("while True: pass")}))
+    program = f"""
+import mahtab_tui
+def told(record):
+    if record.tag in ("rlm-repl-in", "rlm-final"):
+        print(record.tag, record.attrs.get("state"), flush=True)
+try:
+    mahtab_tui.rlm("what?", "text " * 10_000, model="replay:{path}", on_event=told)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "rlm-repl-in None\n"
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.read() == "rlm-final stopped\ninterrupted\n"
+    assert child.returncode == 0

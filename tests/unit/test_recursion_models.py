@@ -1,0 +1,180 @@
+"""Calling models from a loop: words as they come, stopping, and which instance answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
+
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.llm.replay_file import ReplayLine
+from mahtab_tui.llm.spoken import Spoken
+from mahtab_tui.recursion.models import CLI_CONCURRENCY, CONCURRENCY, Model
+from tests.recursion_scripts import ScriptedModel
+
+ASKED = [HumanMessage("?")]
+
+
+def ignore(words: str) -> None: ...
+
+
+class Threaded(BaseChatModel):
+    """A model without an asynchronous interface, that cannot be stopped."""
+
+    go_on: Any
+    words: tuple[str, ...] = ("a", "b", "c")
+
+    @property
+    def _llm_type(self) -> str:
+        return "threaded"
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        raise NotImplementedError
+
+    def _stream(self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        for word in self.words:
+            yield ChatGenerationChunk(message=AIMessageChunk(content=word))
+            assert self.go_on.wait(20)
+
+
+class Talker(Spoken):
+    """Says its own number until it is stopped, or the number of the message."""
+
+    talkers: Any
+    endless: bool = False
+
+    @property
+    def _llm_type(self) -> str:
+        return "talker"
+
+    def _stream(self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+        if self not in self.talkers:
+            self.talkers.append(self)
+        yield from self.speak(f"{self.talkers.index(self)} " + "word " * 10_000 * self.endless, 100 if self.endless else None)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
+    go_on = threading.Event()
+    heard: list[str] = []
+    call = asyncio.ensure_future(Model.of(Threaded(go_on=go_on)).conversation().say(ASKED, heard.append))
+    await until(lambda: heard == ["a"])
+    go_on.set()
+    assert (await call).text == "abc"
+    assert "".join(heard) == "abc"
+
+
+async def test_usage_and_cost_are_what_the_model_told() -> None:
+    said = await Model.of(ScriptedModel(reply=lambda messages: "yes")).conversation().say(ASKED, ignore)
+    assert said.text == "yes"
+    assert said.usage is not None
+    assert (said.usage["input_tokens"], said.usage["output_tokens"], said.usage["cost"]) == (100, 10, 0.01)
+    assert (await Model.of(Threaded(go_on=_set())).conversation().say(ASKED, ignore)).usage is None
+
+
+async def test_a_model_that_cannot_be_stopped_is_left_to_itself() -> None:
+    go_on = threading.Event()
+    call = asyncio.ensure_future(Model.of(Threaded(go_on=go_on)).conversation().say(ASKED, ignore))
+    await asyncio.sleep(0.01)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    go_on.set()
+
+
+async def test_a_stop_ends_that_one_answer_and_no_other() -> None:
+    talkers: list[Talker] = []
+    model = Model.of(Talker(talkers=talkers, endless=True))
+    heard: list[list[str]] = [[], []]
+    calls = [asyncio.ensure_future(model.conversation().say(ASKED, words.append)) for words in heard]
+    await until(lambda: all(heard))
+    assert len(talkers) == 2
+    calls[0].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calls[0]
+    await until(lambda: talkers[0]._stopped.is_set() or talkers[1]._stopped.is_set())
+    so_far = len(heard[1])
+    await until(lambda: len(heard[1]) > so_far)
+    assert sum(talker._stopped.is_set() for talker in talkers) == 1
+    calls[1].cancel()
+    await asyncio.wait(calls)
+
+
+async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
+    talkers: list[Talker] = []
+    model = Model.of(Talker(talkers=talkers, endless=True))
+    call = asyncio.ensure_future(model.conversation().say(ASKED, ignore))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    await until(lambda: not any(thread.name == "rlm-model" for thread in threading.enumerate()))
+
+
+async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
+    talkers: list[Talker] = []
+    model = Model.of(Talker(talkers=talkers))
+    model.concurrency = 2
+    first, second, third = (model.conversation() for _ in range(3))
+    one, two = await asyncio.gather(first.say(ASKED, ignore), second.say(ASKED, ignore))
+    assert {one.text, two.text} == {"0 ", "1 "}
+    assert (await second.say(ASKED, ignore)).text == two.text
+    assert (await first.say(ASKED, ignore)).text == one.text
+    assert (await third.say(ASKED, ignore)).text == two.text, "the one that was used least lately"
+    first.ended = True
+    assert (await model.conversation().say(ASKED, ignore)).text == one.text, "one that nobody comes back to"
+    assert len(talkers) == 2
+
+
+async def test_each_conversation_goes_through_a_replay_file_by_itself() -> None:
+    replay = ChatReplay(lines=[ReplayLine.model_validate({"text": "first"}), ReplayLine.model_validate({"text": "second"})], source="file")
+    model = Model.of(replay)
+    one, two = model.conversation(), model.conversation()
+    said = [(await conversation.say(ASKED, ignore)).text for conversation in (one, two, one, two)]
+    assert said == ["first", "first", "second", "second"]
+    with pytest.raises(ModelError, match="no answer left"):
+        await one.say(ASKED, ignore)
+
+
+async def test_a_failing_model_raises_where_it_is_waited_for() -> None:
+    model = Model.of(ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file"))
+    with pytest.raises(ModelError, match="It is tired"):
+        await model.conversation().say(ASKED, ignore)
+
+
+async def test_what_cannot_be_sent_is_replaced() -> None:
+    said = await Model.of(ScriptedModel(reply=lambda messages: "half \ud83c")).conversation().say(ASKED, ignore)
+    assert said.text == "half \ufffd"
+
+
+def test_the_cli_has_few_processes_and_one_conversation_in_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Model.of(ChatClaudeCLI(model="opus", max_tokens=77))
+    assert (model.name, model.concurrency, model.remembers) == ("opus", CLI_CONCURRENCY, True)
+    instance = model.lease(model.conversation()).llm
+    assert isinstance(instance, ChatClaudeCLI)
+    assert (instance.processes, instance.model, instance.max_tokens) == (1, "opus", 77)
+    assert Model.of("demo").concurrency == CONCURRENCY
+
+
+def test_whose_price_is_known() -> None:
+    assert Model.of("demo").usd_per_token == (0.0, 0.0)
+    assert Model.of(Threaded(go_on=_set())).usd_per_token is None
+
+
+def _set() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
