@@ -13,6 +13,7 @@ from mahtab_tui.tui.commands import Command
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.input_row import InputRow
 
 if TYPE_CHECKING:
@@ -133,9 +134,12 @@ class SessionActions(App[int]):
         self.push_screen(HistorySearch(self.history), chosen)
 
     def action_focus_approval(self) -> None:
-        """Go to the code that waits; else to the line that code asks for."""
-        approval = self.query_one(ApprovalRow)
-        (approval if approval.display else self.query_one(InputRow)).focus()
+        """Go to the code that waits; else to a search that asks; else to the line that code asks for."""
+        for row in (ApprovalRow, FanOutRow, InputRow):
+            asking = self.query_one(row)
+            if asking.display:
+                asking.focus()
+                return
 
     def run_slash(self, command: Command | str, argument: str) -> None:
         """A command entered as ``/name argument`` in Ask mode."""

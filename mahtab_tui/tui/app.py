@@ -34,6 +34,7 @@ from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.slash import parse_slash
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
@@ -84,6 +85,7 @@ class MahtabApp(SessionActions, PaneActions):
                 yield TranscriptPane(id="transcript")
                 yield ApprovalRow(lambda: self.editor.is_empty)
                 with Vertical(id="lower"):
+                    yield FanOutRow(lambda: self.editor.is_empty)
                     yield InputRow()
                     yield QueueRow()
                     yield EditorPane(self.history, id="editor")
@@ -101,6 +103,7 @@ class MahtabApp(SessionActions, PaneActions):
                 self.query_one(HeaderBar).fold,
                 self.query_one(TranscriptPane).fold,
                 self.query_one(ApprovalRow).fold,
+                self.query_one(FanOutRow).fold,
                 self.query_one(InputRow).fold,
                 self.query_one(QueueRow).fold,
                 self.query_one(NamespacePane).fold,
@@ -154,6 +157,10 @@ class MahtabApp(SessionActions, PaneActions):
     def _decided(self, message: ApprovalRow.Decided) -> None:
         self.session.decide(message.request, Decision(message.action, message.code, message.reason))
         self.editor.focus()
+
+    @on(FanOutRow.Answered)
+    def _fan_out_answered(self, message: FanOutRow.Answered) -> None:
+        self.searches.answer(message.request, message.run)
 
     @on(InputRow.Answered)
     def _answered(self, message: InputRow.Answered) -> None:

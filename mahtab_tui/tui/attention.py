@@ -21,6 +21,8 @@ def reason(record: Record) -> str | None:
         return f"Cell {record.attrs['cell']} has ended after {record.attrs['duration']:.0f} s"
     if record.tag == tags.APPROVAL and record.attrs.get("state") == "waiting":
         return "Code waits for your approval"
+    if record.tag == tags.RLM_CALL and record.attrs.get("event") == "fan-out" and record.attrs.get("state") == "waiting":
+        return "A search asks before it makes many calls"
     return None
 
 

@@ -39,7 +39,9 @@ COMMANDS: tuple[Command, ...] = (
         "Stop what goes on; else copy the selection; else clear the editor",
         "Session",
     ),
-    Command("focus-approval", "focus_approval", "f7", "Answer", "Go to the code that waits for you, or to the line that code asks for", "Session"),
+    Command(
+        "focus-approval", "focus_approval", "f7", "Answer", "Go to what waits for you: code, a search, or the line that code asks for", "Session"
+    ),
     Command(
         "cycle-approval", "cycle_approval", "f8", "Approval", "Ask before the model's code runs, or run it at once", "Session", True, slash="approval"
     ),
@@ -110,6 +112,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),
     Row("ctrl+d", "Leave, when the editor is empty", "Editor"),
     Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),
+    Row("y, n", "Where a search wants to make many calls: run them, or don't", "Approval"),
     Row("delete", "Take back the chosen input", "Queue"),
     Row("enter", "Look inside the variable", "Namespace"),
     Row("letters", "Filter by name; escape ends it", "Namespace"),

@@ -151,12 +151,13 @@ class ApprovalRow(Widget):
     @on(ApprovalChips.Chosen)
     def _chosen(self, message: ApprovalChips.Chosen) -> None:
         message.stop()
-        if message.answer == "skip":
-            self._go_to("reason")
-        elif message.answer == "edit":
-            self._go_to("edited")
-        else:
-            self._decide(message.answer)
+        match message.answer:
+            case "skip":
+                self._go_to("reason")
+            case "edit":
+                self._go_to("edited")
+            case "run" | "all" | "stop" as action:
+                self._decide(action)
 
     def _go_to(self, part: Part) -> None:
         self._given = True

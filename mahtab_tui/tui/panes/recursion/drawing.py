@@ -50,6 +50,7 @@ class Drawing:
             "root": self._root,
             "totals": self._totals,
             "left": self._left,
+            "answer": self._answer,
             "bar": self._bar,
             "legend": self._legend,
             "node": self._node,
@@ -181,6 +182,12 @@ class Drawing:
 
     def _left(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
         return [("  ", Style()), (fitted("left: " + budget(line.tree.left(now)), self.width - 2), self.palette.muted)]
+
+    def _answer(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+        role = GLYPHS[line.node.state][1]
+        style = self.palette.bad if line.node.state == "error" else self.palette.text
+        words = one_line(line.node.answer.replace("**", "").replace("`", "")) or line.node.state
+        return [("  ", Style()), ("→ ", self.style(role)), (fitted(words, self.width - 4), style)]
 
     def _bar(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
         spans: list[Span] = [("  ", Style())]

@@ -11,7 +11,7 @@ from mahtab_tui.tui.panes.recursion.field import Field
 
 GROUP = 12
 """Parts of a fan-out that stand one by one; more of them are one line and a field of cells."""
-Kind = Literal["gap", "root", "totals", "left", "bar", "legend", "node", "batch", "field"]
+Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
 Key = tuple[str, str]
 """Of a node: tree and node. Of a fan-out: tree and its node and batch."""
 
@@ -70,7 +70,9 @@ class Outline:
         if not open:
             return
         yield Line("totals", tree, root)
-        if tree.has_budget and not tree.finished:
+        if root.finished:
+            yield Line("answer", tree, root)
+        elif tree.has_budget:
             yield Line("left", tree, root)
         if tree.coverage.chars:
             yield Line("bar", tree, root)

@@ -75,6 +75,14 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
             self.refresh()
             self._tick_if_needed()
 
+    def end(self) -> None:
+        """There will be no more records: what has not finished is cut off."""
+        for tree in self.trees:
+            tree.close()
+        self._arrange()
+        self.refresh()
+        self._tick_if_needed()
+
     # Lines and cursor
 
     @property
@@ -245,6 +253,8 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         elif line.kind == "bar":
             cells = max(1, self._width - 2)
             self._open(Chosen(line.tree, line.node), at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells)
+        elif line.kind == "answer":
+            self._open(Chosen(line.tree, line.node))
         elif line.can_be_chosen:
             self._stop_following()
             self._cursor = line.key

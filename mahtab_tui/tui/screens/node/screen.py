@@ -35,8 +35,6 @@ class NodeScreen(NodeActions, ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "text", "Text"),
         Binding("escape", "leave", "Back"),
-        Binding("ctrl+q", "app.quit", "Leave", show=False),
-        Binding("f10", "app.dark_light", "Dark / light", show=False),
     ]
 
     def __init__(self, chosen: Chosen, control: Control, clock: Callable[[], float] = time.time, *, at: int | None = None) -> None:

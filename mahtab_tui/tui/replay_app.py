@@ -1,0 +1,96 @@
+"""A recorded search on a screen of its own, as it went or at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Footer, Static
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.recursion.control import NoControl
+from mahtab_tui.settings import resource_folder
+from mahtab_tui.tui.drain import RATE
+from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.player import Player
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+
+_AT_ONCE = 2_000
+"""Events that are folded between two looks at the keyboard."""
+
+
+class ReplayApp(App[None]):
+    """The tree over the whole screen, and the screens of its calls."""
+
+    TITLE = "mahtab"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "pause", "Pause", id="replay-pause"),
+        Binding("plus,equals_sign", "pace(1)", "Faster", id="replay-faster", key_display="+"),
+        Binding("minus", "pace(-1)", "Slower", id="replay-slower", key_display="-"),
+        Binding("greater_than_sign", "finish", "To the end", id="replay-finish", key_display=">"),
+        Binding("f10", "dark_light", "Dark / light", show=False, priority=True, id="dark-light"),
+        Binding("ctrl+q", "quit", "Leave", priority=True, id="quit"),
+        Binding("q", "quit", "Leave", show=False),
+    ]
+
+    def __init__(self, events: Iterator[tuple[float, Record]], *, note: str = "", theme: str = "", keymap: dict[str, str] | None = None) -> None:
+        """events: each record after the seconds to wait before it. note: what to say at the beginning, such as what is missing of a log."""
+        styles = resource_folder("styles")
+        super().__init__(css_path=[styles / name for name in ("app.tcss", "dialogs.tcss", "node.tcss", "panes.tcss")])
+        for each in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(each)
+        self.theme = theme if theme in self.available_themes else MAHTAB.name
+        self.player = Player(events)
+        self._note = note
+        self._keymap_given = keymap or {}
+        self._told = ""
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="replay-head", markup=False)
+        control = NoControl(self._say, "This is a recording: it can only be looked at.")
+        yield RecursionPane(control, lambda: self.player.now, id="recursion")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.set_keymap(self._keymap_given)
+        self._pane = self.query_one(RecursionPane)
+        self._head = self.query_one("#replay-head", Static)
+        self._pane.focus()
+        self.set_interval(RATE, self._look)
+        if self._note:
+            self._say(self._note)
+
+    def _look(self) -> None:
+        """Show what has come up by now."""
+        if records := self.player.take(_AT_ONCE):
+            self._pane.fold(records)
+            if self.player.ended:
+                self._pane.end()
+        state = "ended" if self.player.ended else "paused" if self.player.paused else f"{self.player.pace:g} x"
+        if state != self._told:
+            self._told = state
+            self._head.update(Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), ("  a recorded search  ", "$muted"), (state, "$model")))
+
+    # What the person does
+
+    def action_pause(self) -> None:
+        self.player.paused = not self.player.paused
+
+    def action_pace(self, step: int) -> None:
+        self.player.change_pace(step)
+
+    def action_finish(self) -> None:
+        self.player.finish()
+
+    def action_dark_light(self) -> None:
+        self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
+
+    def _say(self, text: str) -> None:
+        self.notify(text, markup=False, timeout=4)

@@ -1,0 +1,101 @@
+"""Answers in a row, by key or click."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from textual.content import Content
+from textual.events import Click, Key, Paste
+from textual.message import Message
+from textual.widget import Widget
+
+DEAF = 0.3
+"""Seconds for which keys and clicks answer nothing: they were meant for what stood here before."""
+
+
+class Chip(NamedTuple):
+    """One answer."""
+
+    answer: str
+    key: str
+    text: str
+    short: str
+    """Where the long text has no room."""
+    style: str
+
+
+_GAP = 2
+
+
+class Chips(Widget, can_focus=True):
+    """A row of answers. Keys act only while the focus is here."""
+
+    class Chosen(Message):
+        """An answer was given."""
+
+        def __init__(self, answer: str) -> None:
+            super().__init__()
+            self.answer = answer
+
+    class Elsewhere(Message):
+        """Something was typed that is no answer, or came too early to be one."""
+
+        def __init__(self, event: Key | Paste, *, early: bool) -> None:
+            super().__init__()
+            self.event = event
+            self.early = early
+
+    class FocusMoved(Message):
+        """The focus came, or went."""
+
+    def __init__(self, chips: Sequence[Chip], clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._chips = chips
+        self._clock = clock
+        self._clicks_from = 0.0
+        self._keys_from = 0.0
+
+    def appear(self) -> None:
+        """New code waits: from now on they are deaf for a moment."""
+        self._clicks_from = self._keys_from = self._clock() + DEAF
+
+    def on_focus(self) -> None:
+        self._keys_from = self._clock() + DEAF
+        self.post_message(self.FocusMoved())
+
+    def on_blur(self) -> None:
+        self.post_message(self.FocusMoved())
+
+    def render(self) -> Content:
+        gap = " " * _GAP
+        return Content(gap).join(Content.styled(text, chip.style) for chip, text in self._texts())
+
+    def on_key(self, event: Key) -> None:
+        early = self._clock() < self._keys_from
+        answer = next((chip.answer for chip in self._chips if chip.key == event.key), None)
+        if answer is None and not event.is_printable and not early:
+            return
+        event.stop()
+        event.prevent_default()
+        if answer is None or early:
+            self.post_message(self.Elsewhere(Key(event.key, event.character), early=early))
+        else:
+            self.post_message(self.Chosen(answer))
+
+    def on_paste(self, event: Paste) -> None:
+        event.stop()
+        self.post_message(self.Elsewhere(Paste(event.text), early=self._clock() < self._keys_from))
+
+    def on_click(self, event: Click) -> None:
+        place = event.x
+        for chip, text in self._texts():
+            if 0 <= place < len(text) and self._clock() >= self._clicks_from:
+                self.post_message(self.Chosen(chip.answer))
+            place -= len(text) + _GAP
+
+    def _texts(self) -> list[tuple[Chip, str]]:
+        long = [(chip, chip.text) for chip in self._chips]
+        if sum(len(text) + _GAP for _, text in long) - _GAP <= self.size.width:
+            return long
+        return [(chip, chip.short) for chip in self._chips]
