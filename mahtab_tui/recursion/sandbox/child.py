@@ -31,8 +31,8 @@ _LOOK_EVERY = 0.1
 MAX_RECEIVED = 256 * 2**20
 MAX_TELLS = 50_000
 MAX_THREADS = 256
-_MAX_CALLS = 256
-"""Calls that are open at once; above it nothing is read until one is answered."""
+MAX_CALLS = 256
+"""Open at once."""
 
 _MAX_BARE = 4 * 2**20
 _MAX_OUTPUT = 20_000
@@ -150,10 +150,10 @@ class Child(asyncio.Protocol):
         if self._turn is None or self._turn.final:
             self.send({"op": "reply", "id": number, "error": "the turn is over"})
             return
+        if len(self._calls) == MAX_CALLS:
+            raise FrameError(f"more than {MAX_CALLS} calls at once")
         self._account(self._turn)
         self._calls[number] = self._loop.create_task(self._answer(number, name, args))
-        if len(self._calls) == _MAX_CALLS and self._transport is not None:
-            self._transport.pause_reading()
 
     async def _answer(self, number: int, name: str, args: dict[str, Any]) -> None:
         try:
@@ -167,8 +167,6 @@ class Child(asyncio.Protocol):
             if self._turn is not None:
                 self._account(self._turn)
             del self._calls[number]
-            if self._transport is not None and not self._transport.is_closing():
-                self._transport.resume_reading()
 
     def _reply(self, number: int, **reply: Any) -> None:
         self.send({"op": "reply", "id": number, **reply})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import _sitebuiltins
-import builtins
 import fcntl
 import gc
 import mmap
@@ -16,7 +14,7 @@ from typing import Any
 
 from ..frames import Frame, FrameReader, encode
 from ..interrupts import Interrupts
-from . import libc, lockdown, modules, rlimits
+from . import libc, lockdown, rlimits
 from .conversation import Conversation
 from .names import make_names
 from .turns import Turns
@@ -31,7 +29,6 @@ def run(parent: int, channel: int, text: int, locks: lockdown.Locks) -> None:
     locks = _keep_only(channel, text, locks)
     try:
         context = _read(_TEXT)
-        modules.close_imports()
         threading.stack_size(rlimits.THREAD_STACK)
         lockdown.lock(locks, sys.getsizeof(context))
     except (lockdown.NotLocked, OSError, MemoryError) as error:
@@ -64,10 +61,6 @@ def _read(fd: int) -> str:
 
 def _serve(context: str) -> None:
     gc.enable()
-    os.environ.clear()
-    sys.executable = ""
-    sys.argv = [""]
-    builtins.help = _sitebuiltins._Helper()
     interrupts = Interrupts()
     conversation = Conversation(_CHANNEL, interrupts)
     jobs: queue.SimpleQueue[Frame] = queue.SimpleQueue()

@@ -24,8 +24,6 @@ _MODULES = (
     " opcode pydoc xml.etree.cElementTree zipfile._path _colorize _pyrepl"
 ).split()
 
-_HELP = ("pydoc", "pydoc_data.topics")
-
 
 def preload() -> None:
     """Load what there is of the list in this version of Python; the text encodings too."""

@@ -8,11 +8,14 @@ It ends with the connection, and its children with it. No code of a model's ever
 
 from __future__ import annotations
 
+import _sitebuiltins
+import builtins
 import gc
 import json
 import os
 import select
 import socket
+import sys
 from typing import Any, NamedTuple
 
 from . import child, libc, lockdown, modules
@@ -34,11 +37,21 @@ def main(fd: int) -> None:
         _say(host, {"op": "hello", "missing": missing})
         return
     modules.preload()
-    os.chdir("/")
+    modules.close_imports()
+    _tell_nothing()
     server = _Server(host, lockdown.prepare())
     gc.freeze()  # the collector of a child would write to all that is shared with it
     _say(host, {"op": "hello", "missing": ""})
     server.run()
+
+
+def _tell_nothing() -> None:
+    """What all sandboxes have: no working directory, environment or interpreter to know of; and `help`, which needs site.py elsewhere."""
+    os.chdir("/")
+    os.environ.clear()
+    sys.executable = ""
+    sys.argv = [""]
+    builtins.help = _sitebuiltins._Helper()
 
 
 class _Server:

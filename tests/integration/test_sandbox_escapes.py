@@ -1,0 +1,107 @@
+"""What hostile code can do in a sandbox: nothing that anything outside of it notices."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from mahtab_tui.recursion.sandbox.base import CallRefused
+from mahtab_tui.recursion.sandbox.open import open_sandboxes
+from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
+from mahtab_tui.recursion.text import Text
+from tests.integration.canaries import Canaries, canaries
+from tests.integration.escapes import ATTACKS, ESCAPES, Escape
+from tests.integration.sandboxes import RecordingNode, never, run
+
+_OPEN_SEATS = """
+import sys
+try:
+    exec(compile(sys.argv[1], "escape", "exec"), {"__name__": "__main__"})
+except BaseException as error:
+    print(repr(error))
+print("END", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canaries]:
+    with canaries(tmp_path) as made:
+        monkeypatch.setenv("CANARY", made.token)
+        yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandboxes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ProcessSandboxes]:
+    """With a descriptor that a careless start would hand on."""
+    left_open = tmp_path_factory.mktemp("open") / "file"
+    left_open.write_text("canary-inherited")
+    fd = os.open(left_open, os.O_RDONLY)
+    os.set_inheritable(fd, True)
+    made = open_sandboxes()
+    assert isinstance(made, ProcessSandboxes)
+    yield made
+    await made.close()
+    os.close(fd)
+
+
+class WaryNode(RecordingNode):
+    """Answers nothing that is not asked properly."""
+
+    async def call(self, name: str, args: dict[str, Any]) -> Any:
+        if name == "wait":
+            return await never(name, args)
+        self.calls.append((name, args))
+        raise CallRefused("no")
+
+
+def _pid(sandbox: Any) -> int | None:
+    child = sandbox._child
+    return None if child is None or child.over else child._forked.pid
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("escape", [*ESCAPES, *ATTACKS], ids=lambda one: one.name)
+async def test_nothing_gets_out(escape: Escape, sandboxes: ProcessSandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]) -> None:
+    node = WaryNode()
+    sandbox = await sandboxes.start(Text.root("text"), node)
+    bystander = await sandboxes.start(Text.root("other"), RecordingNode())
+    server = sandboxes._server
+    result = await run(sandbox, canary.prelude() + escape.code, escape.seconds)
+    said = f"{result.output} {node.calls} {node.told}"
+    assert canary.dead(said, _pid(sandbox)) == [], result
+    assert "canary-" not in said
+    assert "TERMINAL" not in "".join(capfd.readouterr())
+    assert len(result.output) <= 20_000
+    # All goes on: the other sandbox, this one's next turn, the server.
+    assert (await run(bystander, "context")).output == "'other'\n"
+    assert (await run(sandbox, "context")).output in ("'text'\n", "") or result.status == "ok"
+    assert sandboxes._server is server
+    assert server is not None
+    assert server.alive
+    await sandbox.close()
+    await bystander.close()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="some ways are open to root alone")
+@pytest.mark.parametrize("escape", [one for one in ESCAPES if one.works], ids=lambda one: one.name)
+def test_the_canaries_notice_it_without_a_sandbox(escape: Escape, canary: Canaries) -> None:
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", _OPEN_SEATS, canary.prelude() + escape.code]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            if line == "END\n":
+                break
+            said += line
+        dead = canary.dead(said, process.pid)
+        process.kill()
+    assert dead, said
