@@ -109,7 +109,10 @@ def search_once(
         answer = search.run(query, context, model=model, sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (ContextError, ModelError, SandboxError, OSError) as error:
+    except OSError as error:
+        progress.fold(Record(tags.NOTICE, f"mahtab-tui: {log} cannot be written: {error.strerror}."))
+        return FAILED
+    except (ContextError, ModelError, SandboxError) as error:
         progress.fold(Record(tags.NOTICE, f"mahtab-tui: {error}"))
         return FAILED
     finally:

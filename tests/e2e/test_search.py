@@ -1,0 +1,112 @@
+"""A search over a text too long to read: without a screen, and watched on one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM, Start
+
+LINE = "2026-11-21T10:00:00Z INFO  request {:07d} served in 12 ms\n"
+FAILED = "2026-11-21T10:00:00Z ERROR request {:07d} timeout after 30 s\n"
+HAND_DOWN = {
+    "match": "Which requests timed out",
+    "text": "```python\nparts = [part for part in partition(8) if 'timeout' in part]\n"
+    "near = grep('timeout', context_lines=1)\nfound = rlm_map('List them', near)\nFINAL(', '.join(found))\n```",
+}
+PART = {"match": "List them", "text": "one of them"}
+
+
+@pytest.fixture
+def log(project: Path) -> Path:
+    """A log of 20 MB in which three requests timed out."""
+    path = project / "server.log"
+    with path.open("w") as file:
+        for number in range(360_000):
+            file.write((FAILED if number % 120_000 == 77_777 else LINE).format(number))
+    return path
+
+
+def search(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, "rlm", *arguments], input=stdin, capture_output=True, text=True, timeout=60)
+
+
+def test_the_demo_finds_lines_in_20_megabytes(log: Path) -> None:
+    result = search("Which requests failed with a timeout?", str(log), "--model", "demo")
+    assert result.returncode == 0, result.stderr
+    assert "Demo model (rules, no AI)" in result.stdout
+    assert all(number in result.stdout for number in ("0077777", "0197777", "0317777"))
+    assert "1 nodes" in result.stderr
+    assert "calls" in result.stderr
+
+
+def test_the_answer_stands_alone_and_the_log_holds_the_rest(log: Path, project: Path, replay: Callable[..., str]) -> None:
+    model = replay(PART, HAND_DOWN)
+    result = search("Which requests timed out?", str(log), "--model", model, "--log", "events.jsonl")
+    assert result.stdout == "one of them, one of them, one of them\n"
+    lines = [json.loads(line) for line in (project / "events.jsonl").read_text().splitlines()]
+    assert sum(line.get("attrs", {}).get("event") == "begin" for line in lines) == 4
+    assert (project / "events.jsonl").stat().st_size < 20_000
+
+
+def test_what_is_piped_in_is_searched_and_every_event_is_a_line(replay: Callable[..., str]) -> None:
+    model = replay("three")
+    result = search("How many are there?", "-", "--model", model, "--json", stdin="a\nb\nc\n")
+    events: list[dict[str, Any]] = [json.loads(line) for line in result.stdout.splitlines()]
+    assert events[-1]["tag"] == "rlm-final"
+    assert events[-1]["text"] == "three"
+
+
+def test_a_budget_that_ends_gives_a_partial_answer(log: Path, replay: Callable[..., str]) -> None:
+    model = replay({"match": "Answer the query now", "text": "At least one."}, {"text": "```python\nprint(peek(10))\n```", "repeat": True})
+    result = search("Which requests timed out?", str(log), "--model", model, "--max-calls", "3")
+    assert result.returncode == 4, result.stderr
+    assert result.stdout == "At least one.\n"
+    assert "partial" in result.stderr
+
+
+def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(log: Path, replay: Callable[..., str]) -> None:
+    ask = {
+        "match": "Which requests timed out",
+        "text": "```python\ntry:\n    rlm_map('List them', partition(300))\nexcept Exception as error:\n    FINAL(error)\n```",
+    }
+    refused = search("Which requests timed out?", str(log), "--model", replay(ask))
+    assert "300 parts" in refused.stdout
+    many = {
+        **ask,
+        "text": ask["text"].replace("rlm_map('List them', partition(300))", "FINAL(len(rlm_map('List them', [str(n) for n in range(300)])))"),
+    }
+    agreed = search("Which requests timed out?", str(log), "--model", replay(PART, many), "--yes")
+    assert agreed.stdout == "300\n", agreed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["only a question"], "Give a question and a file"),
+        (["q", "missing.txt", "--model", "demo"], "missing.txt cannot be read"),
+        (["q", "-", "--model", "demo", "--max-turns", "0"], "--max-turns must be at least 1"),
+        (["q", "-", "--model", "no-such"], "There is no model"),
+        (["q", "-", "--model", "demo", "--sub-model", "replay:none.jsonl"], "none.jsonl cannot be read"),
+        (["q", "-", "--model", "demo", "--log", "no/such/folder/x.jsonl"], "x.jsonl cannot be written: No such file"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(project: Path, arguments: list[str], says: str) -> None:
+    result = search(*arguments)
+    assert result.returncode in (1, 2)
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_search_is_watched_on_the_screen(start: Start, log: Path, replay: Callable[..., str]) -> None:
+    screen = start("--model", replay(PART, HAND_DOWN))
+    screen.wait(r"● kernel .*idle")
+    screen.type("from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))")
+    screen.press("enter")
+    screen.wait(r"✓ Which requests timed out")
+    screen.wait(r"answer\s+str")
