@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
-
-from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
@@ -37,9 +34,7 @@ class Calls:
         """Whether an estimate in dollars means anything."""
         return self._prices_of(model).known
 
-    async def say(
-        self, node: str, turn: int, turns: int, conversation: Conversation, messages: Sequence[BaseMessage], kept: Amount | None = None
-    ) -> Said:
+    async def say(self, node: str, turn: int, turns: int, conversation: Conversation, kept: Amount | None = None) -> Said:
         """Ask, when it may run. kept: what is held for this call already, and is freed by it.
 
         Raises `BudgetSpent`, `ModelError`.
@@ -50,7 +45,7 @@ class Calls:
             if not told:
                 told.append(True)
                 self._events.call(node, "turn", turn=turn, turns=turns)
-            return await self._within_budget(node, turn, conversation, messages, kept)
+            return await self._within_budget(node, turn, conversation, kept)
 
         try:
             return await self._schedule.call(
@@ -60,20 +55,19 @@ class Calls:
             if kept is not None:
                 self.budget.free(kept)
 
-    async def _within_budget(self, node: str, turn: int, conversation: Conversation, messages: Sequence[BaseMessage], kept: Amount | None) -> Said:
-        read = sum(len(str(message.content)) for message in messages)
-        held = self.estimate(conversation.model, read)
+    async def _within_budget(self, node: str, turn: int, conversation: Conversation, kept: Amount | None) -> Said:
+        held = self.estimate(conversation.model, conversation.chars)
         if kept is None:
             self.budget.hold(held)
         try:
-            said = await conversation.say(messages, partial(self._events.stream, node, turn))
+            said = await conversation.say(partial(self._events.stream, node, turn))
         except asyncio.CancelledError:
             self.budget.spend(held)  # it has been read, and perhaps written; nobody will tell
             raise
         finally:
             if kept is None:
                 self.budget.free(held)
-        self._settle(node, turn, conversation.model, said, read)
+        self._settle(node, turn, conversation.model, said, conversation.chars)
         return said
 
     def _settle(self, node: str, turn: int, model: Model, said: Said, chars: int) -> None:

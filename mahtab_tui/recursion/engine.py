@@ -206,12 +206,11 @@ class Engine:
             raise CallRefused(
                 f"A text of {node.source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
             )
-        conversation = node.model.conversation()
-        text = node.source.take().text
-        messages = [SystemMessage(prompts.plain_system()), HumanMessage(prompts.plain_message(node.query, text))]
+        message = prompts.plain_message(node.query, node.source.take().text)
+        conversation = node.model.conversation(SystemMessage(prompts.plain_system()), HumanMessage(message))
         try:
             async with asyncio.timeout_at(self._deadline_of(node).end):
-                said = await self.calls.say(node.id, 1, 1, conversation, messages)
+                said = await self.calls.say(node.id, 1, 1, conversation)
         except TimeoutError:
             return Outcome("The time for the search is up.", "error")
         finally:

@@ -67,9 +67,9 @@ class Model:
         name = getattr(given, "model_name", None) or getattr(given, "model", None)
         return cls(given, name if isinstance(name, str) else given._llm_type)
 
-    def conversation(self) -> Conversation:
-        """A new conversation; its calls come one after the other."""
-        return Conversation(self)
+    def conversation(self, *messages: BaseMessage) -> Conversation:
+        """A new conversation that begins so; its calls come one after the other."""
+        return Conversation(self, messages)
 
     def lease(self, conversation: Conversation) -> Instance:
         """An instance for one call: the one that knows the conversation, one that nobody comes back to, a new one, the longest unused."""
@@ -112,25 +112,35 @@ class Instance:
 class Conversation:
     """What one node says and hears."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, messages: Sequence[BaseMessage]) -> None:
         self.model = model
+        self.chars = 0
+        """Of all messages."""
+        self._messages: list[BaseMessage] = []
+        for message in messages:
+            self.add(message)
         self.instance: Instance | None = None
         self.ended = False
         """Nobody will say anything more."""
 
-    async def say(self, messages: Sequence[BaseMessage], on_words: OnWords) -> Said:
-        """One call. Cancelling it returns at once, and the model is stopped.
+    def add(self, message: BaseMessage) -> None:
+        """What was said, or is to be said with the next call."""
+        self._messages.append(message)
+        self.chars += len(str(message.content))
+
+    async def say(self, on_words: OnWords) -> Said:
+        """One call; its answer is not added. Cancelling it returns at once, and the model is stopped.
 
         Raises `ModelError`, or what the provider's code raises.
         """
         instance = self.model.lease(self)
         if not isinstance(instance.llm, Stoppable) and type(instance.llm)._astream is not BaseChatModel._astream:
             hearing = _Hearing(on_words)
-            async for chunk in instance.llm.astream(list(messages)):
+            async for chunk in instance.llm.astream(list(self._messages)):
                 hearing.take(chunk)
             return hearing.said()
         self.instance, instance.known_by = instance, self
-        reading = _Reading(instance.llm, list(messages), on_words)
+        reading = _Reading(instance.llm, list(self._messages), on_words)
         reading.ended.add_done_callback(lambda ended: self.model.give_back(instance))
         try:
             return await asyncio.shield(reading.ended)

@@ -29,7 +29,7 @@ class Gate:
     """
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
+        self._limit = limit
         self._width = limit
         self._running = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -54,6 +54,10 @@ class Gate:
                 self.leave()
             raise
 
+    def widen(self, limit: int) -> None:
+        """Let more through from now on."""
+        self._limit = self._width = limit
+
     def overloaded(self, at_least: float = 0.0) -> float:
         """A call found the service busy: all wait, for this many seconds."""
         loop = asyncio.get_running_loop()
@@ -68,7 +72,7 @@ class Gate:
     def worked(self) -> None:
         """A call came through."""
         self._failures = 0
-        self._width = min(self.limit, self._width + 1)
+        self._width = min(self._limit, self._width + 1)
 
     def _open(self) -> bool:
         return self._running < self._width and asyncio.get_running_loop().time() + _EARLY >= self._resume_at

@@ -182,6 +182,9 @@ class Search:
             self._models[key] = model = Model.of(given)
             self._gates[model] = Gate(model.concurrency)
         model = self._models[key]
+        if limits.concurrency is not None and limits.concurrency > model.concurrency:  # somebody wants more than suits it
+            model.concurrency = limits.concurrency
+            self._gates[model].widen(limits.concurrency)
         if limits.max_usd is not None and model.usd_per_token is None:
             raise ModelError(f"The price of {model.name} is not known, so a limit in dollars cannot be kept. Limit calls or tokens instead.")
         return model

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.recursion import prompts
@@ -79,7 +79,6 @@ class Exploration:
         self.sandbox: asyncio.Future[Sandbox] | None = None
         """To be closed by the caller."""
         self._conversation = node.model.conversation()
-        self._messages: list[BaseMessage] = []
         self._turn = 0
         self._kept = Amount()
         """Held for the last call."""
@@ -91,9 +90,9 @@ class Exploration:
         """
         text = self._node.source.take()
         turns, deeper = self._limits.max_turns, self._node.depth + 1 < self._limits.max_depth
-        self._say(SystemMessage(prompts.system_prompt(text, turns=turns, sub_searches=deeper, gaps=self._sandboxes.gaps)))
+        self._conversation.add(SystemMessage(prompts.system_prompt(text, turns=turns, sub_searches=deeper, gaps=self._sandboxes.gaps)))
         self._keep()
-        self._say(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
+        self._conversation.add(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
         desk = Desk(self._node, text, self._events, ask)
         try:
             try:
@@ -125,23 +124,23 @@ class Exploration:
                 return None, str(error)
             found = code_of(said.text, ended=not said.cut)
             self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=turn, cut=found.cut)
-            self._say(AIMessage(said.text if self._node.model.remembers else _heard(said.text, found)))
+            self._conversation.add(AIMessage(said.text if self._node.model.remembers else _heard(said.text, found)))
             if found.code is None:
-                self._say(HumanMessage(prompts.feedback_message(found.feedback, self._left(self._limits.max_turns - turn))))
+                self._conversation.add(HumanMessage(prompts.feedback_message(found.feedback, self._left(self._limits.max_turns - turn))))
                 continue
             result = await self._run_code(turn, await starting, found.code, desk)
             if desk.final is not None:
                 answer, spans = desk.final
                 return Outcome(answer, "done", text.to_root(spans)), ""
             left = self._left(self._limits.max_turns - turn)
-            self._say(HumanMessage(prompts.turn_message(result, left, cut=found.cut)))
+            self._conversation.add(HumanMessage(prompts.turn_message(result, left, cut=found.cut)))
         return None, f"All {self._limits.max_turns} turns are used."
 
     async def _hear(self, kept: Amount | None = None) -> Said:
         """What the model says next. kept: what is held for it already."""
         self._turn += 1
         try:
-            return await self._calls.say(self._node.id, self._turn, self._limits.max_turns, self._conversation, self._messages, kept)
+            return await self._calls.say(self._node.id, self._turn, self._limits.max_turns, self._conversation, kept)
         except BudgetSpent:
             self._turn -= 1
             raise
@@ -167,7 +166,7 @@ class Exploration:
 
     async def _last(self, reason: str) -> Outcome:
         """The best answer from what was found, by the call that was kept back."""
-        self._say(HumanMessage(prompts.last_message(reason, self._node.query)))
+        self._conversation.add(HumanMessage(prompts.last_message(reason, self._node.query)))
         kept, self._kept = self._kept, Amount()
         said = await self._hear(kept)
         self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=self._turn, cut=False)
@@ -175,13 +174,9 @@ class Exploration:
 
     def _keep(self) -> None:
         """Hold what a last call would take after one more turn. Raises `BudgetSpent`, and holds what it held then."""
-        chars = sum(len(str(message.content)) for message in self._messages) + 2 * _OUTPUT
-        wanted = self._calls.estimate(self._node.model, chars)
+        wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
         self._calls.budget.hold(wanted.minus(self._kept))
         self._kept = wanted
-
-    def _say(self, message: BaseMessage) -> None:
-        self._messages.append(message)
 
 
 def _heard(answer: str, found: AnswerCode) -> str:

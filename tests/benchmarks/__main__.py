@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import tests.benchmarks.kernel as kernel
+import tests.benchmarks.recursion as recursion
 import tests.benchmarks.screen as screen
 import tests.benchmarks.transcript as transcript
 from tests.benchmarks.table import Row, print_table
@@ -14,6 +15,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "kernel": kernel.rows,
     "transcript": transcript.rows,
     "screen": screen.rows,
+    "recursion": recursion.rows,
 }
 
 

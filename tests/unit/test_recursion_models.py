@@ -70,7 +70,7 @@ async def until(condition: Callable[[], object]) -> None:
 async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
     go_on = threading.Event()
     heard: list[str] = []
-    call = asyncio.ensure_future(Model.of(Threaded(go_on=go_on)).conversation().say(ASKED, heard.append))
+    call = asyncio.ensure_future(Model.of(Threaded(go_on=go_on)).conversation(*ASKED).say(heard.append))
     await until(lambda: heard == ["a"])
     go_on.set()
     assert (await call).text == "abc"
@@ -78,16 +78,16 @@ async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
 
 
 async def test_usage_and_cost_are_what_the_model_told() -> None:
-    said = await Model.of(ScriptedModel(reply=lambda messages: "yes")).conversation().say(ASKED, ignore)
+    said = await Model.of(ScriptedModel(reply=lambda messages: "yes")).conversation(*ASKED).say(ignore)
     assert said.text == "yes"
     assert said.usage is not None
     assert (said.usage["input_tokens"], said.usage["output_tokens"], said.usage["cost"]) == (100, 10, 0.01)
-    assert (await Model.of(Threaded(go_on=_set())).conversation().say(ASKED, ignore)).usage is None
+    assert (await Model.of(Threaded(go_on=_set())).conversation(*ASKED).say(ignore)).usage is None
 
 
 async def test_a_model_that_cannot_be_stopped_is_left_to_itself() -> None:
     go_on = threading.Event()
-    call = asyncio.ensure_future(Model.of(Threaded(go_on=go_on)).conversation().say(ASKED, ignore))
+    call = asyncio.ensure_future(Model.of(Threaded(go_on=go_on)).conversation(*ASKED).say(ignore))
     await asyncio.sleep(0.01)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -99,7 +99,7 @@ async def test_a_stop_ends_that_one_answer_and_no_other() -> None:
     talkers: list[Talker] = []
     model = Model.of(Talker(talkers=talkers, endless=True))
     heard: list[list[str]] = [[], []]
-    calls = [asyncio.ensure_future(model.conversation().say(ASKED, words.append)) for words in heard]
+    calls = [asyncio.ensure_future(model.conversation(*ASKED).say(words.append)) for words in heard]
     await until(lambda: all(heard))
     assert len(talkers) == 2
     calls[0].cancel()
@@ -116,7 +116,7 @@ async def test_a_stop_ends_that_one_answer_and_no_other() -> None:
 async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
     talkers: list[Talker] = []
     model = Model.of(Talker(talkers=talkers, endless=True))
-    call = asyncio.ensure_future(model.conversation().say(ASKED, ignore))
+    call = asyncio.ensure_future(model.conversation(*ASKED).say(ignore))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -128,42 +128,42 @@ async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
     talkers: list[Talker] = []
     model = Model.of(Talker(talkers=talkers))
     model.concurrency = 2
-    first, second, third = (model.conversation() for _ in range(3))
-    one, two = await asyncio.gather(first.say(ASKED, ignore), second.say(ASKED, ignore))
+    first, second, third = (model.conversation(*ASKED) for _ in range(3))
+    one, two = await asyncio.gather(first.say(ignore), second.say(ignore))
     assert {one.text, two.text} == {"0 ", "1 "}
-    assert (await second.say(ASKED, ignore)).text == two.text
-    assert (await first.say(ASKED, ignore)).text == one.text
-    assert (await third.say(ASKED, ignore)).text == two.text, "the one that was used least lately"
+    assert (await second.say(ignore)).text == two.text
+    assert (await first.say(ignore)).text == one.text
+    assert (await third.say(ignore)).text == two.text, "the one that was used least lately"
     first.ended = True
-    assert (await model.conversation().say(ASKED, ignore)).text == one.text, "one that nobody comes back to"
+    assert (await model.conversation(*ASKED).say(ignore)).text == one.text, "one that nobody comes back to"
     assert len(talkers) == 2
 
 
 async def test_each_conversation_goes_through_a_replay_file_by_itself() -> None:
     replay = ChatReplay(lines=[ReplayLine.model_validate({"text": "first"}), ReplayLine.model_validate({"text": "second"})], source="file")
     model = Model.of(replay)
-    one, two = model.conversation(), model.conversation()
-    said = [(await conversation.say(ASKED, ignore)).text for conversation in (one, two, one, two)]
+    one, two = model.conversation(*ASKED), model.conversation(*ASKED)
+    said = [(await conversation.say(ignore)).text for conversation in (one, two, one, two)]
     assert said == ["first", "first", "second", "second"]
     with pytest.raises(ModelError, match="no answer left"):
-        await one.say(ASKED, ignore)
+        await one.say(ignore)
 
 
 async def test_a_failing_model_raises_where_it_is_waited_for() -> None:
     model = Model.of(ChatReplay(lines=[ReplayLine.model_validate({"error": "It is tired."})], source="file"))
     with pytest.raises(ModelError, match="It is tired"):
-        await model.conversation().say(ASKED, ignore)
+        await model.conversation(*ASKED).say(ignore)
 
 
 async def test_what_cannot_be_sent_is_replaced() -> None:
-    said = await Model.of(ScriptedModel(reply=lambda messages: "half \ud83c")).conversation().say(ASKED, ignore)
+    said = await Model.of(ScriptedModel(reply=lambda messages: "half \ud83c")).conversation(*ASKED).say(ignore)
     assert said.text == "half \ufffd"
 
 
 def test_the_cli_has_few_processes_and_one_conversation_in_each(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Model.of(ChatClaudeCLI(model="opus", max_tokens=77))
     assert (model.name, model.concurrency, model.remembers) == ("opus", CLI_CONCURRENCY, True)
-    instance = model.lease(model.conversation()).llm
+    instance = model.lease(model.conversation(*ASKED)).llm
     assert isinstance(instance, ChatClaudeCLI)
     assert (instance.processes, instance.model, instance.max_tokens) == (1, "opus", 77)
     assert Model.of("demo").concurrency == CONCURRENCY

@@ -1,0 +1,92 @@
+"""The figures of searches: prepared answers, real sandboxes."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from mahtab_tui.recursion.api import rlm
+from mahtab_tui.recursion.budget import Limits
+from mahtab_tui.recursion.search import Search
+from tests.benchmarks.table import Row, median, timed
+from tests.recursion_scripts import Reply, ScriptedModel, query_of
+
+TEXT = "".join(f"line {number} of the text\n" for number in range(10_000))
+CALL = 0.05
+"""Seconds of a sub-call."""
+
+
+def python(code: str) -> str:
+    """A model's answer."""
+    return f"```python\n{code}\n```"
+
+
+def turns(count: int) -> Reply:
+    """A model that answers in its last turn."""
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        said = sum(1 for message in messages if message.type == "ai")
+        return python("FINAL(1)" if said == count - 1 else f"x{said} = len(context)\nprint(x{said})")
+
+    return reply
+
+
+def waiting(code: str, *, child: str = "") -> Reply:
+    """A root that runs this code, and others that take their time; where `child` is given, they run it after that."""
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "what?":
+            return python(code)
+        await asyncio.sleep(CALL)
+        return python(child) if child else "read"
+
+    return reply
+
+
+def _running(search: Search, reply: Reply, text: Any = TEXT, **limits: Any) -> Callable[[], object]:
+    model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, "max_turns": 200, **limits})
+
+    def run() -> None:
+        answer = search.run("what?", text, model=model, limits=within, asking="run")
+        assert answer.state == "done", answer
+
+    return run
+
+
+def rows() -> Iterator[Row]:
+    """Turns, whole runs, sub-calls, depth, and a large text."""
+    search = Search(lambda record: None)
+    try:
+        _running(search, turns(1))()
+        few, many = (median(timed(_running(search, turns(count)), 9)) for count in (1, 101))
+        yield Row("a turn: engine and sandbox, the model at once", (many - few) / 100, "ms", "<= 2 ms")
+        yield Row("a search of 5 turns, sandbox start included", median(timed(_running(search, turns(5)), 15)), "ms", "<= 40 ms")
+        model = ScriptedModel(reply=turns(5))
+        yield Row("the same by rlm(), from nothing", median(timed(lambda: rlm("what?", TEXT, model=model), 7)), "ms", "")
+        for count, concurrency, reach in ((20, 20, "<= 75 ms"), (1_000, 16, "<= 2 x ideal")):
+            code = f"FINAL(len(rlm_map('part', partition({count}))))"
+            run = _running(search, waiting(code), max_depth=1, concurrency=concurrency)
+            ideal = -(-count // concurrency) * CALL * 1_000
+            yield Row(f"{count:,} sub-calls of 50 ms, {concurrency} at a time", median(timed(run, 3)), "ms", reach, ideal, "ideal")
+        code, child = "FINAL(len(rlm_map('part', partition(8))))", "FINAL(len(context))"
+        run = _running(search, waiting(code, child=child), concurrency=8)
+        yield Row("8 children with code, one call of 50 ms each", median(timed(run, 7)), "ms", "<= 150 ms", CALL * 1_000, "ideal")
+        yield from _large(search)
+    finally:
+        search.close()
+
+
+def _large(search: Search) -> Iterator[Row]:
+    """A text of 100 MB: until the first turn's output, and memory beside the text itself."""
+    text = TEXT * (100_000_000 // len(TEXT))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    _running(search, turns(1), text)()
+    yield Row("100 MB, first turn", (time.perf_counter() - start) * 1_000, "ms", "<= 1 s")
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1_024
+    yield Row("100 MB, memory of the host beside it", grown, "MiB", "<= 4 x in all")
