@@ -46,7 +46,7 @@ class Limits:
         return asdict(self)
 
 
-_LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1}
+_LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1, "small": 0, "ask_above": 0}
 
 
 def limits_of(**given: Any) -> Limits:

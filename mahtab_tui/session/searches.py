@@ -58,14 +58,14 @@ class Searches:
         options = dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
         try:
-            limits = limits_of(**options)
+            limits = limits_of(**options, small=self._settings.rlm_small, ask_above=self._settings.rlm_ask_above)
             text = Path(args["file"]).read_bytes().decode("utf-8", "surrogatepass")
             parts = tuple((str(name), int(start), int(end)) for name, start, end in args["parts"])
             answer = self._engine().run(
                 str(args["query"]),
                 Text.of(Taken(text, args["kind"], parts, args["about"])),
                 model=model or self._model(),
-                sub_model=sub_model or self._settings.sub_model,
+                sub_model=sub_model or self._settings.rlm_sub_model,
                 limits=limits,
                 asking="run" if args["yes"] else self._asking,
                 about={"cell": cell, "source": "cell"},
