@@ -91,7 +91,6 @@ def search_once(
     yes: large fan-outs run without consent; else they are refused, since nobody can be asked.
     """
     from mahtab_tui.recursion.log import Log
-    from mahtab_tui.recursion.sandbox.open import open_sandboxes
     from mahtab_tui.recursion.search import Search
 
     progress = Progress()
@@ -104,7 +103,7 @@ def search_once(
             takers.append(kept.write)
         if as_json:
             takers.append(_print_json)
-        search = Search(partial(_give, takers), open_sandboxes)
+        search = Search(partial(_give, takers))
         context: Any = sys.stdin.buffer.read() if source == "-" else Path(source)
         answer = search.run(query, context, model=model, sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
     except KeyboardInterrupt:

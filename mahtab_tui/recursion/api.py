@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.providers import default_model
-from mahtab_tui.recursion.budget import Limits
+from mahtab_tui.recursion.budget import limits_of
 from mahtab_tui.recursion.log import Log
 from mahtab_tui.recursion.search import Answer, Search
 
@@ -51,9 +51,12 @@ def rlm(
     on_event: given every event of the search, on another thread; a notice among them says where the answer is a partial one.
 
     Raises `SearchFailed` where there is no answer, `ModelError` for a model that cannot be had, `ContextError` for what is not a context,
-    `SandboxError` where the system has no sandbox, `OSError` where the log cannot be written.
+    `SandboxError` where the system has no sandbox, `OSError` where the log cannot be written,
+    `ValueError` for a limit that is none.
     """
-    limits = Limits(max_turns=max_turns, max_depth=max_depth, max_calls=max_calls, max_usd=max_usd, max_seconds=max_seconds, concurrency=concurrency)
+    limits = limits_of(
+        max_turns=max_turns, max_depth=max_depth, max_calls=max_calls, max_usd=max_usd, max_seconds=max_seconds, concurrency=concurrency
+    )
     with contextlib.ExitStack() as stack:
         takers = [] if on_event is None else [on_event]
         if log is not None:

@@ -108,12 +108,11 @@ class Searches:
             self._search.answer(request, run)
 
     def _engine(self) -> Search:
-        from mahtab_tui.recursion.sandbox.open import open_sandboxes
         from mahtab_tui.recursion.search import Search
 
         with self._making:
             if self._search is None:
-                self._search = Search(self._happened, open_sandboxes)
+                self._search = Search(self._happened)
             return self._search
 
     def _happened(self, record: Record) -> None:
