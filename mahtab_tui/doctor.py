@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
@@ -9,10 +10,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from mahtab_tui import __version__
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
+from mahtab_tui.recursion.sandbox.base import CallRefused, SandboxError
+from mahtab_tui.recursion.sandbox.open import open_sandboxes
+from mahtab_tui.recursion.text import Text
 from mahtab_tui.settings import SettingsError, config_files, home_folder, load_settings, resource_folder
 
 _WIDTH = 12
@@ -29,6 +34,7 @@ def report() -> Iterator[str]:
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
     yield _system()
     yield _kernel()
+    yield _sandbox()
     yield _claude()
     yield _ripgrep()
     yield _terminal()
@@ -52,6 +58,37 @@ def _kernel() -> str:
     except (OSError, subprocess.SubprocessError) as error:
         return _line("kernel", executable, f"It does not answer: {error}.")
     return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
+
+
+def _sandbox() -> str:
+    """What runs the code of a search: tried, since a system can have all that it takes and forbid it."""
+    try:
+        name, gaps = asyncio.run(_try_sandbox())
+    except SandboxError as error:
+        return _line("sandbox", "none: `rlm` does not run", str(error))
+    return _line("sandbox", name + (f", without {gaps}" if gaps else ""))
+
+
+async def _try_sandbox() -> tuple[str, str]:
+    """The name of the sandbox in use, and its gaps. Raises `SandboxError`."""
+    sandboxes = open_sandboxes()
+    try:
+        sandbox = await sandboxes.start(Text.root("text"), _NoNode())
+        result = await sandbox.run("print(len(context))", seconds=20)
+    finally:
+        await sandboxes.close()
+    if result.output != "4\n":
+        raise SandboxError(f"It does not run code: {result.output.strip()[:200]}")
+    return sandboxes.name, sandboxes.gaps
+
+
+class _NoNode:
+    """Nobody answers the code that is tried."""
+
+    async def call(self, name: str, args: dict[str, Any]) -> Any:
+        raise CallRefused("nobody answers here")
+
+    def tell(self, name: str, args: dict[str, Any]) -> None: ...
 
 
 def _claude() -> str:

@@ -46,7 +46,7 @@ class FrameReader:
         self._bare_limit = bare_limit
         self._buffer = bytearray()
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes | memoryview) -> list[Frame]:
         """The frames that `data` completes. Raises `FrameError`; after that the stream cannot be trusted any more."""
         self._buffer += data
         frames: list[Frame] = []

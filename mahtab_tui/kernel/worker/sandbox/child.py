@@ -76,14 +76,15 @@ def _serve(context: str) -> None:
 
 
 def _listen(conversation: Conversation, jobs: queue.SimpleQueue[Frame]) -> None:
-    """The reading thread: hands on what comes, and ends the process with the connection."""
-    frames = FrameReader()
-    while True:
-        data = os.read(_CHANNEL, 65_536)
-        if not data:
-            os._exit(0)
-        for frame in frames.feed(data):
-            if frame["op"] == "reply":
-                conversation.deliver(frame)
-            else:
-                jobs.put(frame)
+    """The reading thread: hands on what comes. The process ends with it, and it with the connection."""
+    try:
+        frames = FrameReader()
+        buffer = memoryview(bytearray(65_536))  # taken now: later there may be no memory left
+        while size := os.readv(_CHANNEL, [buffer]):
+            for frame in frames.feed(buffer[:size]):
+                if frame["op"] == "reply":
+                    conversation.deliver(frame)
+                else:
+                    jobs.put(frame)
+    finally:
+        os._exit(1)

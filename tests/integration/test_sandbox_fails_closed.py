@@ -1,0 +1,96 @@
+"""A sandbox that does not hold is not used, and somebody is told why."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui import doctor
+from mahtab_tui.kernel import worker
+from mahtab_tui.kernel.worker.sandbox import lockdown
+from mahtab_tui.recursion.sandbox import open
+from mahtab_tui.recursion.sandbox.base import SandboxError
+from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
+from mahtab_tui.recursion.text import Text
+from tests.integration.sandboxes import RecordingNode
+
+# The child program, with a step of the lockdown left out.
+_WEAKENED = """
+import os, socket, sys
+package = type(sys)("w"); package.__path__ = [sys.argv[1]]; sys.modules["w"] = package
+from w import frames
+from w.sandbox import child, landlock, libc, lockdown, seccomp
+CHANGE
+locks = lockdown.prepare()
+ours, theirs = socket.socketpair()
+parent, text = os.getpid(), libc.memory_file("text")
+if os.fork() == 0:
+    try:
+        child.run(parent, theirs.fileno(), text, locks)
+    finally:
+        os._exit(1)
+theirs.close()
+ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": []}))
+print(ours.recv(10_000)[4:].decode())
+ours.close()
+os.wait()
+"""
+
+
+def first_words(change: str) -> dict[str, str]:
+    """The first message of a sandbox whose lockdown was changed."""
+    command = [sys.executable, "-I", "-S", "-c", _WEAKENED.replace("CHANGE", change), str(Path(worker.__file__).parent)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    message: dict[str, str] = json.loads(said)
+    return message
+
+
+def test_what_is_whole_is_used() -> None:
+    assert first_words("") == {"op": "ready"}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("landlock.restrict = lambda rules: None", "files can be opened"),
+        ("seccomp.apply = lambda program: None", "processes can be made"),
+        ("seccomp.apply = lambda program: None", "the internet can be reached"),
+        ("seccomp.ALLOWED = (*seccomp.ALLOWED, seccomp.Allowed('socket', 41, 198))", "the internet can be reached; local sockets can be reached"),
+        ("seccomp.ALLOWED = (*seccomp.ALLOWED, seccomp.Allowed('kill', 62, 129))", "processes can be signalled"),
+        ("seccomp.set_filter = lambda program: None", "processes can be made"),
+        ("libc.forbid_new_privileges = lambda: None\\nlandlock.restrict = lambda rules: landlock.syscall(446, -1, 0)", "Errno"),
+        ("def no(text): raise MemoryError('no memory')\\nlockdown.rlimits.limit = no", "no memory"),
+    ],
+)
+def test_what_does_not_hold_is_not_used(change: str, why: str) -> None:
+    message = first_words(change.replace("\\n", "\n"))
+    assert message["op"] == "refused"
+    assert why in message["why"]
+
+
+async def test_a_system_that_lacks_something_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
+    with pytest.raises(SandboxError, match="its kernel has no Landlock"):
+        open.open_sandboxes()
+
+
+async def test_an_interpreter_that_does_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for executable, why in (("/nowhere/python", "cannot be started"), ("/bin/false", "does not work as a sandbox")):
+        monkeypatch.setattr(sys, "executable", executable)
+        with pytest.raises(SandboxError, match=why):
+            await ProcessSandboxes().start(Text.root("text"), RecordingNode())
+
+
+def test_the_doctor_names_the_sandbox_that_works() -> None:
+    assert "✓ sandbox     a process under Landlock and seccomp" in list(doctor.report())
+
+
+def test_the_doctor_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock (Linux 5.13 or later)")
+    line = next(line for line in doctor.report() if "sandbox" in line)
+    assert line.startswith("! sandbox     none")
+    assert "Linux 5.13" in line
