@@ -1,0 +1,186 @@
+"""The screen of one call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.node_actions import Chosen
+from mahtab_tui.tui.screens.node import NodeScreen
+from mahtab_tui.tui.screens.node.story_pane import StoryPane
+from mahtab_tui.tui.screens.node.text_pane import TextPane, TextRows
+from tests.tui.search_app import LINE, SearchApp
+from tests.tui.search_story import Scribe, done, running, wide
+
+
+async def wait_for(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("It did not happen.")
+
+
+@asynccontextmanager
+async def opened(records: Sequence[Record], node: str, size: tuple[int, int] = (150, 40)) -> AsyncIterator[tuple[Pilot[None], SearchApp]]:
+    """A call's screen over some records."""
+    app = SearchApp(records)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        tree = app.pane.trees["t1"]
+        await app.push_screen(NodeScreen(Chosen(tree, tree.nodes[node]), app.control, lambda: app.now))
+        await wait_for(pilot, lambda: bool(story(app)) and "".join(story(app)).strip() != "")
+        yield pilot, app
+
+
+def screen_of(app: SearchApp) -> NodeScreen:
+    assert isinstance(app.screen, NodeScreen)
+    return app.screen
+
+
+def story(app: SearchApp) -> list[str]:
+    """All rows of the story, also those that are not seen."""
+    pane = app.screen.query_one(StoryPane)
+    before, pane.scroll_y = pane.scroll_y, 0
+    rows = [pane.render_line(y).text.rstrip() for y in range(len(pane._rows))]
+    pane.scroll_y = before
+    return rows
+
+
+def text_rows(app: SearchApp) -> list[str]:
+    rows = app.screen.query_one(TextRows)
+    return [rows.render_line(y).text for y in range(rows.size.height)]
+
+
+async def test_turns_with_words_code_output_and_budget() -> None:
+    async with opened(done(), "1") as (_pilot, app):
+        rows = "\n".join(story(app))
+        assert "Turn 1 of 10  left: 500 calls · $1.00 · 300 s" in rows
+        assert "I'll look at the beginning and count the errors" in rows
+        assert 'hits = grep(r"2026-03-29.*(ERROR|FATAL)", max_matches=400)' in rows
+        assert "checkout timed out after 5000 ms" in rows
+        assert "What it said after its code was dropped" in rows
+        assert "1,180 characters were printed" in rows
+        assert rows.count("```") == 0
+        assert "rests on 3 places of the text" in rows
+        assert "11 calls" in rows
+        assert "What failed on 2026-03-29" in str(app.screen.query_one("#node-query", Static).content)
+
+
+async def test_a_failed_turn_shows_its_traceback_and_a_failed_call_why() -> None:
+    async with opened(running(), "1.6") as (_pilot, app):
+        rows = "\n".join(story(app))
+        assert "TypeError: 'NoneType' object is not subscriptable" in rows
+        assert "It failed" in rows
+        assert "overloaded after 5 tries" in rows
+
+
+async def test_it_follows_what_comes() -> None:
+    async with opened(running(), "1.7") as (pilot, app):
+        scribe = Scribe()
+        scribe.seq = 10_000
+        app.pane.fold(list(scribe.thinks("1.7", 1, "\n\nand a third cluster")))
+        await wait_for(pilot, lambda: any("and a third cluster" in row for row in story(app)))
+        app.pane.fold([*scribe.turn("1.7", 2, "More.", "print(2)", "2\n"), scribe.final("1.7", "an answer")])
+        await wait_for(pilot, lambda: any("an answer" in row for row in story(app)))
+        await wait_for(pilot, lambda: "done" in str(app.screen.query_one("#node-crumbs", Static).content))
+
+
+async def test_from_an_answer_to_the_places_it_rests_on() -> None:
+    async with opened(done(), "1") as (pilot, app):
+        await pilot.press("tab", "tab", "enter")
+        rows = app.screen.query_one(TextRows)
+        await wait_for(pilot, lambda: rows.place == (9_310_000, 9_318_000))
+        assert rows.has_focus
+        assert any(f"{9_310_000 // LINE + 1:,} ▌" in row for row in text_rows(app))
+
+
+async def test_the_text_stands_at_its_place_with_the_roots_line_numbers() -> None:
+    async with opened(running(), "1.5") as (_pilot, app):
+        start = app.pane.trees["t1"].nodes["1.5"].spans[0][0]
+        first = text_rows(app)[0]
+        assert f"{start // LINE + 1:,}" in first or f"{start // LINE + 2:,}" in text_rows(app)[1]
+
+
+async def test_the_text_can_be_searched() -> None:
+    async with opened(running(), "1.5") as (pilot, app):
+        await pilot.press("t", "slash")
+        field = app.screen.query_one("#find", Input)
+        await wait_for(pilot, lambda: field.has_focus)
+        await pilot.press(*"error db", "enter")
+        rows = app.screen.query_one(TextRows)
+        await wait_for(pilot, lambda: rows.found is not None)
+        first = rows.found
+        assert first is not None
+        assert (first[0] // LINE) % 37 == 0
+        assert any("ERROR db.pool" in row for row in text_rows(app))
+        await pilot.press("n")
+        await wait_for(pilot, lambda: rows.found is not None and rows.found[0] == first[0] + 37 * LINE)
+        await pilot.press("N")
+        await wait_for(pilot, lambda: rows.found == first)
+
+
+async def test_escape_leaves_the_search_first_and_then_the_call() -> None:
+    async with opened(running(), "1.5") as (pilot, app):
+        await pilot.press("t", "slash", "escape")
+        assert isinstance(app.screen, NodeScreen)
+        assert app.screen.query_one(TextRows).has_focus
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: not isinstance(app.screen, NodeScreen))
+
+
+async def test_on_a_narrow_screen_the_text_takes_the_storys_place() -> None:
+    async with opened(running(), "1.5", size=(80, 24)) as (pilot, app):
+        assert app.screen.query_one(StoryPane).display
+        assert not app.screen.query_one("#node-side").display
+        await pilot.press("t")
+        await wait_for(pilot, lambda: app.screen.query_one("#node-side").display)
+        assert not app.screen.query_one(StoryPane).display
+        await pilot.press("t")
+        assert app.screen.query_one(StoryPane).has_focus
+
+
+async def test_calls_lead_to_calls_and_back_to_their_parents() -> None:
+    async with opened(running(), "1.5") as (pilot, app):
+        row = next(y for y, text in enumerate(story(app)) if "Is there a deploy" in text)
+        pane = app.screen.query_one(StoryPane)
+        await pilot.click(StoryPane, offset=(10, row - pane.scroll_offset.y))
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2")
+        await pilot.press("p")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5")
+        await pilot.press("escape")
+        await wait_for(pilot, lambda: not isinstance(app.screen, NodeScreen))
+
+
+async def test_the_keys_of_the_tree_work_here_too() -> None:
+    async with opened(running(), "1.5") as (pilot, app):
+        await pilot.press("s", "r")
+        assert app.control.said == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
+
+
+async def test_an_answer_is_copied() -> None:
+    async with opened(done(), "1.11") as (pilot, app):
+        await pilot.press("y")
+        assert app.clipboard == "one error of `web.api`, a follower of the outage"
+        assert any("came when its parent did not wait any more" in row for row in story(app))
+
+
+async def test_a_text_that_is_gone_is_said_to_be() -> None:
+    app = SearchApp(done())
+    app.control.text = lambda tree, start, end: None  # type: ignore[method-assign]
+    async with app.run_test(size=(150, 40)) as pilot:
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+        said = app.screen.query_one(TextPane).query_one(Static)
+        assert "not held any more" in str(said.content)
+        await pilot.press("t", "slash", "n", "tab", "enter", "t")
+
+
+async def test_two_hundred_calls_are_listed() -> None:
+    async with opened(wide(), "1.7") as (_pilot, app):
+        assert any("200 calls" in row for row in story(app))
+        assert len(story(app)) > 200

@@ -1,0 +1,291 @@
+"""The recursion pane: what it shows, where its cursor stays, what its keys and clicks do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.screens.node import NodeScreen
+from mahtab_tui.tui.screens.prompt import Prompt
+from tests.tui.search_app import SearchApp
+from tests.tui.search_story import QUERY, Scribe, asking, beginning, done, fanned_out, parts_at_work, running, wide
+
+SIZE = (100, 30)
+
+
+def lines(pane: RecursionPane) -> list[str]:
+    """The pane as text."""
+    return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
+
+
+def line_with(pane: RecursionPane, words: str) -> int:
+    """Where some words stand; fails where they do not."""
+    found = [y for y, line in enumerate(lines(pane)) if words in line]
+    assert found, f"{words!r} is not in\n" + "\n".join(lines(pane))
+    return found[0]
+
+
+async def wait_for(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        await pilot.pause(0.01)
+    raise AssertionError("It did not happen.")
+
+
+@pytest.fixture
+async def pilot() -> AsyncIterator[Pilot[None]]:
+    app = SearchApp(running())
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        yield pilot
+
+
+def app_of(pilot: Pilot[None]) -> SearchApp:
+    assert isinstance(pilot.app, SearchApp)
+    return pilot.app
+
+
+def chosen(pilot: Pilot[None]) -> str:
+    found = app_of(pilot).pane.chosen
+    assert found is not None
+    return found.node.id
+
+
+async def go_to(pilot: Pilot[None], node: str) -> None:
+    await pilot.press("home")
+    for _ in range(40):
+        if chosen(pilot) == node:
+            return
+        await pilot.press("down")
+    raise AssertionError(f"{node} cannot be reached.")
+
+
+async def test_an_empty_pane_says_how_to_start() -> None:
+    app = SearchApp()
+    async with app.run_test(size=(60, 20)) as pilot:
+        await pilot.pause()
+        assert any('rlm("what failed, and why?", log)' in line for line in lines(app.pane))
+        await pilot.press("enter", "down", "left", "right", "s", "r", "e", "y", "p", "f", "end", "pageup")
+        assert app.control.said == []
+
+
+async def test_a_running_search(pilot: Pilot[None]) -> None:
+    pane = app_of(pilot).pane
+    shown = "\n".join(lines(pane))
+    assert QUERY in shown
+    assert "10 calls · 16.9k tok · $0.04 · depth 2 of 3" in shown
+    assert "left: 490 calls · $0.96 · 292 s" in shown
+    assert "turn 1  print" in shown
+    assert "The model could not be reached" in shown
+    assert "overloaded, again in" in shown
+
+
+async def test_the_thinking_node_shows_its_last_line_as_it_comes(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    scribe = Scribe()
+    scribe.seq = 10_000
+    app.pane.fold(list(scribe.thinks("1.7", 1, "\nnow a new li", "ne")))
+    assert "turn 1  now a new line" in lines(app.pane)[line_with(app.pane, "12.3–14.3M")]
+
+
+async def test_the_cursor_stays_on_its_node_while_the_tree_grows() -> None:
+    scribe = Scribe()
+    app = SearchApp(list(beginning(scribe)))
+    async with app.run_test(size=(100, 14)) as pilot:
+        await go_to(pilot, "1.8")
+        at = line_with(app.pane, "14.3–16.3M")
+        app.pane.fold([*parts_at_work(scribe), *fanned_out(scribe)])
+        await pilot.pause()
+        assert chosen(pilot) == "1.8"
+        assert line_with(app.pane, "14.3–16.3M") == at
+
+
+async def test_a_cursor_in_what_is_folded_away_goes_to_what_is_above(pilot: Pilot[None]) -> None:
+    await go_to(pilot, "1.5.2")
+    await pilot.press("left")
+    assert chosen(pilot) == "1.5"
+    await pilot.press("left", "down")
+    assert chosen(pilot) == "1.6"
+    await pilot.press("up", "right", "right")
+    assert chosen(pilot) == "1.5.1"
+
+
+async def test_what_has_ended_is_folded_unless_somebody_unfolded_it() -> None:
+    app = SearchApp(done())
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert not any("Why did this job" in line for line in lines(app.pane))
+        await go_to(pilot, "1.5")
+        await pilot.press("right")
+        assert any("Why did this job" in line for line in lines(app.pane))
+
+
+async def test_the_newest_search_is_first_and_open_the_older_one_folded() -> None:
+    app = SearchApp([*done("a"), *running()])
+    async with app.run_test(size=(100, 40)) as pilot:
+        await pilot.pause()
+        shown = lines(app.pane)
+        assert "2 searches" in shown[0]
+        assert shown[1].startswith(" ▾ ●")
+        older = shown[line_with(app.pane, "▸ ✓ " + QUERY)]
+        assert older.split()[-3:] == ["$0.73", "56.5", "s"]
+
+
+async def test_a_large_fan_out_is_one_line_and_a_field() -> None:
+    app = SearchApp(wide())
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        at = line_with(app.pane, "200 parts: 177 done, 3 failed, 12 running, 8 waiting")
+        field = "".join(lines(app.pane)[at + 1 : at + 4])
+        assert [field.count(mark) for mark in "■✗◦·"] == [177, 3, 12, 8]
+        await go_to(pilot, "1.7")
+        await pilot.press("down", "enter")
+        assert len(lines(app.pane)) == 29
+        assert app.pane.virtual_size.height > 200
+        await pilot.press("enter")
+        assert app.pane.virtual_size.height < 40
+
+
+async def test_a_click_in_the_field_opens_that_part() -> None:
+    app = SearchApp(wide())
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        at = line_with(app.pane, "200 parts")
+        row = lines(app.pane)[at + 1]
+        await pilot.click(RecursionPane, offset=(row.index("✗"), at + 1))
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+        assert isinstance(app.screen, NodeScreen)
+        assert app.screen.chosen.node.id == "1.7.24"
+
+
+async def test_stop_retry_copy_and_edit_reach_the_control(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await go_to(pilot, "1.5")
+    await pilot.press("s", "r")
+    assert app.control.said == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
+    await pilot.press("e")
+    await wait_for(pilot, lambda: isinstance(app.screen, Prompt))
+    field = app.screen.query_one(Input)
+    assert field.value.startswith("Which errors of 2026-03-29")
+    field.value = "[b]only[/b] the pool?"
+    await pilot.press("enter")
+    await pilot.pause()
+    assert app.control.said[-1] == ("retry", "t1", "1.5", "[b]only[/b] the pool?")
+    await go_to(pilot, "1.1")
+    await pilot.press("y")
+    assert app.clipboard == "no failure in this part"
+
+
+async def test_what_has_ended_is_not_stopped_and_what_has_no_answer_not_copied(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await go_to(pilot, "1.1")
+    await pilot.press("s")
+    await go_to(pilot, "1.7")
+    await pilot.press("y")
+    assert app.control.said == []
+    assert app.clipboard == ""
+
+
+async def test_to_the_parent_and_along_with_the_newest(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await go_to(pilot, "1.5.2")
+    await pilot.press("p")
+    assert chosen(pilot) == "1.5"
+    await pilot.press("p", "p")
+    assert chosen(pilot) == "1"
+    await pilot.press("f")
+    assert chosen(pilot) == "1.5.2"
+    scribe = Scribe()
+    scribe.seq = 10_000
+    app.pane.fold([scribe.begin("1.7.1", "a new one")])
+    assert chosen(pilot) == "1.7.1"
+    await pilot.press("up")
+    app.pane.fold([scribe.begin("1.7.2", "another")])
+    assert chosen(pilot) != "1.7.2"
+
+
+async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await go_to(pilot, "1.3")
+    await pilot.press("enter")
+    await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+    await pilot.press("escape")
+    await wait_for(pilot, lambda: not isinstance(app.screen, NodeScreen))
+    at = line_with(app.pane, "8.2–10.2M")
+    await pilot.click(RecursionPane, offset=(lines(app.pane)[at].index("▾"), at))
+    assert not any("deploy" in line for line in lines(app.pane))
+    await pilot.click(RecursionPane, offset=(20, at))
+    await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+    assert isinstance(app.screen, NodeScreen)
+    assert app.screen.chosen.node.id == "1.5"
+
+
+async def test_a_click_on_the_bar_opens_the_text_there(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await pilot.click(RecursionPane, offset=(50, line_with(app.pane, "▂▂▂")))
+    await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.query("TextRows").first().has_focus)
+
+
+async def test_the_chosen_calls_place_is_shown_below_the_bar(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    at = line_with(app.pane, "handed down")
+    await go_to(pilot, "1.10")
+    marked = lines(app.pane)[at]
+    assert marked.strip("▔ ") == ""
+    assert len(marked) == 99
+
+
+async def test_a_question_is_seen_in_the_tree() -> None:
+    app = SearchApp(asking())
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "waits for you" in lines(app.pane)[line_with(app.pane, "12.3–14.3M")]
+        line_with(app.pane, "? 200 calls at once: waits for you")
+
+
+async def test_nothing_from_outside_is_read_as_markup_or_drives_the_terminal() -> None:
+    scribe = Scribe()
+    hostile = "[red]x[/red] [@click=app.quit]y[/]\x1b]52;c;aGk=\x07\x1b[2J\u202e\nsecond"
+    records = [scribe.begin("1", hostile, chars=100), scribe.begin("1.1", hostile), scribe.final("1.1", hostile), *scribe.thinks("1", 1, hostile)]
+    app = SearchApp(records)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        shown = "".join(lines(app.pane))
+        assert "[red]x[/red] [@click=app.quit]y[/] second" in shown
+        assert not {"\x1b", "\x07", "\u202e", "\n"} & set(shown)
+        await pilot.press("enter")
+        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+
+
+async def test_a_persons_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.set_keymap({"node-stop": "x"})
+    await pilot.press("s")
+    assert app.control.said == []
+    await pilot.press("x")
+    assert app.control.said == [("stop", "t1", "1")]
+
+
+@pytest.mark.parametrize("width", [12, 24, 40, 60, 76, 96, 200])
+async def test_every_line_fits(width: int) -> None:
+    app = SearchApp([*done("a"), *wide()])
+    async with app.run_test(size=(width, 60)) as pilot:
+        await pilot.pause()
+        assert all(app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width for y in range(app.pane.size.height))
+
+
+async def test_the_timer_runs_only_while_something_does() -> None:
+    app = SearchApp()
+    async with app.run_test(size=SIZE) as pilot:
+        records: list[Record] = done()
+        app.pane.fold(records[:200])
+        assert app.pane._ticking is not None
+        app.pane.fold(records[200:])
+        assert app.pane._ticking is None
+        await pilot.pause()
