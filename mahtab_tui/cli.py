@@ -40,7 +40,7 @@ def checked_settings(**given: object) -> Settings:
 
     try:
         settings = load_settings(**given)
-        for model in (settings.model, settings.rlm_sub_model):
+        for model in (settings.model, settings.sub_model):
             if model is not None:
                 check_model(model)
     except (SettingsError, ModelError) as error:
@@ -154,7 +154,7 @@ def rlm(
     from mahtab_tui.llm.providers import default_model
     from mahtab_tui.recursion.budget import limits_of
 
-    settings = checked_settings(model=model, rlm_sub_model=sub_model)
+    settings = checked_settings(model=model, sub_model=sub_model)
     try:
         limits = limits_of(
             max_depth=max_depth,
@@ -172,7 +172,7 @@ def rlm(
         query,
         source,
         model=settings.model or default_model(),
-        sub_model=settings.rlm_sub_model,
+        sub_model=settings.sub_model,
         limits=limits,
         log=log,
         as_json=json,

@@ -65,7 +65,7 @@ class Searches:
                 str(args["query"]),
                 Text.of(Taken(text, args["kind"], parts, args["about"])),
                 model=model or self._model(),
-                sub_model=sub_model or self._settings.rlm_sub_model,
+                sub_model=sub_model or self._settings.sub_model,
                 limits=limits,
                 asking="run" if args["yes"] else self._asking,
                 about={"cell": cell, "source": "cell"},
