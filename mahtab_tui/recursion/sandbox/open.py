@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 from mahtab_tui.recursion.sandbox.base import SandboxError, Sandboxes
 
 
 def open_sandboxes() -> Sandboxes:
     """The sandboxes of this system. Call it in the event loop that they are for. Raises `SandboxError`."""
-    if sys.platform != "linux":
-        raise SandboxError(f"A search runs a model's code in a sandbox, and there is none for {sys.platform} yet: use Linux.")
-    from mahtab_tui.kernel.worker.sandbox import lockdown
-    from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
+    missing = _missing()
+    if not missing:
+        from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
 
-    missing = lockdown.missing()
-    if missing:
-        raise SandboxError(f"A search runs a model's code in a sandbox, and this system cannot close one: {missing}.")
-    return ProcessSandboxes()
+        return ProcessSandboxes()
+    if find_spec("pydantic_monty"):
+        from mahtab_tui.recursion.sandbox.monty import MontySandboxes
+
+        return MontySandboxes()
+    raise SandboxError(
+        f"A search runs a model's code in a sandbox, and this system cannot close a process off: {missing}. Install the interpreter that takes"
+        " its place: pip install pydantic-monty"
+    )
+
+
+def _missing() -> str:
+    """What a process under Landlock and seccomp lacks here; empty where it can be."""
+    if sys.platform != "linux":
+        return f"{sys.platform} has no Landlock and no seccomp"
+    from mahtab_tui.kernel.worker.sandbox import lockdown
+
+    return lockdown.missing()

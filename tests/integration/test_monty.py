@@ -1,0 +1,263 @@
+"""The sandbox for systems that cannot close a process off: what runs in it, what does not get out of it, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from mahtab_tui.kernel.worker.sandbox import lockdown
+from mahtab_tui.recursion.sandbox.base import CallRefused, Sandbox, SandboxError
+from mahtab_tui.recursion.sandbox.monty import MontySandboxes
+from mahtab_tui.recursion.sandbox.monty_prelude import GAPS, MODULES
+from mahtab_tui.recursion.sandbox.open import open_sandboxes
+from mahtab_tui.recursion.text import Named, Text
+from tests.integration.canaries import Canaries, canaries
+from tests.integration.escapes import ESCAPES, Escape
+from tests.integration.sandboxes import RecordingNode, never, printed, run
+from tests.integration.test_sandbox_snippets import SNIPPETS, Snippet, play
+
+_RUN = """\
+look at the text first
+counter of log levels
+comprehension of every kind
+f-strings with formats
+a frozen dataclass as a key
+closures and nonlocal
+recursion with a cache
+default dictionaries
+tools for iteration
+percentiles with bisect
+events for each minute
+random with a seed
+match statement (3.10)
+sorting by several keys
+functions with every kind of argument
+sets of ids
+dictionaries put together
+a small state machine over lines
+the last expression is shown
+one sub-call, and a plain one
+unicode
+an error is caught and the work goes on
+a bare except does not lose the answer
+assertions and sanity checks
+a little index of words
+slices by place, with their surroundings
+sliding windows over lines
+""".splitlines()
+"""The snippets that need nothing that is missing."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandboxes() -> AsyncIterator[MontySandboxes]:
+    made = MontySandboxes()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def node() -> RecordingNode:
+    return RecordingNode()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def sandbox(sandboxes: MontySandboxes, node: RecordingNode) -> AsyncIterator[Sandbox]:
+    made = await sandboxes.start(Text.root("one\ntwo\nthree\n"), node)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canaries]:
+    with canaries(tmp_path) as made:
+        monkeypatch.setenv("CANARY", made.token)
+        yield made
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.mark.parametrize("snippet", [one for one in SNIPPETS if one.name in _RUN], ids=lambda one: one.name)
+async def test_a_part_of_ordinary_python_runs(sandboxes: MontySandboxes, snippet: Snippet) -> None:
+    assert await play(sandboxes, snippet) == snippet.prints
+
+
+@pytest.mark.parametrize("module", MODULES)
+async def test_the_modules_that_the_prompt_names_are_there(sandbox: Sandbox, module: str) -> None:
+    assert await printed(sandbox, f"import {module}") == ""
+
+
+@pytest.mark.parametrize(
+    ("code", "gap"),
+    [
+        ("def f():\n    yield 1", "yield"),
+        ("x = [1]\ndel x[0]", "del"),
+        ("class A(Exception):\n    pass", "inheritance"),
+        ("class A:\n    @property\n    def x(self):\n        return 1", "property"),
+        ("import threading", "threads"),
+        ("import statistics", "only modules"),
+        ("from collections import OrderedDict", "OrderedDict"),
+        ("from dataclasses import asdict", "asdict"),
+        ("import re\nre.sub('a', lambda m: 'b', 'a')", "re.sub"),
+        ("peek(1).start", ".start"),
+        ("rlm('q', 'x').failed", ".failed"),
+        ("list(map(lambda part: rlm('q', part), ['a']))", "map()"),
+    ],
+)
+async def test_what_the_prompt_says_is_missing_is_missing(sandbox: Sandbox, code: str, gap: str) -> None:
+    assert gap in GAPS
+    assert (await run(sandbox, code)).status == "error"
+
+
+@pytest.mark.parametrize("escape", ESCAPES, ids=lambda one: one.name)
+async def test_nothing_gets_out(escape: Escape, sandboxes: MontySandboxes, canary: Canaries, capfd: pytest.CaptureFixture[str]) -> None:
+    node = RecordingNode()
+    sandbox = await sandboxes.start(Text.root("text"), node)
+    result = await run(sandbox, canary.prelude() + escape.code, escape.seconds)
+    # A traceback shows the code itself, which may name what it looks for.
+    said = f"{result.output} {node.calls} {node.told}".replace(escape.code, "")
+    assert canary.dead(said, None) == [], result
+    assert "canary-" not in said
+    assert "TERMINAL" not in "".join(capfd.readouterr())
+    await sandbox.close()
+
+
+async def test_output_variables_and_errors(sandbox: Sandbox) -> None:
+    assert await printed(sandbox, "x = 3\nprint('a')\nx") == "a\n3\n"
+    failed = await run(sandbox, "y = 4\nx / 0")
+    assert failed.status == "error"
+    assert 'File "<turn-2>", line 2' in failed.output
+    assert "ZeroDivisionError" in failed.output
+    assert await printed(sandbox, "print(x, y)") == "3 4\n"
+    assert "SyntaxError" in (await run(sandbox, "x = (")).output
+    assert "NameError: name 'unknown' is not defined" in (await run(sandbox, "unknown(1)")).output
+    long = await run(sandbox, "print('x' * 50_000)")
+    assert long.chars == 50_001
+    assert len(long.output) < 10_000
+
+
+async def test_documents_come_as_lists_and_dicts(sandboxes: MontySandboxes, node: RecordingNode) -> None:
+    parts = (Named("a.txt", 0, 4), Named("b.txt", 5, 9))
+    for kind, shown in (("list", "['one\\n', 'two\\n']\n"), ("dict", "{'a.txt': 'one\\n', 'b.txt': 'two\\n'}\n")):
+        sandbox = await sandboxes.start(Text.root("one\n\ntwo\n", kind=kind, parts=parts), node)  # type: ignore[arg-type]
+        assert await printed(sandbox, "context") == shown
+        await sandbox.close()
+
+
+async def test_grep_finds_and_tells_places(sandboxes: MontySandboxes, node: RecordingNode) -> None:
+    text = "a\nERROR one\nb\nb\nERROR two\nc\n"
+    sandbox = await sandboxes.start(Text.root(text), node)
+    assert await printed(sandbox, "grep('ERROR')") == "['ERROR one', 'ERROR two']\n"
+    assert [text[slice(*span)] for span in node.told[-1][1]["spans"]] == ["ERROR one", "ERROR two"]
+    assert await printed(sandbox, "grep('(?i)error', 1)") == "['a\\nERROR one\\nb\\nb\\nERROR two\\nc']\n"
+    assert "stopped at max_matches=1" in await printed(sandbox, "grep('ERROR', max_matches=1)")
+    assert "is not a regular expression" in (await run(sandbox, "grep('(')")).output
+    assert await printed(sandbox, "grep('zzz')") == "[]\n"
+    await run(sandbox, "peek(3)")
+    assert node.told[-1] == ("touch", {"how": "peek", "spans": [[0, 3]]})
+    await sandbox.close()
+
+
+async def test_sub_calls_send_places_and_get_answers(sandbox: Sandbox, node: RecordingNode) -> None:
+    assert await printed(sandbox, "[rlm('who?', peek(3)), llm('why?'), rlm_map('when?', partition(2))]") == "['who?', 'why?', ['when?', 'when?']]\n"
+    assert [name for name, _ in node.calls] == ["rlm", "llm", "rlm"]
+    assert node.calls[2][1] == {"query": "when?", "parts": [{"text": "one\ntwo\n"}, {"text": "three\n"}], "map": True}
+
+
+async def test_a_refused_call_is_the_codes_exception(sandbox: Sandbox, node: RecordingNode) -> None:
+    async def refuse(name: str, args: dict[str, Any]) -> Any:
+        raise CallRefused("The budget is used up.")
+
+    node.answer = refuse
+    assert "RuntimeError: The budget is used up." in (await run(sandbox, "rlm('q', 'x')")).output
+    assert await printed(sandbox, "try:\n    rlm('q', 'x')\nexcept Exception as error:\n    print(error)") == "The budget is used up.\n"
+    assert "missing a required argument: 'subset'" in (await run(sandbox, "rlm('q')")).output
+
+
+async def test_final_ends_at_once_whatever_the_code_catches(sandbox: Sandbox, node: RecordingNode) -> None:
+    result = await run(sandbox, "try:\n    FINAL({'n': 1})\nexcept:\n    pass\nprint('after')")
+    assert result.status == "final"
+    assert result.output == ""
+    assert node.finals == ['{"n": 1}']
+    refused = await run(sandbox, "FINAL('x' * 40_001)")
+    assert refused.status == "error"
+    assert "40,001 characters" in refused.output
+
+
+async def test_code_that_takes_too_long_is_killed_and_the_next_turn_has_the_text(sandbox: Sandbox, node: RecordingNode) -> None:
+    assert (await run(sandbox, "x = 1\nwhile True:\n    pass", 0.3)).status == "killed"
+    assert "NameError" in (await run(sandbox, "x")).output
+    assert await printed(sandbox, "len(context)") == "14\n"
+
+
+async def test_waiting_for_a_sub_call_is_no_running_time(sandbox: Sandbox, node: RecordingNode) -> None:
+    release = asyncio.Event()
+
+    async def slow(name: str, args: dict[str, Any]) -> Any:
+        await release.wait()
+        return {"answers": [{"text": "late", "failed": False}]}
+
+    node.answer = slow
+    turn = asyncio.create_task(sandbox.run("rlm('q', 'x')", 0.5))
+    await node.waiting.wait()
+    assert not (await asyncio.wait([turn], timeout=1))[0]
+    release.set()
+    assert (await turn).output == "'late'\n"
+
+
+async def test_an_interrupt_ends_a_turn_that_runs_or_waits(sandbox: Sandbox, node: RecordingNode) -> None:
+    node.answer = never
+    turn = asyncio.create_task(run(sandbox, "rlm('q', 'x')"))
+    await node.waiting.wait()
+    sandbox.interrupt()
+    assert (await turn).status == "killed"
+    assert node.cancelled == ["rlm"]
+    assert await printed(sandbox, "1 + 1") == "2\n"
+
+
+async def test_cancelling_a_turn_cancels_what_it_called_for(sandbox: Sandbox, node: RecordingNode) -> None:
+    node.answer = never
+    turn = asyncio.create_task(run(sandbox, "rlm('q', 'x')"))
+    await node.waiting.wait()
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert await printed(sandbox, "1 + 1") == "2\n"
+    assert node.cancelled == ["rlm"]
+
+
+async def test_memory_has_a_limit(sandbox: Sandbox) -> None:
+    assert "MemoryError" in (await run(sandbox, "x = 'a' * 10**10")).output
+    assert (await run(sandbox, "1")).status in ("ok", "error")
+
+
+async def test_many_nodes_may_wait_for_each_other(sandboxes: MontySandboxes) -> None:
+    """As deep trees do: each holds a process while it waits."""
+    nodes = [RecordingNode() for _ in range(30)]
+    for waiting in nodes:
+        waiting.answer = never
+    many = await asyncio.gather(*(sandboxes.start(Text.root("x"), waiting) for waiting in nodes))
+    turns = [asyncio.create_task(run(one, "rlm('q', 'x')")) for one in many]
+    await asyncio.gather(*(waiting.waiting.wait() for waiting in nodes))
+    for one in many:
+        await one.close()
+    assert {result.status for result in await asyncio.gather(*turns)} == {"killed"}
+
+
+async def test_help_says_how_a_name_is_called(sandbox: Sandbox) -> None:
+    assert "Cut the text into at most n parts" in await printed(sandbox, "help(partition)")
+    assert re.search(r"There is help for: .*grep.*rlm_map", await printed(sandbox, "help()"))
+
+
+async def test_it_takes_the_place_of_a_process_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
+    assert isinstance(open_sandboxes(), MontySandboxes)
+    monkeypatch.setattr("mahtab_tui.recursion.sandbox.open.find_spec", lambda name: None)
+    with pytest.raises(SandboxError, match=r"its kernel has no Landlock. Install .* pip install pydantic-monty"):
+        open_sandboxes()
