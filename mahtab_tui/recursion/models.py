@@ -56,8 +56,8 @@ class Model:
         """What it said must come back word for word, or it has to be told all again."""
         self.usd_per_token = _usd_per_token(llm, name)
         self._llm = llm
+        self._made: list[Instance] = []
         self._free: list[Instance] = []
-        self._made = 0
 
     @classmethod
     def of(cls, given: str | BaseChatModel) -> Model:
@@ -79,9 +79,9 @@ class Model:
             return Instance(self._llm, own=True)
         found = next((instance for instance in self._free if instance.known_by is conversation), None)
         found = found or next((instance for instance in self._free if instance.known_by is None or instance.known_by.ended), None)
-        if found is None and (self._made < self.concurrency or not self._free):
-            self._made += 1
-            return Instance(_fresh(self._llm))
+        if found is None and (len(self._made) < self.concurrency or not self._free):
+            self._made.append(Instance(_fresh(self._llm)))
+            return self._made[-1]
         found = found or self._free[0]
         self._free.remove(found)
         return found
@@ -92,11 +92,10 @@ class Model:
             self._free.append(instance)
 
     def close(self) -> None:
-        """End the processes of what is not in use."""
-        for instance in self._free:
+        """End the processes. Called on another thread: it waits for answers that are being stopped."""
+        for instance in self._made:
             if isinstance(instance.llm, Stoppable):
                 instance.llm.close()
-        self._free.clear()
 
 
 class Instance:
