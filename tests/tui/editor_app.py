@@ -10,6 +10,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
@@ -117,6 +118,15 @@ async def write(pilot: Pilot[None], text: str) -> None:
     """Type a text, a key for each character; a line break is Enter."""
     names = {"\n": "enter", " ": "space", "`": "grave_accent"}
     await pilot.press(*(names.get(character, character) for character in text))
+
+
+async def press_at_once(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys of which none waits for what the one before has done, as when a slow line brings them in a bunch."""
+    characters = {"enter": "\r", "space": " ", "backspace": "\x7f", "grave_accent": "`"}
+    for key in keys:
+        pilot.app.post_message(Key(key, key if len(key) == 1 else characters.get(key)))
+    for _ in range(5):
+        await pilot.pause()
 
 
 async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:

@@ -10,7 +10,7 @@ from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets.text_area import Selection
 
-from tests.tui.editor_app import SIZE, EditorApp, write
+from tests.tui.editor_app import SIZE, EditorApp, press_at_once, write
 
 
 @pytest.fixture
@@ -211,3 +211,19 @@ async def test_a_huge_line_can_be_edited_and_stays_plain(pilot: Pilot[None]) -> 
     await pilot.press("end", "(", "1", ")", "backspace")
     assert app_of(pilot).editor.text.endswith("](1")
     assert not app_of(pilot).area._highlights
+
+
+async def test_keys_that_come_in_a_bunch_act_in_their_order(pilot: Pilot[None]) -> None:
+    await press_at_once(pilot, *"abX", "backspace", *"cde", "left", "left", "Z", "end", "f")
+    assert app_of(pilot).editor.text == "abcZdef"
+
+
+async def test_inputs_that_come_in_a_bunch_stay_apart(pilot: Pilot[None]) -> None:
+    await press_at_once(pilot, *"1+1", "enter", *"2+2", "enter", "grave_accent", *"why", "enter", "backspace", *"3+3", "enter", "x")
+    assert [said for said in app_of(pilot).said if said[0] == "submitted"] == [
+        ("submitted", "python", "1+1"),
+        ("submitted", "python", "2+2"),
+        ("submitted", "ask", "why"),
+        ("submitted", "python", "3+3"),
+    ]
+    assert app_of(pilot).editor.text == "x"

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets.input_row import InputRow
-from tests.tui.editor_app import SIZE, EditorApp, until, write
+from tests.tui.editor_app import SIZE, EditorApp, press_at_once, until, write
 
 
 @pytest.fixture
@@ -136,6 +136,25 @@ async def test_what_is_typed_between_two_requests_is_for_the_second(pilot: Pilot
     await ask(pilot, "(Pdb) ", "2")
     await write(pilot, "ext\n")
     assert app_of(pilot).said == [("answered", "1", "n"), ("answered", "2", "next")]
+
+
+async def test_a_line_that_was_entered_before_it_was_asked_for_is_the_answer(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await press_at_once(pilot, *"oX", "backspace", "k", "enter", *"two", "enter", *"thr")
+    assert app_of(pilot).said == [("answered", "1", "ok")]
+    await ask(pilot, request="2")
+    assert app_of(pilot).said == [("answered", "1", "ok"), ("answered", "2", "two")]
+    await ask(pilot, request="3")
+    await write(pilot, "ee\n")
+    assert app_of(pilot).said[-1] == ("answered", "3", "three")
+
+
+async def test_lines_that_nothing_asks_for_go_to_the_editor_and_do_not_run(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await press_at_once(pilot, *"ok", "enter", *"two", "enter", *"thr")
+    await until(pilot, lambda: not row_of(pilot).display)
+    await until(pilot, lambda: app_of(pilot).editor.text == "two\nthr")
+    assert app_of(pilot).said == [("answered", "1", "ok")]
 
 
 async def test_two_requests_are_answered_one_after_the_other(pilot: Pilot[None]) -> None:

@@ -11,6 +11,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
+from mahtab_tui.tui.widgets.line import Line
+
 
 class Prompt(ModalScreen[str | None]):
     """The line, or None after Escape."""
@@ -25,7 +27,7 @@ class Prompt(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(self._question, markup=False)
-            yield Input(self._value, compact=True)
+            yield Line(self._value, compact=True)
             yield Static("Enter takes it · Esc leaves all as it is", classes="quiet", markup=False)
 
     @on(Input.Submitted)

@@ -193,5 +193,5 @@ class ApprovalRow(Widget):
     @on(CodeArea.Submitted)
     def _edited(self, event: CodeArea.Submitted) -> None:
         event.stop()
-        if code := self.query_one("#edited", CodeArea).text.rstrip():
+        if code := event.text.rstrip():
             self._decide("run", code=code)

@@ -37,6 +37,11 @@ class _Answer(Line):
     class Ended(Message):
         """Ctrl+D on an empty line."""
 
+    async def action_submit(self) -> None:
+        """Enter the line; what is typed next answers the next question."""
+        self.post_message(Input.Submitted(self, self.value))
+        self.value = ""
+
     def action_end_of_input(self) -> None:
         if self.value:
             self.action_delete_right()
@@ -59,6 +64,8 @@ class InputRow(Widget):
         super().__init__()
         self._requests: dict[str, Record] = {}
         """What waits by its request, the one that is shown first."""
+        self._ahead: list[str] = []
+        """Lines entered before anything asked for them."""
         self._loan = FocusLoan(self)
         self._lingering: Timer | None = None
 
@@ -111,6 +118,8 @@ class InputRow(Widget):
         self.display = True
         self._watch.resume()
         self._take_focus_if_free()
+        if self._ahead:
+            self._answer(self._ahead.pop(0))
 
     def _take_focus_if_free(self) -> None:
         """Once; where the focus goes from here is the person's choice."""
@@ -129,18 +138,21 @@ class InputRow(Widget):
         """Give the focus back, and what was typed and asked for by nobody with it."""
         self._watch.pause()
         line = self._line
-        if line.value and not line.password and self._loan.lender is not None:
-            self._loan.lender.post_message(Paste(line.value))
+        typed = "\n".join([*self._ahead, line.value])
+        if typed and not line.password and self._loan.lender is not None:
+            self._loan.lender.post_message(Paste(typed))
         line.value = ""
+        self._ahead.clear()
         self._loan.give_back()
         self.display = False
 
     def _answer(self, text: str | None) -> None:
         if not self._requests:
+            if text is not None:
+                self._ahead.append(text)
             return
         request = next(iter(self._requests))
         del self._requests[request]
-        self._line.value = ""
         self.post_message(self.Answered(request, text))
         if self._requests:
             self._next()

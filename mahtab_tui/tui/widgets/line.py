@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from textual.events import Paste
+from textual.events import Key, Paste
 from textual.widgets import Input
 
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.widgets.ordered_keys import run_own_binding
 
 
 class Line(Input):
-    """An `Input` that takes a pasted text whole, its line breaks as blanks."""
+    """An `Input` that takes a pasted text whole, its line breaks as blanks, and keys in their order."""
+
+    async def on_key(self, event: Key) -> None:
+        await run_own_binding(self, event)
 
     def on_paste(self, event: Paste) -> None:
         event.stop()

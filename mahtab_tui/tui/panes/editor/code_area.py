@@ -17,6 +17,7 @@ from mahtab_tui.tui.panes.editor.highlighting import SeenHighlights
 from mahtab_tui.tui.panes.editor.indent import STEP, next_indent
 from mahtab_tui.tui.panes.editor.pasting import clean, pasted_python
 from mahtab_tui.tui.panes.editor.pieces import spans
+from mahtab_tui.tui.widgets.ordered_keys import run_own_binding
 
 
 class CodeArea(SeenHighlights):
@@ -32,6 +33,11 @@ class CodeArea(SeenHighlights):
     class Submitted(Message):
         """Enter on a text that is complete."""
 
+        def __init__(self, text: str, *, python: bool) -> None:
+            super().__init__()
+            self.text = text
+            self.python = python
+
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
         super().__init__(text, language="python", tab_behavior="focus", highlight_cursor_line=False, compact=True, max_checkpoints=200, id=id)
         self._pair: tuple[Location, ...] = ()
@@ -44,6 +50,8 @@ class CodeArea(SeenHighlights):
 
     @python.setter
     def python(self, python: bool) -> None:
+        if python == self.python:
+            return
         selection = self.selection
         self.language = "python" if python else None
         self.selection = selection
@@ -59,7 +67,7 @@ class CodeArea(SeenHighlights):
 
     # Keys
 
-    def on_key(self, event: Key) -> None:
+    async def on_key(self, event: Key) -> None:
         if event.key == "enter":
             event.stop()
             event.prevent_default()
@@ -67,6 +75,8 @@ class CodeArea(SeenHighlights):
                 self.action_submit()
             else:
                 self.action_new_line()
+        else:
+            await run_own_binding(self, event)
 
     def may_run(self) -> bool:
         """Whether Enter runs the text: it is complete, and the cursor does not stand in the middle of several lines."""
@@ -75,7 +85,7 @@ class CodeArea(SeenHighlights):
 
     def action_submit(self) -> None:
         """Enter the text as it stands."""
-        self.post_message(self.Submitted())
+        self.post_message(self.Submitted(self.text, python=self.python))
 
     def action_new_line(self) -> None:
         """Open a line, indented as Python wants it; what stands right of the cursor goes into it."""

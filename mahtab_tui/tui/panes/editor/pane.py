@@ -114,15 +114,10 @@ class EditorPane(Widget):
         self.query_one("#glyph", Static).update(Content(_GLYPHS[self.mode]))
         self.query_one("#hint", Static).update(Content(_HINTS[self.mode]))
 
-    @on(PromptArea.ModeKey)
-    def _mode_key(self, message: PromptArea.ModeKey) -> None:
+    @on(PromptArea.ModeChanged)
+    def _mode_changed(self, message: PromptArea.ModeChanged) -> None:
         message.stop()
-        self.toggle_mode()
-
-    @on(PromptArea.BackKey)
-    def _back_key(self, message: PromptArea.BackKey) -> None:
-        message.stop()
-        self.mode = "python"
+        self.mode = _mode(message.python)
 
     @on(PromptArea.LeaveKey)
     def _leave_key(self, message: PromptArea.LeaveKey) -> None:
@@ -132,13 +127,10 @@ class EditorPane(Widget):
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:
         message.stop()
-        text = self._area.text.rstrip()
-        if not text:
-            return
-        self._inputs.add(text, self.mode)
-        self._recalls[self.mode].reset()
-        self._area.load_text("")
-        self.post_message(self.Submitted(self.mode, text))
+        mode = _mode(message.python)
+        self._inputs.add(message.text, mode)
+        self._recalls[mode].reset()
+        self.post_message(self.Submitted(mode, message.text))
 
     @on(PromptArea.EdgeReached)
     def _edge_reached(self, message: PromptArea.EdgeReached) -> None:
@@ -146,3 +138,7 @@ class EditorPane(Widget):
         text = self._recalls[self.mode].step(message.step, self._inputs.of(self.mode), self.text)
         if text is not None:
             self.text = text
+
+
+def _mode(python: bool) -> Mode:
+    return "python" if python else "ask"

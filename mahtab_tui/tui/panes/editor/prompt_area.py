@@ -20,11 +20,12 @@ class PromptArea(CodeArea):
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
     ]
 
-    class ModeKey(Message):
-        """A backtick at the very start."""
+    class ModeChanged(Message):
+        """A backtick at the very start, or Backspace in an empty text: it is edited as Python now, or no longer."""
 
-    class BackKey(Message):
-        """Backspace in an empty text."""
+        def __init__(self, *, python: bool) -> None:
+            super().__init__()
+            self.python = python
 
     class LeaveKey(Message):
         """Ctrl+D in an empty text."""
@@ -39,11 +40,22 @@ class PromptArea(CodeArea):
     _recalled: tuple[str, Selection] | None = None
     """The text and the cursor as the history put them."""
 
-    def on_key(self, event: Key) -> None:
+    async def on_key(self, event: Key) -> None:
         if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
             event.stop()
             event.prevent_default()
-            self.post_message(self.ModeKey())
+            self._change_mode(not self.python)
+
+    def _change_mode(self, python: bool) -> None:
+        """At once: what is typed next, and Enter, is meant in the new mode."""
+        self.python = python
+        self.post_message(self.ModeChanged(python=python))
+
+    def action_submit(self) -> None:
+        """Enter what is written, if anything is; what is typed next belongs to another input."""
+        if text := self.text.rstrip():
+            self.post_message(self.Submitted(text, python=self.python))
+            self.load_text("")
 
     def recall(self, text: str) -> None:
         """Show an input of the history; undo brings back what stood here."""
@@ -74,7 +86,7 @@ class PromptArea(CodeArea):
         if self.text:
             super().action_delete_left()
         else:
-            self.post_message(self.BackKey())
+            self._change_mode(True)
 
     def action_end_of_input(self) -> None:
         """Leave, where there is nothing to delete."""
