@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from mahtab_tui.recursion.sandbox.base import CallRefused, Sandbox
+from mahtab_tui.recursion.sandbox.base import CallRefused, Sandbox, SandboxError
 from mahtab_tui.recursion.sandbox.open import open_sandboxes
 from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
 from mahtab_tui.recursion.text import Named, Text
@@ -229,3 +230,86 @@ async def test_closing_ends_all_processes(node: RecordingNode) -> None:
     await node.waiting.wait()
     await sandboxes.close()
     assert (await turn).status in ("died", "killed")
+
+
+async def test_an_interrupt_right_at_the_beginning_stops_the_code_too(sandbox: Sandbox) -> None:
+    await run(sandbox, "x = 1")
+    for _ in range(5):
+        turn = asyncio.create_task(run(sandbox, "while True: pass"))
+        await asyncio.sleep(0)
+        sandbox.interrupt()
+        assert (await turn).status == "interrupted"
+    assert await printed(sandbox, "x") == "1\n"
+
+
+async def test_a_thread_that_still_waits_for_a_call_hears_that_the_turn_is_over(sandbox: Sandbox, node: RecordingNode) -> None:
+    node.answer = never
+    code = """
+import threading
+heard = []
+def ask():
+    try: llm('q')
+    except Exception as error: heard.append(str(error))
+thread = threading.Thread(target=ask, daemon=True)
+thread.start()
+print('go')
+"""
+    await run(sandbox, code)
+    assert await printed(sandbox, "thread.join()\nheard") == "['the turn is over']\n"
+
+
+async def test_nothing_is_left_when_the_host_is_killed(tmp_path: Path) -> None:
+    host = """
+import asyncio, sys
+from mahtab_tui.recursion.sandbox.open import open_sandboxes
+from mahtab_tui.recursion.text import Text
+class Node:
+    def tell(self, name, args): ...
+async def main():
+    sandboxes = open_sandboxes()
+    sandbox = await sandboxes.start(Text.root("a"), Node())
+    print((await sandbox.run("import os\\nprint(os.getpid(), os.getppid())", 60)).output, flush=True)
+    await sandbox.run("import signal\\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\\nwhile True: pass", 1000)
+asyncio.run(main())
+"""
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", host, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    pids = list(map(int, (await process.stdout.readline()).split()))
+    assert len(pids) == 2
+    process.kill()
+    await process.wait()
+    while any(_alive(pid) for pid in pids):
+        await asyncio.sleep(0.01)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def test_closed_sandboxes_stay_closed(node: RecordingNode) -> None:
+    sandboxes = open_sandboxes()
+    sandbox = await sandboxes.start(Text.root("a"), node)
+    await sandboxes.close()
+    assert (await run(sandbox, "1")).status == "died"
+    with pytest.raises(SandboxError):
+        await sandboxes.start(Text.root("a"), node)
+
+
+async def test_no_memory_left_ends_this_sandbox_only_and_the_next_turn_works(sandbox: Sandbox) -> None:
+    result = await run(sandbox, "hoard = []\nwhile True: hoard.append(bytearray(2**22))")
+    assert result.status in ("error", "died")
+    await run(sandbox, "hoard = None")
+    assert await printed(sandbox, "len(context)") == "14\n"
+
+
+async def test_a_large_text_is_delivered_once_and_takes_the_memory_that_it_has(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    text = "0123456789abcde\n" * (100 * 2**20 // 16)
+    sandbox = await sandboxes.start(Text.root(text), node)
+    assert await printed(sandbox, "len(context), len(grep('x')), len(peek(50))") == "(104857600, 0, 50)\n"
+    pid = int(await printed(sandbox, "import os\nos.getpid()"))
+    peak = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    assert int(peak.split()[1]) * 1024 < 4 * len(text)
+    assert await printed(sandbox, "twice = context + context\nlen(twice)") == "209715200\n"

@@ -23,6 +23,9 @@ INTERRUPT_GRACE = 0.3
 LIMIT_GRACE = 1.0
 """Seconds from the end of a turn's time to the kill."""
 
+_AGAIN = 0.1
+"""Seconds to a second interrupt: the first may have come before the code had begun."""
+
 _FINAL_GRACE = 0.5
 _LOOK_EVERY = 0.1
 """Seconds between two looks at what a turn uses."""
@@ -160,6 +163,9 @@ class Child(asyncio.Protocol):
             self._reply(number, value=await self._host.call(name, args))
         except CallRefused as error:
             self._reply(number, error=str(error))
+        except asyncio.CancelledError:
+            self._reply(number, error="the turn is over")
+            raise
         except Exception as error:
             self._reply(number, error=f"the call failed: {error}")
             raise
@@ -213,7 +219,12 @@ class Child(asyncio.Protocol):
         assert self._turn is not None
         self._turn.stopped = how
         self._signal(signal.SIGINT)
+        self._loop.call_later(_AGAIN, self._interrupt_again, self._turn)
         self._kill_after(grace)
+
+    def _interrupt_again(self, turn: Turn) -> None:
+        if self._turn is turn and not turn.done.done():
+            self._signal(signal.SIGINT)
 
     def _kill_after(self, seconds: float) -> None:
         if self._killer is not None:
@@ -263,6 +274,7 @@ class Child(asyncio.Protocol):
     def _refuse(self, why: str) -> None:
         if not self.ready.done():
             self.ready.set_exception(SandboxError(why))
+            self.ready.exception()  # who started it may no longer wait
 
 
 def _checked(frame: Frame, **kinds: type) -> list[Any]:

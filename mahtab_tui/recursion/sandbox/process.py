@@ -29,6 +29,7 @@ class ProcessSandboxes:
         self._server: ForkServer | None = None
         self._starting = asyncio.Lock()
         self._sandboxes: set[ProcessSandbox] = set()
+        self._closed = False
 
     async def start(self, text: Text, host: SandboxHost) -> ProcessSandbox:
         sandbox = ProcessSandbox(self, text, host)
@@ -37,8 +38,8 @@ class ProcessSandboxes:
         return sandbox
 
     async def close(self) -> None:
-        for sandbox in list(self._sandboxes):
-            await sandbox.close()
+        self._closed = True
+        await asyncio.gather(*(sandbox.close() for sandbox in list(self._sandboxes)))
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -75,6 +76,8 @@ class ProcessSandboxes:
 
     async def _running_server(self) -> ForkServer:
         async with self._starting:
+            if self._closed:
+                raise SandboxError("The sandboxes are closed.")
             if self._server is None or not self._server.alive:
                 if self._server is not None:
                     self._server.close()

@@ -25,14 +25,15 @@ _CHANNEL, _TEXT, _RULES = 3, 4, 5
 
 def run(parent: int, channel: int, text: int, locks: lockdown.Locks) -> None:
     """Become a sandbox: never returns while the engine wants it. channel: a socket; text: a file of UTF-8, surrogates and all."""
-    lockdown.leave_parent(parent)
-    locks = _keep_only(channel, text, locks)
     try:
+        lockdown.leave_parent(parent)
+        locks = _keep_only(channel, text, locks)
+        channel = _CHANNEL
         context = _read(_TEXT)
         threading.stack_size(rlimits.THREAD_STACK)
         lockdown.lock(locks, sys.getsizeof(context))
     except (lockdown.NotLocked, OSError, MemoryError) as error:
-        os.write(_CHANNEL, encode({"op": "refused", "why": str(error) or type(error).__name__}))
+        os.write(channel, encode({"op": "refused", "why": str(error) or type(error).__name__}))
         return
     _serve(context)
 

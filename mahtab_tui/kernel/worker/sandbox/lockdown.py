@@ -28,8 +28,9 @@ def missing() -> str:
             return f"the filter of system calls is not written for this processor ({os.uname().machine})"
         if not landlock.version():
             return "its kernel has no Landlock (Linux 5.13 or later, with `landlock` in the list of /sys/kernel/security/lsm)"
+        os.close(libc.process_handle(os.getpid()))
     except OSError as error:
-        return f"Landlock does not answer ({error.strerror})"
+        return f"its kernel, or the container it is in, refuses what a sandbox is made with ({error.strerror})"
     return ""
 
 

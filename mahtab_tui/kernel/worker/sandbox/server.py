@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _sitebuiltins
 import builtins
+import contextlib
 import gc
 import json
 import os
@@ -36,6 +37,7 @@ def main(fd: int) -> None:
     if missing:
         _say(host, {"op": "hello", "missing": missing})
         return
+    _go_first()
     modules.preload()
     modules.close_imports()
     _tell_nothing()
@@ -43,6 +45,12 @@ def main(fd: int) -> None:
     gc.freeze()  # the collector of a child would write to all that is shared with it
     _say(host, {"op": "hello", "missing": ""})
     server.run()
+
+
+def _go_first() -> None:
+    """Where memory runs out, the system shall end a sandbox and not the host."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("500")
 
 
 def _tell_nothing() -> None:
