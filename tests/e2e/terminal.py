@@ -26,6 +26,7 @@ KEYS = {
     "down": "\x1b[B",
     "right": "\x1b[C",
     "left": "\x1b[D",
+    **{letter: letter for letter in "yn"},
     "f1": "\x1bOP",
     "f2": "\x1bOQ",
     "f3": "\x1bOR",

@@ -149,6 +149,15 @@ async def test_a_line_that_was_entered_before_it_was_asked_for_is_the_answer(pil
     assert app_of(pilot).said[-1] == ("answered", "3", "three")
 
 
+async def test_once_the_kernel_is_idle_what_is_typed_goes_to_the_editor(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await write(pilot, "ok\n")
+    app_of(pilot).fold(tags.KERNEL, state="idle")
+    assert not row_of(pilot).display
+    await write(pilot, "1\n")
+    assert app_of(pilot).said == [("answered", "1", "ok"), ("submitted", "python", "1")]
+
+
 async def test_lines_that_nothing_asks_for_go_to_the_editor_and_do_not_run(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await press_at_once(pilot, *"ok", "enter", *"two", "enter", *"thr")

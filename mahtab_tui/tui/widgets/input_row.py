@@ -97,6 +97,9 @@ class InputRow(Widget):
                     del self._requests[request]
                     if shown:
                         self._next()
+            elif record.tag == tags.KERNEL and record.attrs["state"] == "idle" and not self._requests and self.display:
+                # Nothing runs that could ask again.
+                self._close()
 
     def focus(self, scroll_visible: bool = True) -> InputRow:
         """Give the focus to the line, if one is asked for."""
@@ -137,6 +140,8 @@ class InputRow(Widget):
     def _close(self) -> None:
         """Give the focus back, and what was typed and asked for by nobody with it."""
         self._watch.pause()
+        if self._lingering is not None:
+            self._lingering.stop()
         line = self._line
         typed = "\n".join([*self._ahead, line.value])
         if typed and not line.password and self._loan.lender is not None:

@@ -1,0 +1,50 @@
+"""Calling the person back to a window that they look away from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from tests.e2e.conftest import Start
+from tests.e2e.terminal import Terminal
+
+AWAY, BACK = "\x1b[O", "\x1b[I"
+"""What a terminal reports when its window loses the focus and gets it."""
+
+
+BELL = b"\x07"
+
+
+def calls(screen: Terminal) -> list[bytes]:
+    """Bells, and the texts of notifications, that the terminal was sent; a bell at the end of a sequence is none."""
+    sent = re.findall(rb"\x1b\](\d+;[^\x07\x1b]*)(?:\x07|\x1b\\)|(\x07)", bytes(screen.raw))
+    return [bell or words.removeprefix(b"9;") for words, bell in sent if bell or words.startswith(b"9;")]
+
+
+def test_the_end_of_a_long_cell_and_code_that_waits_ring_for_who_looks_away(start: Start, replay: Callable[..., str]) -> None:
+    screen = start("--model", replay("```python\nz = 1\n```"), env={"TERM_PROGRAM": "WezTerm"})
+    screen.wait("kernel .*idle")
+    screen.send(AWAY)
+    screen.enter("'short'")
+    screen.wait("▌ 'short'(?s:.*)▌ 'short'")
+    assert calls(screen) == []
+    # As long as it has to be; nothing here depends on how long it takes.
+    screen.enter("import time; time.sleep(10.01)")
+    screen.wait("busy")
+    screen.wait(r"\+ time module")
+    screen.wait("kernel .*idle")
+    bell, words = calls(screen)
+    assert bell == BELL
+    assert words.startswith(b"Cell 2 has ended after 1")
+    screen.enter("`go")
+    screen.wait("waits for you")
+    assert calls(screen)[2:] == [BELL, b"Code waits for your approval"]
+
+
+def test_nobody_is_called_who_looks_at_the_window(start: Start, replay: Callable[..., str]) -> None:
+    screen = start("--model", replay("```python\nz = 1\n```"))
+    screen.wait("kernel .*idle")
+    screen.send(AWAY + BACK)
+    screen.enter("`go")
+    screen.wait("waits for you")
+    assert calls(screen) == []

@@ -1,0 +1,114 @@
+"""What a person meets while cells run: bars, the debugger, pasted blocks, and leaving."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.conftest import Start
+
+IDLE = "kernel .*idle"
+BAR = "import time\nfrom tqdm import tqdm\nfor i in tqdm(range(40), mininterval=0):\n    time.sleep(0.01)\n"
+FUNCTION = "def f(a):\n    b = a + 1\n    breakpoint()\n    c = b * 2\n    return c\n"
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_a_progress_bar_rewrites_its_line(start: Start, size: tuple[int, int]) -> None:
+    screen = start(columns=size[0], lines=size[1])
+    screen.wait(IDLE)
+    screen.paste(BAR)
+    screen.wait("sleep")
+    screen.press("enter")
+    screen.wait(r"100%\|.*40/40")
+    screen.wait(IDLE)
+    assert len(re.findall(r"\d+%\|", screen.text)) == 1
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_debugger_works_through_the_input_line(start: Start, size: tuple[int, int]) -> None:
+    screen = start(columns=size[0], lines=size[1])
+    screen.wait(IDLE)
+    screen.paste(FUNCTION)
+    screen.wait("return c")
+    screen.press("enter")
+    screen.wait("f function")
+    screen.enter("f(20)")
+    screen.wait(r"-> c = b \* 2(?s:.*)\(Pdb\) Enter answers")
+    screen.enter("p b")
+    screen.wait(r"\(Pdb\) p b\s+│?[ \n]*▌ 21")
+    screen.enter("n")
+    screen.wait("-> return c")
+    screen.enter("p c * 100")
+    screen.wait("4200")
+    screen.enter("c")
+    screen.wait(IDLE)
+    screen.wait(r"▌ 42 ")
+    screen.enter("f(30)")
+    screen.wait(r"f\(30\)(?s:.*)-> c = b \* 2(?s:.*)\(Pdb\) Enter answers")
+    screen.enter("q")
+    screen.wait(IDLE)
+    screen.wait_gone("Enter answers")
+    assert "Traceback" not in screen.text
+    screen.enter("'still ' + 'here'")
+    screen.wait("▌ 'still here'")
+
+
+def test_lines_for_the_debugger_may_be_typed_ahead(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.paste(FUNCTION)
+    screen.wait("return c")
+    screen.press("enter")
+    screen.wait("f +function")
+    screen.enter("f(20)")
+    screen.wait(r"\(Pdb\) Enter answers")
+    screen.send("p b\rn\rp c\rc\r")
+    screen.wait(r"▌ \(Pdb\) p b(?s:.*)▌ 21(?s:.*)▌ \(Pdb\) p c(?s:.*)▌ 42(?s:.*)▌ \(Pdb\) c")
+    screen.wait(IDLE)
+
+
+def test_a_pasted_block_comes_in_whole_and_runs_only_when_entered(start: Start) -> None:
+    screen = start(columns=80, lines=24)
+    screen.wait(IDLE)
+    screen.paste("a = 20\r\nprint('ran', a)\r\n\r\nif a:\r\n    b = a + 1\r\n\r\nprint('both', a + b)\r\n")
+    screen.wait(r"❯ a = 20(?s:.*)print\('both', a \+ b\)")
+    assert "In 1" not in screen.text
+    screen.press("enter")
+    screen.wait(r"▌ ran 20\s+▌ both 41")
+    screen.wait(r"\+ a int 20 +\+ b int 21")
+    assert "In 2" not in screen.text
+
+
+def test_what_comes_in_a_bunch_is_entered_in_its_order(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.send("1+1\rx = 4X\x7f2\rx+1\r")
+    screen.wait(r"▌ 1\+1\s(?s:.*)▌ 2 (?s:.*)▌ x = 42\s(?s:.*)▌ x\+1\s(?s:.*)▌ 43 ")
+
+
+def test_exit_leaves_at_once_and_tells_the_shell_that_all_went_well(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter("x = 1; exit()")
+    assert screen.wait_end() == 0
+    assert b"Leave all the same?" not in screen.raw
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_leaving_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int]) -> None:
+    screen = start(columns=size[0], lines=size[1])
+    screen.wait(IDLE)
+    screen.enter("while True: pass")
+    screen.press("enter")
+    screen.wait("busy")
+    screen.press("ctrl+d")
+    screen.wait("A cell is still at work")
+    screen.press("escape")
+    screen.wait_gone("A cell is still at work")
+    screen.enter("exit()")
+    screen.wait(r"queued.*exit\(\)")
+    screen.press("ctrl+d")
+    screen.wait("A cell is still at work")
+    screen.press("y")
+    assert screen.wait_end() == 0
