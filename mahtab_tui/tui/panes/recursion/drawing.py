@@ -22,6 +22,7 @@ from mahtab_tui.tui.panes.recursion.phrases import (
     label,
     one_line,
     short_cost,
+    short_dollars,
     short_number,
     short_time,
     tally,
@@ -145,7 +146,8 @@ class Drawing:
         assert batch is not None
         spans: list[Span] = [(line.prefix, self.palette.hairline), self._arrow(line)]
         if batch.asks:
-            spans += [("? ", self.palette.moon + BOLD), (f"{count_of(batch.calls or batch.of, 'call')} at once: waits for you", self.palette.moon)]
+            usd = "" if batch.usd is None else f", about {short_dollars(batch.usd)}"
+            spans += [("? ", self.palette.moon + BOLD), (f"{count_of(batch.calls, 'call')} at once{usd}: waits for you", self.palette.moon)]
         else:
             spans.append((count_of(batch.of, "part") + ": ", self.palette.text))
             spans += self._tally(batch, self.width - sum(cell_len(text) for text, _ in spans))

@@ -44,7 +44,7 @@ COVER: Mapping[How | None, tuple[str, Role]] = {
     "answer": ("█", "moon"),
 }
 
-LEGEND: Mapping[How, str] = {"handed": "handed down", "peek": "looked at", "grep": "matched", "answer": "answers rest on"}
+LEGEND: Mapping[How, str] = {"handed": "handed down", "peek": "looked at", "grep": "matched", "answer": "answers"}
 
 
 def glyph(node: Node, now: float) -> tuple[str, Role]:

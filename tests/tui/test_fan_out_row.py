@@ -1,0 +1,125 @@
+"""The question before a large fan-out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.widgets.chips import Chips
+from mahtab_tui.tui.widgets.fan_out_row import FanOutRow, estimate
+from tests.tui.search_app import RecordingControl
+
+
+def fan_out(state: str, request: str = "q1", node: str = "1.7", **attrs: Any) -> Record:
+    about = {"tree": "t1", "node": node, "event": "fan-out", "request": request, "batch": 2, "calls": 340, "tokens": 1_200_000, "usd": 1.1}
+    return Record(tags.RLM_CALL, "", {**about, "state": state, **attrs})
+
+
+@pytest.fixture
+def app(make_app: Callable[..., MahtabApp]) -> MahtabApp:
+    app = make_app()
+    app.searches = RecordingControl()
+    return app
+
+
+def said(app: MahtabApp) -> list[tuple[object, ...]]:
+    assert isinstance(app.searches, RecordingControl)
+    return app.searches.said
+
+
+async def ask(pilot: Pilot[int], *records: Record, hear: bool = True) -> FanOutRow:
+    """A search asks; unless told otherwise until the row hears."""
+    row = pilot.app.query_one(FanOutRow)
+    row.fold(records or [fan_out("waiting")])
+    await pilot.pause()
+    if hear:
+        chips = row.query_one(Chips)
+        chips._clicks_from = chips._keys_from = 0.0
+    return row
+
+
+@pytest.mark.parametrize(("key", "run"), [("y", True), ("n", False)])
+async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask(pilot)
+        assert "340 calls at once, about 1.2 M tokens, about $1.10" in str(row.query_one("#fan-out-about", Static).content)
+        await pilot.press(key)
+        await pilot.pause()
+        assert said(app) == [("answer", "q1", run)]
+        assert not row.display
+        assert app.editor.has_focus_within
+
+
+async def test_a_click_answers(app: MahtabApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ask(pilot)
+        await pilot.click("FanOutRow Chips", offset=(16, 0))
+        await pilot.pause()
+        assert said(app) == [("answer", "q1", False)]
+
+
+async def test_what_is_typed_first_is_for_the_editor(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask(pilot, hear=False)
+        row.query_one(Chips)._keys_from = float("inf")
+        await pilot.press("y")
+        await pilot.pause()
+        assert said(app) == []
+        assert app.editor.text == "y"
+
+
+async def test_it_does_not_take_the_focus_from_a_draft_and_a_key_goes_there(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press(*"x = 1")
+        row = await ask(pilot)
+        await pilot.press("y")
+        assert app.editor.text == "x = 1y"
+        assert "f7 or a click answers" in str(row.query_one("#fan-out-about", Static).content).lower()
+        await pilot.press("f7")
+        row.query_one(Chips)._keys_from = 0.0
+        await pilot.press("y")
+        await pilot.pause()
+        assert said(app) == [("answer", "q1", True)]
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [fan_out("run"), fan_out("refused"), Record(tags.RLM_FINAL, "stopped", {"tree": "t1", "node": "1.7", "state": "stopped"})],
+    ids=["run", "refused", "stopped"],
+)
+async def test_it_goes_when_the_question_does(app: MahtabApp, gone: Record) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask(pilot)
+        row.fold([Record(tags.RLM_FINAL, "", {"tree": "t1", "node": "1.2", "state": "done"})])
+        assert row.display
+        row.fold([gone])
+        assert not row.display
+        assert said(app) == []
+
+
+async def test_one_question_after_another(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask(pilot, fan_out("waiting"), fan_out("waiting", "q2", "1.8", calls=50))
+        row.fold([fan_out("run", "q2", "1.8")])
+        assert row.display
+        row.fold([fan_out("waiting", "q3", "1.9", calls=77), fan_out("run")])
+        assert "77 calls" in str(row.query_one("#fan-out-about", Static).content)
+
+
+def test_what_is_not_known_is_said() -> None:
+    assert estimate(fan_out("waiting", usd=None, tokens=900)) == "340 calls at once, about 900 tokens, at a price that is not known"
+
+
+def test_how_it_looks(app: MahtabApp, snap_compare: Callable[..., bool]) -> None:
+    async def asked(pilot: Pilot[int]) -> None:
+        await ask(pilot)
+        await pilot.pause()
+
+    assert snap_compare(app, terminal_size=(80, 24), run_before=asked)
