@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,7 @@ def rlm(
         max_turns=max_turns, max_depth=max_depth, max_calls=max_calls, max_usd=max_usd, max_seconds=max_seconds, concurrency=concurrency
     )
     with contextlib.ExitStack() as stack:
-        takers = [] if on_event is None else [on_event]
+        takers: list[Callable[[Record], None]] = [] if on_event is None else [_Guarded(on_event)]
         if log is not None:
             kept = stack.enter_context(contextlib.closing(Log(Path(log))))
             takers.append(kept.write)
@@ -74,6 +75,22 @@ def rlm(
         if answer.state == "partial":
             emit(Record(tags.NOTICE, _partial(answer), {"level": "warning"}))
     return answer.text
+
+
+class _Guarded:
+    """A function of the caller's, which must not end the search."""
+
+    def __init__(self, take: Callable[[Record], None]) -> None:
+        self._take: Callable[[Record], None] | None = take
+
+    def __call__(self, record: Record) -> None:
+        if self._take is None:
+            return
+        try:
+            self._take(record)
+        except Exception as error:  # the caller's own code
+            self._take = None
+            warnings.warn(f"on_event failed, and is not called any more: {type(error).__name__}: {error}", stacklevel=2)
 
 
 def _partial(answer: Answer) -> str:

@@ -28,6 +28,8 @@ _CALLS_OF_AN_EXPLORATION = 3
 """What a node that explores its text is taken for, in an estimate."""
 _CHARS_OF_A_TURN = 12_000
 """What each of its calls is thought to read."""
+_CHILDREN = 20_000
+"""Sub-calls of one node."""
 _UNWINDING = 0.3
 """Seconds that a stopped node waits for its children's end."""
 
@@ -132,7 +134,8 @@ class Engine:
         depth = 0 if parent is None else parent.depth + 1
         plain = plain or depth >= self._limits.max_depth or source.chars <= self._limits.small
         node = Node(node_id, parent, depth, "llm" if plain else "rlm", query, source, model, batch, index, replaces)
-        self._nodes[node_id] = batch.nodes[index] = node
+        self._nodes[node_id] = node
+        batch.put(node)
         return node
 
     def _begin(self, node: Node, **about: Any) -> None:
@@ -146,7 +149,7 @@ class Engine:
             kind=node.kind,
             batch=node.batch.number,
             index=node.index,
-            of=len(node.batch.nodes),
+            of=node.batch.size,
             spans=node.source.spans,
             chars=node.source.chars,
             model=node.model.name,
@@ -178,7 +181,7 @@ class Engine:
         self._events.send(
             tags.RLM_FINAL, node.id, outcome.text, state=outcome.state, duration=time.monotonic() - began, spans=list(outcome.spans), late=late
         )
-        node.batch.ended()
+        node.batch.ended(node)
 
     async def _unwind(self, nodes: list[Node]) -> None:
         """Stop nodes, and wait a little for their end."""
@@ -224,6 +227,8 @@ class Engine:
 
     async def _ask(self, parent: Node, request: Request, text: Text) -> list[Outcome]:
         """What a node's code called for on its text. Raises `CallRefused`."""
+        if parent.children + len(request.parts) > _CHILDREN:
+            raise CallRefused(f"{_CHILDREN:,} sub-calls are the most for one search within the tree, and {parent.children:,} have been made.")
         sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
         parent.batches += 1
         batch = Batch(parent.batches, len(sources))

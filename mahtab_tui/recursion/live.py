@@ -54,27 +54,38 @@ class Batch:
 
     def __init__(self, number: int, size: int) -> None:
         self.number = number
-        self.nodes: list[Node | None] = [None] * size
-        """By index; the latest where one was run again."""
         self.waiting = True
         """Whether somebody still wants the answers."""
-        self._changed = asyncio.Event()
+        self.size = size
+        self._nodes: list[Node | None] = [None] * size
+        """By index; the latest where one was run again."""
+        self._left = size
+        """How many of them have not ended."""
+        self._done = asyncio.Event()
 
-    def ended(self) -> None:
-        """One of the nodes has ended."""
-        self._changed.set()
+    def put(self, node: Node) -> None:
+        """A node is there, perhaps in the place of another."""
+        before = self._nodes[node.index]
+        if before is not None and before.outcome is not None:
+            self._left += 1
+            self._done.clear()
+        self._nodes[node.index] = node
+
+    def ended(self, node: Node) -> None:
+        """A node has ended; it counts where no other has taken its place."""
+        if self._nodes[node.index] is node:
+            self._left -= 1
+            if not self._left:
+                self._done.set()
 
     async def outcomes(self) -> list[Outcome]:
         """What came of all, in order, once none runs."""
         try:
-            while True:
-                found = [node.outcome for node in self.nodes if node is not None and node.outcome is not None]
-                if len(found) == len(self.nodes):
-                    return found
-                self._changed.clear()
-                await self._changed.wait()
+            while self._left:
+                await self._done.wait()  # and again, where the last one was run again meanwhile
         finally:
             self.waiting = False
+        return [node.outcome for node in self._nodes if node is not None and node.outcome is not None]
 
 
 @dataclass(eq=False)

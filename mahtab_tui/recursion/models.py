@@ -16,7 +16,7 @@ from langchain_core.messages.ai import add_usage
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chunks import encodable, is_cut
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.providers import OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.usage import price, usage_attrs
 
@@ -60,10 +60,10 @@ class Model:
         self._free: list[Instance] = []
 
     @classmethod
-    def of(cls, given: str | BaseChatModel) -> Model:
-        """By its name, or of a model that is there. Raises `ModelError`."""
+    def of(cls, given: str | BaseChatModel, *, timeout: float | None = None, on_notice: OnNotice | None = None) -> Model:
+        """By its name (`timeout`, `on_notice`: as `get_llm` takes them), or of a model that is there. Raises `ModelError`."""
         if isinstance(given, str):
-            return cls(get_llm(given), given)
+            return cls(get_llm(given, timeout=timeout, on_notice=on_notice), given)
         name = getattr(given, "model_name", None) or getattr(given, "model", None)
         return cls(given, name if isinstance(name, str) else given._llm_type)
 

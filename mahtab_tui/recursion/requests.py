@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT
+from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.recursion.sandbox.base import CallRefused
 from mahtab_tui.recursion.text import Span, Text
 
@@ -38,6 +39,7 @@ def read_call(name: str, args: Any, text: Text) -> Request:
         raise CallRefused("The query must be a string that says something.")
     if len(query) > _MAX_QUERY:
         raise CallRefused(f"The query has {len(query):,} characters; at most {_MAX_QUERY:,} are allowed. Put the text in the second argument.")
+    query = encodable(query)
     if name == "llm":
         part = args.get("part")
         return Request(query, (_part(part, text) if part is not None else "",), plain=True, many=False)
@@ -53,7 +55,7 @@ def read_final(args: Any, text: Text) -> tuple[str, list[Span]] | None:
     """Check an answer; None where it is none."""
     if not isinstance(args, Mapping) or not isinstance(args.get("text"), str) or len(args["text"]) > ANSWER_LIMIT:
         return None
-    return args["text"], read_spans(args.get("spans"), text)
+    return encodable(args["text"]), read_spans(args.get("spans"), text)
 
 
 def read_touch(args: Any, text: Text) -> tuple[str, list[Span]] | None:

@@ -12,7 +12,7 @@ from mahtab_tui.llm.base import ModelBusy
 
 T = TypeVar("T")
 
-_TRIES = 8
+_TRIES = 6
 """Of one call, while its service is busy."""
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0

@@ -58,9 +58,13 @@ class Answer(NamedTuple):
 class Search:
     """Implements `control.Control`. `run` may be called from many threads at once."""
 
-    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Sandboxes] = open_sandboxes) -> None:
-        """emit: given every event, on the search's own thread; it must not take long."""
+    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Sandboxes] = open_sandboxes, *, model_timeout: float | None = None) -> None:
+        """emit: given every event, on the search's own thread; it must not take long.
+
+        model_timeout: seconds without a sign of a model before a call is given up; None: what is usual for it.
+        """
         self._emit = emit
+        self._model_timeout = model_timeout
         self._open_sandboxes = open_sandboxes
         self._opened: Sandboxes | None = None
         self._models: dict[object, Model] = {}
@@ -126,8 +130,11 @@ class Search:
         """Stop all trees, and end the sandboxes and the models' processes."""
         if self._loop.is_closed():
             return
-        with contextlib.suppress(TimeoutError):
-            asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_CLOSING)
+        closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+        try:
+            closing.result(_CLOSING)
+        except TimeoutError:
+            closing.cancel()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING)
         if not self._thread.is_alive():
@@ -136,8 +143,11 @@ class Search:
     def _taken(self, context: Any) -> Text:
         taken = take(context)
         for notice in taken.notices:
-            self._emit(Record(tags.NOTICE, notice, {"level": "warning"}, time.time()))
+            self._notice("warning", notice)
         return Text.of(taken)
+
+    def _notice(self, level: str, text: str) -> None:
+        self._emit(Record(tags.NOTICE, text, {"level": level}, time.time()))
 
     async def _grow(
         self,
@@ -179,7 +189,7 @@ class Search:
     def _model(self, given: str | BaseChatModel, limits: Limits) -> Model:
         key: object = given if isinstance(given, str) else id(given)
         if key not in self._models:
-            self._models[key] = model = Model.of(given)
+            self._models[key] = model = Model.of(given, timeout=self._model_timeout, on_notice=self._notice)
             self._gates[model] = Gate(model.concurrency)
         model = self._models[key]
         if limits.concurrency is not None and limits.concurrency > model.concurrency:  # somebody wants more than suits it

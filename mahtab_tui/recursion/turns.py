@@ -20,7 +20,7 @@ from mahtab_tui.recursion.requests import Request, read_call, read_final, read_t
 from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes, TurnResult
 from mahtab_tui.recursion.text import Span, Text
 
-_OUTPUT = 8_000
+_OUTPUT = 10_000
 """Characters of a turn's output that a model is told at most."""
 _MAX_TOUCHES = 20_000
 """Spans that one node may say it has seen."""

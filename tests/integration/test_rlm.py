@@ -222,3 +222,21 @@ except KeyboardInterrupt:
         child.send_signal(signal.SIGINT)
         assert child.stdout.read() == "rlm-final stopped\ninterrupted\n"
     assert child.returncode == 0
+
+
+def test_a_failing_on_event_does_not_end_the_search() -> None:
+    called = 0
+
+    def on_event(record: Any) -> None:
+        nonlocal called
+        called += 1
+        raise ZeroDivisionError("by nought")
+
+    with pytest.warns(UserWarning, match="on_event failed, and is not called any more: ZeroDivisionError"):
+        assert rlm("how many errors?", LOG, model=scripted(SEARCH), on_event=on_event) == "20"
+    assert called == 1
+
+
+def test_limits_that_are_none_are_refused() -> None:
+    with pytest.raises(ValueError, match="max_calls must be at least 1"):
+        rlm("what?", LOG, model="demo", max_calls=0)

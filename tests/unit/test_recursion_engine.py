@@ -292,5 +292,26 @@ def test_the_root_and_the_others_may_have_different_models(bench: Bench) -> None
     assert [record.attrs["model"] for record in bench.story.of(tags.RLM_CALL, event="begin")] == ["dear", "cheap", "cheap"]
 
 
+def test_what_cannot_be_sent_is_replaced(bench: Bench) -> None:
+    async def odd(seat: Seat) -> None:
+        seat.final(await seat.llm("which \ud83c?") + " half \ud83c")
+
+    found = bench.run(lambda messages: code("odd") if query_of(messages) == "what?" else query_of(messages), {"odd": odd})
+    assert found.text == "which \ufffd? half \ufffd"
+
+
+def test_one_node_has_only_so_many_children(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.recursion.engine._CHILDREN", 10)
+
+    async def endless(seat: Seat) -> None:
+        while True:
+            await seat.llm("same")
+
+    found = bench.run(replies({"what?": [code("endless"), code("answer")], "same": "read"}), {"endless": endless, "answer": answer})
+    assert found.text == "there it is"
+    assert "10 have been made" in bench.story.of(tags.RLM_REPL_OUT)[0].text
+    assert found.usage.calls == 3
+
+
 def test_an_outcome_without_an_answer_has_failed() -> None:
     assert [Outcome("", state).failed for state in ("done", "partial", "error", "stopped")] == [False, False, True, True]

@@ -113,7 +113,7 @@ async def test_a_service_that_stays_busy_is_given_up(monkeypatch: pytest.MonkeyP
 
     with pytest.raises(ModelBusy):
         await Schedule(2).call(Gate(2), call, ignore)
-    assert tried == 8
+    assert tried == 6
 
 
 async def test_other_failures_are_not_tried_again() -> None:
