@@ -246,7 +246,7 @@ async def test_a_question_is_seen_in_the_tree() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "waits for you" in lines(app.pane)[line_with(app.pane, "12.3–14.3M")]
-        line_with(app.pane, "? 200 calls at once: waits for you")
+        line_with(app.pane, "? 200 calls at once, about $0.68: waits for you")
 
 
 async def test_nothing_from_outside_is_read_as_markup_or_drives_the_terminal() -> None:
