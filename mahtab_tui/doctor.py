@@ -16,7 +16,7 @@ from mahtab_tui import __version__
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.recursion.sandbox.base import CallRefused, SandboxError
-from mahtab_tui.recursion.sandbox.open import open_sandboxes
+from mahtab_tui.recursion.sandbox.open import missing, open_sandboxes
 from mahtab_tui.recursion.text import Text
 from mahtab_tui.settings import SettingsError, config_files, home_folder, load_settings, resource_folder
 
@@ -66,7 +66,8 @@ def _sandbox() -> str:
         name, gaps = asyncio.run(_try_sandbox())
     except SandboxError as error:
         return _line("sandbox", "none: `rlm` does not run", str(error))
-    return _line("sandbox", name + (f", without {gaps}" if gaps else ""))
+    advice = f"It knows a part of Python only. A process of plain Python takes its place on Linux: here {missing()}."
+    return _line("sandbox", name, advice if gaps else "")
 
 
 async def _try_sandbox() -> tuple[str, str]:

@@ -207,6 +207,7 @@ _FORGED = [
     Escape("a call's number twice", "import os, json\nb = json.dumps({'op': 'call', 'id': 5, 'name': 'wait', 'args': {}}).encode()\nos.write(3, (len(b).to_bytes(4, 'big') + b) * 2)"),
     Escape("a flood of messages", "import os, json\nb = json.dumps({'op': 'tell', 'name': 'touch', 'args': {}}).encode()\nb = (len(b).to_bytes(4, 'big') + b) * 1000\nwhile True: os.write(3, b)"),
     Escape("a flood of calls", "import os, json, itertools\nfor n in itertools.count(1):\n    b = json.dumps({'op': 'call', 'id': n, 'name': 'wait', 'args': {}}).encode()\n    os.write(3, len(b).to_bytes(4, 'big') + b)"),
+    Escape("half characters", "import os, json\nb = json.dumps({'op': 'tell', 'name': 'final', 'args': {'text': '\\ud800', 'spans': []}}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
     Escape("half a frame", "import os\nos.write(3, b'\\0\\0\\x10\\0{')"),
     Escape("ready again, refused", "import os\nfor b in (b'{\"op\":\"ready\"}', b'{\"op\":\"refused\",\"why\":7}'): os.write(3, len(b).to_bytes(4, 'big') + b)"),
 ]  # fmt: skip

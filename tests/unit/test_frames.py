@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel.worker.frames import MAX_FRAME, FrameError, FrameReader, encode
+from mahtab_tui.recursion.sandbox.characters import whole_characters
 
 # Any text, lone surrogates and NUL too.
 TEXT = st.text(st.characters(), max_size=30)
@@ -59,3 +61,26 @@ def test_values_that_are_nested_too_deeply_are_frame_errors() -> None:
         value = [value]
     with pytest.raises(FrameError, match="deeply"):
         encode({"op": "call", "args": value})
+
+
+def test_what_is_outside_of_strings_is_limited_by_itself() -> None:
+    text = json.dumps({"op": "a", "text": '[{,"\\' * 1000, "é": "ü" * 500}).encode()
+    reader = FrameReader(bare_limit=60)
+    assert reader.feed(struct.pack("!I", len(text)) + text)[0]["text"] == '[{,"\\' * 1000
+    lists = b'{"op":"a","l":[' + b"[]," * 30 + b"1]}"
+    with pytest.raises(FrameError, match="outside"):
+        reader.feed(struct.pack("!I", len(lists)) + lists)
+
+
+def test_a_reader_may_take_less_than_what_there_can_be() -> None:
+    data = encode({"op": "a", "text": "x" * 100})
+    with pytest.raises(FrameError):
+        FrameReader(limit=100).feed(data)
+    with pytest.raises(FrameError):
+        encode({"op": "a", "text": "x" * 100}, limit=100)
+
+
+def test_half_characters_become_question_marks() -> None:
+    assert whole_characters({"op": "a", "x": ["\ud800é", {"\udc00": 1}]}) == {"op": "a", "x": ["?é", {"?": 1}]}
+    frame = {"op": "a", "x": "😀"}
+    assert whole_characters(frame) is frame

@@ -102,6 +102,10 @@ def test_arguments_decide(machine: str) -> None:
     assert not says("prlimit64", 0, 7, 1 << 40, 0)
     assert not says("prlimit64", 1, 7, 0, 0)
     assert not says("sched_getaffinity", 1)
+    assert says("futex", 0, 128 | 9)
+    assert not says("futex", 0, 128 | 6)
+    assert says("pipe2", 0, 0x80000)
+    assert not says("pipe2", 0, 0x80)
 
 
 @both

@@ -13,6 +13,7 @@ from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, enco
 from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.kernel.worker.sandbox.conversation import MAX_FRAME
 from mahtab_tui.recursion.sandbox.base import CallRefused, SandboxError, SandboxHost, TurnResult, TurnStatus
+from mahtab_tui.recursion.sandbox.characters import whole_characters
 from mahtab_tui.recursion.sandbox.fork_server import Forked
 from mahtab_tui.recursion.sandbox.turn import Turn
 from mahtab_tui.recursion.sandbox.usage import RunningTime, usage
@@ -115,7 +116,7 @@ class Child(asyncio.Protocol):
         try:
             self._received(len(data))
             for frame in self._frames.feed(data):
-                self._take(frame)
+                self._take(whole_characters(frame))
         except FrameError as error:
             self.kill(f"it sent what it must not ({error})")
             if self._transport is not None:

@@ -10,8 +10,8 @@ from mahtab_tui.recursion.sandbox.base import SandboxError, Sandboxes
 
 def open_sandboxes() -> Sandboxes:
     """The sandboxes of this system. Call it in the event loop that they are for. Raises `SandboxError`."""
-    missing = _missing()
-    if not missing:
+    lacking = missing()
+    if not lacking:
         from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
 
         return ProcessSandboxes()
@@ -20,12 +20,12 @@ def open_sandboxes() -> Sandboxes:
 
         return MontySandboxes()
     raise SandboxError(
-        f"A search runs a model's code in a sandbox, and this system cannot close a process off: {missing}. Install the interpreter that takes"
+        f"A search runs a model's code in a sandbox, and this system cannot close a process off: {lacking}. Install the interpreter that takes"
         " its place: pip install pydantic-monty"
     )
 
 
-def _missing() -> str:
+def missing() -> str:
     """What a process under Landlock and seccomp lacks here; empty where it can be."""
     if sys.platform != "linux":
         return f"{sys.platform} has no Landlock and no seccomp"

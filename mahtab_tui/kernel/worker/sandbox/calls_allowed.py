@@ -62,6 +62,10 @@ _AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0x80800
 _MSG_FLAGS = 0x2 | 0x40 | 0x100 | 0x4000  # PEEK, DONTWAIT, WAITALL, NOSIGNAL
 _SOL_SOCKET, _SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN = 1, 3, 4, 38, 39
 
+_PIPE_FLAGS = 0x80800  # CLOEXEC, NONBLOCK; not the pipes that the kernel itself writes to
+_FUTEX_COMMAND = 0x7F
+_FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # what locks and conditions of the C library use
+
 _OWN = (Check(0, _INT, (0,)),)
 
 ALLOWED = (
@@ -88,7 +92,7 @@ ALLOWED = (
     Allowed("ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)),
     # What asyncio makes of its own.
     Allowed("pipe", 22, None),
-    Allowed("pipe2", 293, 59),
+    Allowed("pipe2", 293, 59, ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
     Allowed("eventfd2", 290, 19),
     Allowed("poll", 7, None),
     Allowed("ppoll", 271, 73),
@@ -115,7 +119,7 @@ ALLOWED = (
     Allowed("brk", 12, 214),
     # Threads.
     Allowed("clone", 56, 220, ((Check(0, _THREAD | _CLONE_OTHER, (_THREAD,)),),)),
-    Allowed("futex", 202, 98),
+    Allowed("futex", 202, 98, ((Check(1, _FUTEX_COMMAND, _FUTEX_COMMANDS),),)),
     Allowed("set_robust_list", 273, 99),
     Allowed("set_tid_address", 218, 96),
     Allowed("rseq", 334, 293),

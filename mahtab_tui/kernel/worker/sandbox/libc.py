@@ -8,7 +8,8 @@ import os
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.syscall.restype = ctypes.c_long
 
-_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 4, 38, 22
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 1, 4, 38
+_PR_GET_SECCOMP, _PR_SET_SECCOMP = 21, 22
 _SECCOMP_MODE_FILTER = 2
 _M_ARENA_MAX = -8
 
@@ -40,6 +41,11 @@ def forbid_tracing() -> None:
 def forbid_new_privileges() -> None:
     """No program that is started from here on gains rights; without this, filters need a privilege."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def check_filters() -> None:
+    """Raises `OSError` where the kernel was built without filters of system calls."""
+    _prctl(_PR_GET_SECCOMP)
 
 
 def set_filter(program: int) -> None:

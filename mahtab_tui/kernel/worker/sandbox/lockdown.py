@@ -28,6 +28,7 @@ def missing() -> str:
             return f"the filter of system calls is not written for this processor ({os.uname().machine})"
         if not landlock.version():
             return "its kernel has no Landlock (Linux 5.13 or later, with `landlock` in the list of /sys/kernel/security/lsm)"
+        libc.check_filters()
         os.close(libc.process_handle(os.getpid()))
     except OSError as error:
         return f"its kernel, or the container it is in, refuses what a sandbox is made with ({error.strerror})"
