@@ -142,12 +142,16 @@ def rlm(
     log: Annotated[Path | None, typer.Option(help="Keep the events in this file, as JSON lines")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Large fan-outs run; without it they are refused")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Open the tree of a kept search on the screen")] = None,
+    speed: Annotated[float | None, typer.Option(help="With --replay: as it went, so many times as fast; without it, at once")] = None,
 ) -> None:
     """Answer a question over a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
 
     The answer goes to stdout, how it goes to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer at the end
     of a budget, 130 interrupted.
     """
+    if replay is not None:
+        _replay(replay, speed)
     if query is None or source is None:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for what is piped in.')
     from mahtab_tui.headless_search import search_once
@@ -178,6 +182,20 @@ def rlm(
         as_json=json,
         yes=yes,
     )
+    raise typer.Exit(code)
+
+
+def _replay(log: Path, speed: float | None) -> NoReturn:
+    from mahtab_tui.tui.open import NoTerminal, replay_log
+
+    if speed is not None and not speed > 0:
+        fail("--speed must be more than 0.")
+    try:
+        code = replay_log(log, speed)
+    except OSError as error:
+        fail(f"{log} cannot be read: {error.strerror}.")
+    except (ValueError, NoTerminal) as error:
+        fail(str(error))
     raise typer.Exit(code)
 
 

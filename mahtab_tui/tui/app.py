@@ -111,8 +111,10 @@ class MahtabApp(SessionActions, PaneActions):
                 self.attention.fold,
             ]
         )
-        # Of a resumed session only what was said and what it cost comes back: not its namespace, nor what waited in it.
+        # Of a resumed session what was said, searched and paid comes back: not its namespace, nor what waited in it.
         self.query_one(TranscriptPane).fold(self.session.past)
+        self.query_one(RecursionPane).fold(self.session.past)
+        self.query_one(RecursionPane).end()
         self.query_one(HeaderBar).fold([record for record in self.session.past if record.tag == tags.USAGE])
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)

@@ -12,9 +12,10 @@ from mahtab_tui.bus.handlers import Store
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session import Session
 from mahtab_tui.session.session import KernelFactory
-from mahtab_tui.settings import Settings, home_folder
+from mahtab_tui.settings import Settings, home_folder, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import Collector
 from mahtab_tui.tui.face import ScreenFace
 from mahtab_tui.tui.guard import ScreenGuard
@@ -75,4 +76,20 @@ def open_screen(
         history.close()
         if afterwards:
             print("\n".join(afterwards), file=sys.stderr)
+    return app.return_code or 0
+
+
+def replay_log(path: Path, speed: float | None) -> int:
+    """Show a kept search; returns the exit code. speed: 2 is twice as fast as it went, None at once.
+
+    Raises `OSError`, `ValueError` for a file that is no log, `NoTerminal`.
+    """
+    from mahtab_tui.recursion.log import read_log, replay
+    from mahtab_tui.tui.replay_app import ReplayApp
+
+    opened = read_log(path)
+    check_terminal()
+    settings = load_settings()
+    app = ReplayApp(replay(opened.records, speed), note=opened.note, theme=settings.theme or Choices.load().theme, keymap=settings.keymap)
+    app.run()
     return app.return_code or 0
