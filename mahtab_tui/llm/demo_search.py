@@ -60,15 +60,14 @@ def _turn(system: str, first: str, said: list[str], last: str) -> str:
     asked = understand(query)
     if last.startswith(LAST_CALL):
         return _so_far(asked, said, last)
+    output = _between(OUTPUT, last)
+    if said and f'<{OUTPUT} status="ok"' not in last:
+        return _block("That did not work; I give what a short look finds.", _short(asked))
     if not asked.patterns:
         return _block("The query has no word that I could look for; I look at what there is.", f"who = {WHO!r}\n{code.OVERVIEW}")
     if not said:
         return _block("I look at the beginning, and count the lines that have the words of the query.", f"patterns = {asked.patterns!r}\n{code.LOOK}")
-    output = _between(OUTPUT, last)
-    failed = f'<{OUTPUT} status="ok"' not in last
     written = said[-1]
-    if failed:
-        return _block("That did not work; I give what a short look finds.", _short(asked))
     if code.LOOK in written:
         return _filter(asked, output)
     if "best = max(map(score, hits))" in written:
@@ -134,7 +133,7 @@ def _merge(asked: Asked) -> str:
 def _short(asked: Asked) -> str:
     """Code that needs nothing of the turns before."""
     pattern = "|".join(pattern.removeprefix("(?i)") for pattern in asked.patterns.values())
-    listed = '"\\n".join(f"line {hit.line}: {hit[:300]}" for hit in hits)'
+    listed = '"\\n".join(hit[:300] for hit in hits)'
     return f"hits = grep({f'(?i){pattern}'!r}, max_matches=50)\nFINAL({'' if asked.bare else repr(WHO) + ' + '}{listed})\n"
 
 

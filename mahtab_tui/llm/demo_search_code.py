@@ -8,7 +8,8 @@ from collections import Counter
 
 print(peek(400))
 lines = grep("", max_matches=20_000)
-shapes = Counter(re.sub(r"\\w*\\d\\w*", "#", line[:200]).strip() for line in lines)
+digits = re.compile(r"\\w*\\d\\w*")
+shapes = Counter(digits.sub("#", line[:200]).strip() for line in lines)
 common = "\\n".join(f"{count:,} x {shape}" for shape, count in shapes.most_common(8) if shape)
 first = "\\n".join(line[:300] for line in lines[:3])
 FINAL(f"{who}my rules find no word in the query to look for, so here is what the text is like.\\n\\nIt begins with\\n{first}\\n\\n"
@@ -28,19 +29,22 @@ FILTER = """\
 import re
 
 # The rarest word first; then the lines that have most of the others.
-rarest, *others = (patterns[word] for word in words)
+rarest, *others = [re.compile(patterns[word]) for word in words]
 hits = grep(rarest, max_matches=None)
 
-tests = [lambda line, pattern=pattern: re.search(pattern, line) is not None for pattern in others]
+tests = [lambda line, pattern=pattern: pattern.search(line) is not None for pattern in others]
 
 def score(line):
     return sum(test(line) for test in tests)
+
+def number(hit):
+    return getattr(hit, "line", "?")  # not every sandbox knows it
 
 best = max(map(score, hits))
 hits = [hit for hit in hits if score(hit) == best]
 print(f"{len(hits)} lines have {best + 1} of the {len(tests) + 1} signs")
 for hit in hits[:3]:
-    print(hit.line, hit[:300])
+    print(number(hit), hit[:300])
 """
 """Turn 2. Needs `words`, the rarest first."""
 
@@ -58,10 +62,11 @@ VALUES = """\
 found = {}
 for field in fields:
     found = {}
+    field = re.compile(field)
     for hit in hits:
-        match = re.search(field, hit)
+        match = field.search(hit)
         if match:
-            found.setdefault(match[1].rstrip(".,;:"), []).append(hit.line)
+            found.setdefault(match[1].rstrip(".,;:"), []).append(number(hit))
     if sum(len(lines) for lines in found.values()) * 2 >= len(hits):
         break
     found = {}
@@ -71,10 +76,10 @@ print(f"{len(found)} different values")
 
 COUNT = """\
 again = sum(
-    1 for part in partition(8) for line in part.split("\\n") if re.search(rarest, line) and score(line) == best
+    1 for part in partition(8) for line in part.split("\\n") if rarest.search(line) and score(line) == best
 )
 check = "a second count agrees" if again == len(hits) else f"a second count gives {again:,}"
-first = "\\n".join(f"line {hit.line}: {hit[:200]}" for hit in hits[:5])
+first = "\\n".join(f"line {number(hit)}: {hit[:200]}" for hit in hits[:5])
 """
 
 FINAL_COUNT = 'FINAL(f"{who}{have} ({check}). The first of them:\\n{first}")\n'
@@ -100,33 +105,40 @@ if found:
 
 FINAL_LINES = """\
 around = [grep("^" + re.escape(hit) + "$", 1, 1)[0] for hit in hits[:5]] if len(hits) <= 5 else []
-listed = "\\n".join(f"line {hit.line}: {hit[:500]}" for hit in hits[:50])
+listed = "\\n".join(f"line {number(hit)}: {hit[:500]}" for hit in hits[:50])
 more = "" if len(hits) <= 50 else f"\\n... and {len(hits) - 50:,} more"
-nearby = "".join(f"\\n\\nAround it, from line {block.line}:\\n{block[:1500]}" for block in around)
+nearby = "".join(f"\\n\\nAround it, from line {number(block)}:\\n{block[:1500]}" for block in around)
 FINAL(f"{who}{have}:\\n{listed}{more}{nearby}"[:30_000])
 """
-FINAL_BARE_LINES = 'FINAL("\\n".join(f"line {hit.line}: {hit[:500]}" for hit in hits[:10]))\n'
+FINAL_BARE_LINES = 'FINAL("\\n".join(f"line {number(hit)}: {hit[:500]}" for hit in hits[:10]))\n'
 
 RECURSE = """\
-parts = [part for part in partition(n) if re.search(rarest, part, re.MULTILINE)]
+parts, first = [], []
+line = 1
+for part in partition(n):
+    if rarest.search(part):
+        parts.append(part)
+        first.append(line)
+    line += part.count("\\n")
 answers = rlm_map(query, parts)
-print(len(answers), "parts answered,", sum(answer.failed for answer in answers), "of them failed")
-for part, answer in zip(parts, answers):
-    print(f"from line {part.line}: {answer[:100]!r}")
+answered = [not answer.startswith("[failed") for answer in answers]
+print(sum(answered), "of", len(parts), "parts answered")
+for line, answer in zip(first, answers):
+    print(f"from line {line}: {answer[:100]!r}")
 """
 """Needs `n` and `query`."""
 
 MERGE_VALUES = """\
-lines = [line.strip() for answer in answers if not answer.failed for line in answer.split("\\n")]
+lines = [line.strip() for answer, good in zip(answers, answered) if good for line in answer.split("\\n")]
 joined = list(dict.fromkeys(line for line in lines if line))
 print(len(joined), "different values from the parts")
 """
 
 MERGE_LINES = """\
 joined = []
-for part, answer in zip(parts, answers):
-    for number, words in re.findall(r"(?m)^line (\\d+): (.*)", "" if answer.failed else answer):
-        joined.append(f"line {int(number) + part.line - 1}: {words}")
+for line, answer, good in zip(first, answers, answered):
+    for at, words in re.findall(r"(?m)^line (\\d+|\\?): (.*)", answer if good else ""):
+        joined.append(f"line {int(at) + line - 1 if at.isdigit() else at}: {words}")
 print(len(joined), "lines from the parts")
 """
 

@@ -255,6 +255,8 @@ def test_after_a_failed_turn_a_short_look_answers() -> None:
     code = code_of(search_answer(messages) or "").code
     assert code is not None
     assert "FINAL(" in code
+    messages[1] = HumanMessage(first_message("what is it?", Text.root("x"), Left(9)))
+    assert "short look" in (search_answer(messages) or "")
 
 
 def test_other_conversations_are_not_searches() -> None:
