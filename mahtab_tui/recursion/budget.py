@@ -10,10 +10,6 @@ from mahtab_tui.recursion.prompts import tokens
 _SPENT = "The budget of {} for the whole search is used up or promised."
 _ANSWER_TOKENS = 600
 """What an answer is taken for before one has come."""
-_WRITTEN = 5
-"""What a written token costs, in read ones."""
-_USD_PER_TOKEN = 5e-6
-"""Of a read one, before a call has told what it cost: dear, so that a limit is kept."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +148,11 @@ class Budget:
 class Prices:
     """What a model's calls have taken so far, and so what one will."""
 
-    def __init__(self, usd_per_token: tuple[float, float] | None) -> None:
-        """usd_per_token: of a read and a written one, as far as it is known beforehand (0 where each call tells it, None where none does)."""
-        read, written = usd_per_token or (0.0, 0.0)
-        self._read_rate = read or _USD_PER_TOKEN
-        self._weight = written / read if read else _WRITTEN
-        self.known = usd_per_token is not None
-        """Whether estimates in dollars mean anything."""
+    def __init__(self, usd_per_token: tuple[float, float]) -> None:
+        """usd_per_token: of a read and a written one, until the first call has told."""
+        read, written = usd_per_token
+        self._read_rate = read
+        self._weight = written / read if read else 1.0
         self._calls = 0
         self._written = 0
         self._weighted = 0.0

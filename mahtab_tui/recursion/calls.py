@@ -30,10 +30,6 @@ class Calls:
         """What calls that read so many characters together will take."""
         return self._prices_of(model).estimate(chars, calls)
 
-    def priced(self, model: Model) -> bool:
-        """Whether an estimate in dollars means anything."""
-        return self._prices_of(model).known
-
     async def say(self, node: str, turn: int, turns: int, conversation: Conversation, kept: Amount | None = None) -> Said:
         """Ask, when it may run. kept: what is held for this call already, and is freed by it.
 

@@ -239,7 +239,12 @@ class Engine:
         self._events.touch(parent.id, "handed", [span for source in sources for span in source.spans])
         for node in nodes:
             self._begin(node)
-        return await batch.outcomes()
+        try:
+            return await batch.outcomes()
+        except asyncio.CancelledError:  # the code that called is gone
+            for node in batch.running():
+                self.stop(node.id)
+            raise
 
     async def _consented(self, parent: Node, request: Request, sources: list[Source], batch: int) -> None:
         if len(sources) <= self._limits.ask_above:
@@ -270,7 +275,7 @@ class Engine:
         estimate = estimate.plus(
             self.calls.estimate(model, _CALLS_OF_AN_EXPLORATION * _CHARS_OF_A_TURN * exploring, _CALLS_OF_AN_EXPLORATION * exploring)
         )
-        return FanOut(f"{self._events.tree}-{parent.id}-{batch}", len(sources), estimate, self.calls.priced(model))
+        return FanOut(f"{self._events.tree}-{parent.id}-{batch}", len(sources), estimate, model.priced)
 
     def _left(self, turns: int) -> prompts.Left:
         seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())

@@ -78,6 +78,10 @@ class Batch:
             if not self._left:
                 self._done.set()
 
+    def running(self) -> list[Node]:
+        """Those that have not ended."""
+        return [node for node in self._nodes if node is not None and node.outcome is None]
+
     async def outcomes(self) -> list[Outcome]:
         """What came of all, in order, once none runs."""
         try:

@@ -18,6 +18,7 @@ from mahtab_tui.llm.chunks import encodable, is_cut
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.providers import OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.llm.spoken import Spoken
 from mahtab_tui.llm.usage import price, usage_attrs
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _MERGED = 0.03
 """Seconds of words that are told at once."""
 _STOP_AGAIN = 0.1
 """Seconds after which a stop is repeated: one that comes before the answer has begun is lost."""
+_DEAR = (5e-6, 25e-6)
+"""US dollars of a read and a written token, for estimates before a call has told what it cost."""
 _MANY = 1_000
 """Tokens whose price is asked for."""
 
@@ -54,7 +57,11 @@ class Model:
         self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
         self.remembers = isinstance(llm, ChatClaudeCLI)
         """What it said must come back word for word, or it has to be told all again."""
-        self.usd_per_token = _usd_per_token(llm, name)
+        rates = _usd_per_token(llm, name)
+        self.priced = rates is not None or bool(getattr(llm, "tells_cost", False))
+        """Whether it is known what a call has cost, if only after it."""
+        self.usd_per_token = rates or _DEAR
+        """Of a read and of a written one, as far as that is known before a call."""
         self._llm = llm
         self._made: list[Instance] = []
         self._free: list[Instance] = []
@@ -231,10 +238,10 @@ class _Reading:
 
 
 def _usd_per_token(llm: BaseChatModel, name: str) -> tuple[float, float] | None:
-    """US dollars of a read and of a written token; None where nobody knows the price of a call, 0 where each call will tell it."""
-    if getattr(llm, "tells_cost", False):
+    """US dollars of a read and of a written token, where they are known; what answers from memory costs nothing."""
+    if isinstance(llm, Spoken):
         return 0.0, 0.0
-    provider = llm._llm_type.removesuffix("-chat").removeprefix("chat-")
+    provider = "anthropic" if isinstance(llm, ChatClaudeCLI) else llm._llm_type.removesuffix("-chat").removeprefix("chat-")
     model = name.partition(":")[2] or name
     read, written = price(provider, model, _MANY, 0), price(provider, model, 0, _MANY)
     return None if read is None or written is None else (read / _MANY, written / _MANY)

@@ -195,7 +195,7 @@ class Search:
         if limits.concurrency is not None and limits.concurrency > model.concurrency:  # somebody wants more than suits it
             model.concurrency = limits.concurrency
             self._gates[model].widen(limits.concurrency)
-        if limits.max_usd is not None and model.usd_per_token is None:
+        if limits.max_usd is not None and not model.priced:
             raise ModelError(f"The price of {model.name} is not known, so a limit in dollars cannot be kept. Limit calls or tokens instead.")
         return model
 

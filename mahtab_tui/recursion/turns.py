@@ -22,6 +22,7 @@ from mahtab_tui.recursion.text import Span, Text
 
 _OUTPUT = 10_000
 """Characters of a turn's output that a model is told at most."""
+_NOT_ONE = "There was not enough left for a first call and a last one. {}"
 _MAX_TOUCHES = 20_000
 """Spans that one node may say it has seen."""
 _AFTER_FINAL = 0.3
@@ -91,7 +92,10 @@ class Exploration:
         text = self._node.source.take()
         turns, deeper = self._limits.max_turns, self._node.depth + 1 < self._limits.max_depth
         self._conversation.add(SystemMessage(prompts.system_prompt(text, turns=turns, sub_searches=deeper, gaps=self._sandboxes.gaps)))
-        self._keep()
+        try:
+            self._keep()
+        except BudgetSpent as error:
+            raise BudgetSpent(_NOT_ONE.format(error)) from None
         self._conversation.add(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
         desk = Desk(self._node, text, self._events, ask)
         try:
@@ -120,7 +124,7 @@ class Exploration:
                 said = await self._hear()
             except BudgetSpent as error:
                 if turn == 1:
-                    raise
+                    raise BudgetSpent(_NOT_ONE.format(error)) from None
                 return None, str(error)
             found = code_of(said.text, ended=not said.cut)
             self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=turn, cut=found.cut)

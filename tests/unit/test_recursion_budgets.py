@@ -55,7 +55,7 @@ def test_a_budget_is_reserved_before_it_is_spent() -> None:
 
 
 def test_estimates_learn_from_what_calls_took() -> None:
-    prices = Prices((0.0, 0.0))
+    prices = Prices((1e-6, 1e-6))
     assert prices.estimate(4_000).tokens == 1_600
     prices.learn(1_000, 100, 0.03)
     estimate = prices.estimate(8_000, calls=2)

@@ -170,8 +170,11 @@ def test_the_cli_has_few_processes_and_one_conversation_in_each(monkeypatch: pyt
 
 
 def test_whose_price_is_known() -> None:
-    assert Model.of("demo").usd_per_token == (0.0, 0.0)
-    assert Model.of(Threaded(go_on=_set())).usd_per_token is None
+    demo, claude, other = Model.of("demo"), Model.of("claude:claude-sonnet-4-5"), Model.of(Threaded(go_on=_set()))
+    assert (demo.priced, demo.usd_per_token) == (True, (0.0, 0.0))
+    assert claude.priced
+    assert claude.usd_per_token == pytest.approx((3e-6, 15e-6))
+    assert not other.priced
 
 
 def _set() -> threading.Event:

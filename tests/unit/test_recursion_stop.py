@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.recursion.budget import Limits
-from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, Seat, code, query_of, replies, wait_for
+from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, Seat, TurnStatusError, code, query_of, replies, wait_for
 
 
 @pytest.fixture
@@ -142,6 +142,28 @@ def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
     assert bench.sandboxes.closed
     bench.running.stop("tree", "1")
     bench.running.close()
+
+
+def test_calls_of_code_that_was_killed_are_stopped(bench: Bench) -> None:
+    async def leave(seat: Seat) -> None:
+        asking = asyncio.ensure_future(seat.rlm("half", *seat.partition(2)))
+        while len(bench.story.of(tags.RLM_CALL, event="turn")) < 3:
+            await asyncio.sleep(0.001)
+        asking.cancel()
+        raise TurnStatusError("killed")
+
+    async def done(seat: Seat) -> None:
+        while len(bench.story.finals()) < 2:
+            await asyncio.sleep(0.001)
+        seat.final("alone")
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        if query_of(messages) == "half":
+            await asyncio.Event().wait()
+        return code("done" if len(messages) > 2 else "leave")
+
+    assert bench.run(reply, {"leave": leave, "done": done}, max_depth=1).text == "alone"
+    assert {bench.story.finals()[node][0] for node in ("1.1", "1.2")} == {"stopped"}
 
 
 def test_unknown_trees_nodes_and_questions_are_nothing(bench: Bench) -> None:
