@@ -211,6 +211,20 @@ def sessions(
 
 
 @app.command()
+def mcp(
+    python: Python = None,
+    project: Annotated[Path | None, typer.Option(help="The folder to work in")] = None,
+) -> None:
+    """Serve MCP over stdin and stdout: a persistent Python for any agent."""
+    from mahtab_tui.mcp.server import ServerError, serve
+
+    try:
+        serve(python, project)
+    except ServerError as error:
+        fail(str(error))
+
+
+@app.command()
 def doctor() -> None:
     """Say what was found on this machine, and what to do about what is missing."""
     from mahtab_tui.doctor import report

@@ -57,6 +57,9 @@ class Settings(BaseSettings):
     python: str | None = Field(None, description="The kernel's interpreter: a file, or a virtual environment's folder")
     theme: str | None = Field(None, description="A theme's name")
     keymap: dict[str, str] = Field(default_factory=dict, description="Keys by the name of a command")
+    output_format: Literal["ansi", "markdown", "plain"] = Field("ansi", description="How the answers of the MCP server look")
+    highlight: bool = Field(True, description="Whether the MCP server's answers are in colour")
+    project: Path | None = Field(None, description="The folder that the MCP server works in")
     skills_dir: Path | None = Field(None, description="A folder of skills")
 
     @classmethod

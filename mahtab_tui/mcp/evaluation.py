@@ -1,0 +1,123 @@
+"""The tool ``eval``: a cell's end as text and as structured output."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from pydantic import Field
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import Change, Status
+from mahtab_tui.kernel.bounded import GRACE
+from mahtab_tui.kernel.pictures import pieces
+from mahtab_tui.mcp.look import Look
+from mahtab_tui.mcp.place import Done
+from mahtab_tui.mcp.results import ChangedName, Ending, Evaluation
+from mahtab_tui.mcp.tools import Answer, Arguments
+
+OUTPUT = 20_000
+"""Characters of output in an answer, where the agent does not say how many."""
+
+FRAMES_HEAD, FRAMES_TAIL = 6, 24
+"""Lines of a long traceback that are kept."""
+
+
+class EvalArguments(Arguments):
+    code: str = Field(description="Python. The last expression's value is shown; top-level await, !command and %magic work")
+    timeout_s: float | None = Field(
+        None, gt=0, description="Seconds after which the code is interrupted, counted from its start. Without it: no limit"
+    )
+    max_output: int = Field(OUTPUT, ge=0, description="Characters of output that the answer holds at most: its head and its tail")
+
+
+def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
+    """The answer to an agent: the value first, then what was printed, then the error."""
+    result = done.result
+    parts = {"value": "", "stdout": "", "traceback": ""}
+    for kind, text in pieces(result):
+        parts[kind] += text
+    value, cut_of_value = shortened(parts["value"].rstrip("\n"), arguments.max_output)
+    output, cut_of_output = shortened(parts["stdout"], arguments.max_output)
+    error = shorter_traceback(parts["traceback"].rstrip("\n"))
+    status: Ending = "running" if done.running else cast(Ending, str(result.status))
+    note = how_it_ended(done, arguments.timeout_s)
+    changes = [changed(change) for change in result.changes]
+    data = Evaluation(
+        status=status,
+        timed_out=done.timed_out,
+        note=note,
+        value=plain(value),
+        output=plain(output),
+        error=plain(error),
+        left_out=cut_of_value + cut_of_output,
+        changes=changes,
+        printed_before=plain(done.late),
+        pictures=len(done.pictures),
+        cell=result.cell,
+        worker=done.worker,
+        seconds=round(result.duration, 4),
+    )
+    sections = [
+        note,
+        look.code(value),
+        look.output(output),
+        look.traceback(error),
+        ("Printed since the last call:\n" + look.output(done.late)) if done.late else "",
+        changes_line(changes),
+    ]
+    text = "\n".join(section.rstrip("\n") for section in sections if section) or "(no value, no output)"
+    return Answer(text, data, done.pictures, failed=status != "ok" or done.timed_out)
+
+
+def how_it_ended(done: Done, timeout: float | None) -> str:
+    """A sentence for every end but the plain ones; of a time-out it says exactly what followed."""
+    over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
+    match done.result.status:
+        case _ if done.running:
+            return f"{over}the code was interrupted, but has not ended within {GRACE:g} s and goes on running. What it printed so far:"
+        case Status.INTERRUPTED:
+            return f"{over}{'t' if over else 'T'}he code was interrupted. The variables are as it left them."
+        case Status.KILLED:
+            reason = f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed." if over else done.result.detail
+            return f"{over}{reason} All variables are gone; a new worker is ready."
+        case Status.DIED:
+            return f"{done.result.detail} All variables are gone; a new worker starts with the next call."
+        case _:
+            return f"{over}the code was interrupted, and ended by itself after that." if over else ""
+
+
+def changed(change: Change) -> ChangedName:
+    if change.variable is None:
+        return ChangedName(name=change.name, change=change.change)
+    return ChangedName(name=change.name, change=change.change, type=change.variable.type, summary=plain(change.variable.summary))
+
+
+_SIGNS = {"added": "+", "rebound": "=", "changed": "~", "perhaps": "?", "deleted": "-"}
+
+
+def changes_line(changes: list[ChangedName]) -> str:
+    """The changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, -old]``."""
+    if not changes:
+        return ""
+    most = 20
+    told = [" ".join(part for part in (_SIGNS[c.change] + c.name, c.type, c.summary[:60]) if part) for c in changes[:most]]
+    more = f", and {len(changes) - most} more" if len(changes) > most else ""
+    return f"[{', '.join(told)}{more}]"
+
+
+def shortened(text: str, most: int) -> tuple[str, int]:
+    """At most `most` characters of a text's head and tail, and how many were left out."""
+    if len(text) <= most:
+        return text, 0
+    head = most // 2
+    left_out = len(text) - most
+    return f"{text[:head]}\n… {left_out:,} characters left out …\n{text[len(text) - (most - head) :]}", left_out
+
+
+def shorter_traceback(text: str) -> str:
+    """A traceback without its middle where it is long: a recursion's frames say the same again and again."""
+    lines = text.split("\n")
+    left_out = len(lines) - FRAMES_HEAD - FRAMES_TAIL
+    if left_out <= 1:
+        return text
+    return "\n".join([*lines[:FRAMES_HEAD], f"  … {left_out} lines left out …", *lines[-FRAMES_TAIL:]])

@@ -1,0 +1,85 @@
+"""How text looks to the agent's own screen: with colours, as Markdown, or plain."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from mahtab_tui.bus.sanitize import plain
+
+Format = Literal["ansi", "markdown", "plain"]
+
+_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+_RED, _END = "\x1b[31m", "\x1b[0m"
+_TICKS = re.compile("`{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The format of answers, and whether code is highlighted in it."""
+
+    format: Format = "ansi"
+    highlight: bool = True
+
+    @property
+    def colour(self) -> bool:
+        """Whether programs may print in colour."""
+        return self.format == "ansi" and self.highlight
+
+    def code(self, text: str) -> str:
+        """Python: a value."""
+        return self._shown(text, "python")
+
+    def traceback(self, text: str) -> str:
+        """Marked where it says what went wrong: its last line."""
+        if self.format == "markdown" or not self.colour or _COLOURS.search(text):
+            return self._shown(text, "pytb")
+        head, newline, last = plain(text).rpartition("\n")
+        return f"{head}{newline}{_RED}{last}{_END}" if last else ""
+
+    def output(self, text: str) -> str:
+        """What was printed: its own colours, and no other control sequence."""
+        if not text:
+            return ""
+        if self.format == "markdown":
+            return fenced(plain(text), "text")
+        return safe(text) if self.colour else plain(text)
+
+    def _shown(self, text: str, language: str) -> str:
+        if not text:
+            return ""
+        bare = plain(text)
+        if self.format == "markdown":
+            return fenced(bare, language if self.highlight else "")
+        if not self.colour:
+            return bare
+        return safe(text) if _COLOURS.search(text) else highlighted(bare, language)
+
+
+def fenced(text: str, language: str) -> str:
+    """A Markdown block that its text cannot close."""
+    ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(text))])
+    end = "" if text.endswith("\n") else "\n"
+    return f"{ticks}{language}\n{text}{end}{ticks}"
+
+
+def highlighted(text: str, language: str) -> str:
+    """The text in the terminal's colours (SGR)."""
+    from pygments import highlight
+    from pygments.formatters import TerminalFormatter
+    from pygments.lexers import get_lexer_by_name
+
+    shown = highlight(text, get_lexer_by_name(language, stripnl=False, ensurenl=False), TerminalFormatter())
+    return str(shown).rstrip("\n")
+
+
+def safe(text: str) -> str:
+    """The text with its colours, and no other control sequence. They end with it."""
+    pieces: list[str] = []
+    start = 0
+    for code in _COLOURS.finditer(text):
+        pieces += (plain(text[start : code.start()]), code[0])
+        start = code.end()
+    pieces.append(plain(text[start:]))
+    return "".join(pieces) + (_END if start else "")

@@ -1,0 +1,112 @@
+"""The server: tools over STDIO."""
+
+from __future__ import annotations
+
+import base64
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui import __version__
+from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
+from mahtab_tui.settings import SettingsError, load_settings
+
+if TYPE_CHECKING:
+    import mcp_types as types
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
+
+    from mahtab_tui.mcp.desk import Desk
+    from mahtab_tui.mcp.tools import Answer
+
+INSTRUCTIONS = (
+    "A Python that keeps its state from call to call. Show the person the code readably before you call eval. Work in small steps, look at "
+    "results before you go on, and call reset only where a fresh start is needed."
+)
+
+
+class ServerError(Exception):
+    """The server cannot start; the message is a sentence."""
+
+
+def serve(python: str | None, project: Path | None) -> None:
+    """Serve MCP over this process's stdin and stdout until the client closes them. Raises `ServerError`."""
+    streams = take_stdio()
+    try:
+        import anyio
+        import mcp.server.lowlevel  # noqa: F401
+    except ImportError as error:
+        raise ServerError(f"The MCP server needs the package mcp ({error.name} is missing): pip install 'mahtab-tui[mcp]'.") from None
+    try:
+        settings = load_settings(python=python, project=project)
+    except SettingsError as error:
+        raise ServerError(str(error)) from None
+    project = settings.project
+    if project is not None:
+        try:
+            os.chdir(project)
+        except OSError as error:
+            raise ServerError(f"The project folder {project} cannot be used: {error.strerror}.") from None
+    from mahtab_tui.mcp.desk import Desk
+    from mahtab_tui.mcp.look import Look
+
+    os.environ.setdefault("MPLBACKEND", "agg")  # a window would wait for a person
+    anyio.run(_serve, streams, Desk(settings.python, os.getcwd(), Look(settings.output_format, settings.highlight)))
+
+
+async def _serve(streams: ProtocolStreams, desk: Desk) -> None:
+    import anyio
+    from mcp.server.stdio import stdio_server
+
+    server = make_server(desk)
+    try:
+        async with stdio_server(anyio.wrap_file(streams.stdin), anyio.wrap_file(streams.stdout)) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+    except* BrokenPipeError:
+        sys.exit(0)  # the client is gone
+    finally:
+        with anyio.CancelScope(shield=True):
+            await desk.close()
+
+
+def make_server(desk: Desk) -> Server[Any]:
+    """The server of a desk's tools."""
+    import mcp_types as types
+    from mcp.server.lowlevel import Server
+
+    from mahtab_tui.mcp.place import PlaceError
+    from mahtab_tui.mcp.tools import ToolError
+
+    async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[tool.described() for tool in desk.tools.values()])
+
+    async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
+        async def report(seconds: float, sentence: str) -> None:
+            await context.session.report_progress(seconds, None, sentence)
+
+        try:
+            tool = desk.tools.get(params.name)
+            if tool is None:
+                raise ToolError(f"There is no tool {params.name!r}. Tools: {', '.join(desk.tools)}.")
+            return _result(await tool.call(params.arguments or {}, report))
+        except (ToolError, PlaceError) as error:
+            return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
+
+    return Server(
+        "mahtab",
+        version=__version__,
+        title="mahtab: a persistent Python",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+
+
+def _result(answer: Answer) -> types.CallToolResult:
+    import mcp_types as types
+
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
+    for picture in answer.pictures:
+        content.append(types.ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"))
+    return types.CallToolResult(content=content, structured_content=answer.data.model_dump(mode="json"), is_error=answer.failed)

@@ -1,0 +1,54 @@
+"""The official client over real STDIO."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+from mcp_types import CallToolResult, TextContent
+
+
+def parameters(*args: str, cwd: Path | None = None, **environment: str) -> StdioServerParameters:
+    """How the server is started: with the test's own environment, and what is given here."""
+    return StdioServerParameters(command=sys.executable, args=["-m", "mahtab_tui", "mcp", *args], cwd=cwd, env={**os.environ, **environment})
+
+
+class Agent:
+    """A client at work."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
+        result = await self.client.call_tool(tool, arguments)
+        assert isinstance(result, CallToolResult)
+        return result
+
+    async def data(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """The structured output of a call."""
+        result = await self.call(tool, **arguments)
+        assert isinstance(result.structured_content, dict), text_of(result)
+        return result.structured_content
+
+    async def text(self, tool: str, /, **arguments: Any) -> str:
+        return text_of(await self.call(tool, **arguments))
+
+    async def eval(self, code: str, **arguments: Any) -> dict[str, Any]:
+        return await self.data("eval", code=code, **arguments)
+
+
+@asynccontextmanager
+async def agent(*args: str, cwd: Path | None = None, **environment: str) -> AsyncIterator[Agent]:
+    """A server with a client connected to it."""
+    async with Client(parameters(*args, cwd=cwd, **environment)) as client:
+        yield Agent(client)
+
+
+def text_of(result: CallToolResult) -> str:
+    """The text of an answer."""
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
