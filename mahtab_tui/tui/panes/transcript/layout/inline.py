@@ -15,13 +15,11 @@ _STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
 
 
 def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    """The spans of a node and all in it. A hard line break is a span "\\n"."""
+    """The spans of a node and all in it. A line break is a span "\\n"."""
     match node.type:
         case "code_inline":
             yield plain(node.content), style + palette.panel
-        case "softbreak":
-            yield " ", style
-        case "hardbreak":
+        case "softbreak" | "hardbreak":  # lines stay lines: models list things in them
             yield "\n", style
         case "link":
             yield from _link(node, style, palette)
@@ -45,7 +43,7 @@ def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span
 
 
 def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
-    """Spans by hard line breaks."""
+    """Spans by line breaks."""
     lines: list[list[Span]] = [[]]
     for span in spans:
         if span[0] == "\n":
