@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import zoneinfo
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -52,6 +53,32 @@ async def test_a_failed_turn_shows_its_own_lines_and_keeps_what_it_had(sandbox: 
     assert broken.status == "error"
     assert "SyntaxError" in broken.output
     assert "_compile" not in broken.output
+
+
+async def test_frames_of_the_library_do_not_say_where_it_is(sandbox: Sandbox) -> None:
+    result = await run(sandbox, "import statistics\nstatistics.mean([])")
+    assert 'File "statistics.py"' in result.output
+    assert sys.prefix not in result.output
+
+
+async def test_what_python_reads_from_files_is_there(sandbox: Sandbox) -> None:
+    code = "import zoneinfo, datetime\nsummer = datetime.datetime(2024, 7, 1)\n[summer.replace(tzinfo=zoneinfo.ZoneInfo(n)).utcoffset() for n in ('UTC', 'Asia/Kolkata')]"
+    if zoneinfo.available_timezones():
+        assert await printed(sandbox, code) == "[datetime.timedelta(0), datetime.timedelta(seconds=19800)]\n"
+    assert "(most recent" not in (await run(sandbox, "zoneinfo.available_timezones() and None")).output
+    assert (await run(sandbox, "zoneinfo.ZoneInfo('No/Where')")).output.rstrip().endswith("'No time zone found with key No/Where'")
+    assert await printed(sandbox, "'ä'.encode('cp1252'), 'ж'.encode('koi8_r'), 'ü.de'.encode('idna')") == "(b'\\xe4', b'\\xd6', b'xn--tda.de')\n"
+    assert "Return n characters" in await printed(sandbox, "help(peek)")
+    assert await printed(sandbox, "exit()") == ""
+    result = await run(sandbox, "import numpy")
+    assert "No module named 'numpy' in this sandbox" in result.output
+
+
+async def test_the_machine_stays_unknown(sandbox: Sandbox) -> None:
+    code = "import os, sys, platform, socket\n"
+    code += "for ask in (platform.node, os.uname, socket.gethostname, os.getcwd, lambda: os.environ, lambda: (sys.executable, sys.path, sys.argv)):\n"
+    code += "    try: print(ask())\n    except OSError: print('-')"
+    assert await printed(sandbox, code) == "\n-\n-\n/\nenviron({})\n('', [], [''])\n"
 
 
 async def test_long_output_keeps_its_ends(sandbox: Sandbox) -> None:

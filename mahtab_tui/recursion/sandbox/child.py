@@ -28,6 +28,7 @@ _AGAIN = 0.1
 """Seconds to a second interrupt: the first may have come before the code had begun."""
 
 _FINAL_GRACE = 0.5
+_ENDING = 0.05
 _LOOK_EVERY = 0.1
 """Seconds between two looks at what a turn uses."""
 
@@ -94,8 +95,8 @@ class Child(asyncio.Protocol):
 
     def kill(self, why: str = "") -> None:
         """End the process at once. why: in words, for the turn's result."""
-        if self._turn is not None and why:
-            self._turn.killed = why
+        if self._turn is not None and not self._reaped:
+            self._turn.killed = self._turn.killed or why
         self.over = True
         self._signal(signal.SIGKILL)
 
@@ -110,7 +111,8 @@ class Child(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.kill()
+        # A process that ends loses its connection, too, and says more by how it ends.
+        self._loop.call_later(_ENDING, self.kill, "it closed its connection")
 
     def data_received(self, data: bytes) -> None:
         try:

@@ -98,7 +98,11 @@ class ForkServer:
             self._count += 1
             answer: asyncio.Future[Forked] = self._loop.create_future()
             self._asked[self._count] = answer
-            socket.send_fds(self._channel, [json.dumps({"id": self._count}).encode()], [channel.fileno(), text])
+            try:
+                socket.send_fds(self._channel, [json.dumps({"id": self._count}).encode()], [channel.fileno(), text])
+            except OSError as error:
+                del self._asked[self._count]
+                raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
             try:
                 return await answer
             except asyncio.CancelledError:

@@ -51,7 +51,11 @@ class ProcessSandboxes:
     async def child(self, text: Text, host: SandboxHost) -> Child:
         """A new process that holds a text, ready for its first turn. Raises `SandboxError`."""
         memory = _memory_file(text.text) if len(text.text) < _SHORT else await asyncio.to_thread(_memory_file, text.text)
-        ours, theirs = socket.socketpair()
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            os.close(memory)
+            raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
         try:
             forked = await (await self._running_server()).fork(theirs, memory)
         except BaseException:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import encodings.aliases
+import encodings
 import importlib
+import pkgutil
 import sys
 from collections.abc import Sequence
 from importlib.machinery import BuiltinImporter, FrozenImporter
@@ -11,13 +12,13 @@ from types import ModuleType
 from typing import NoReturn
 
 _MODULES = (
-    "abc argparse array ast asyncio base64 binascii bisect bz2 calendar cmath codecs collections.abc colorsys concurrent.futures.thread"
+    "__future__ abc argparse array ast asyncio base64 binascii bisect bz2 calendar cmath codecs collections.abc colorsys concurrent.futures.thread"
     " configparser contextlib contextvars copy copyreg csv dataclasses datetime decimal difflib dis email.message email.parser email.policy"
-    " email.utils enum errno fnmatch fractions functools gc getopt gettext glob graphlib gzip hashlib heapq hmac html.entities html.parser"
+    " email.utils enum errno fnmatch fractions functools gc getopt gettext glob graphlib gzip hashlib heapq hmac html.entities html.parser http"
     " inspect io ipaddress itertools json keyword linecache locale logging lzma math mimetypes numbers operator os pathlib pickle pkgutil"
-    " platform pprint queue quopri random re reprlib sched secrets select selectors shlex shutil signal socket sqlite3 stat statistics string"
+    " platform plistlib pprint queue quopri random re reprlib sched secrets select selectors shlex shutil signal socket sqlite3 stat statistics string"
     " stringprep struct subprocess symtable tempfile textwrap threading time timeit token tokenize tomllib traceback tracemalloc types typing"
-    " unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree zipfile zlib zoneinfo"
+    " unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree xml.sax zipfile zlib zoneinfo"
     # What the others import when they are first used.
     " _pydatetime _pydecimal _pylong _strptime _zoneinfo asyncio.taskgroups asyncio.timeouts asyncio.unix_events compression.zstd"
     " concurrent.interpreters encodings.idna getpass importlib.metadata importlib.resources json.tool multiprocessing.context"
@@ -29,7 +30,7 @@ def preload() -> None:
     """Load what there is of the list in this version of Python; the text encodings too."""
     # Encryption is of no use without a network, and large.
     sys.modules["ssl"] = None  # type: ignore[assignment]
-    for name in [*_MODULES, *(f"encodings.{module}" for module in sorted(set(encodings.aliases.aliases.values())))]:
+    for name in [*_MODULES, *(module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings."))]:
         try:
             importlib.import_module(name)
         except ImportError:

@@ -14,12 +14,13 @@ import contextlib
 import gc
 import json
 import os
+import platform
 import select
 import socket
 import sys
 from typing import Any, NamedTuple
 
-from . import child, libc, lockdown, modules
+from . import child, libc, lockdown, modules, zones
 
 _REQUEST = 1024
 """Bytes."""
@@ -39,6 +40,7 @@ def main(fd: int) -> None:
         return
     _go_first()
     modules.preload()
+    zones.load()
     modules.close_imports()
     _tell_nothing()
     server = _Server(host, lockdown.prepare())
@@ -54,12 +56,15 @@ def _go_first() -> None:
 
 
 def _tell_nothing() -> None:
-    """What all sandboxes have: no working directory, environment or interpreter to know of; and `help`, which needs site.py elsewhere."""
+    """What all sandboxes have: neither folder, environment, interpreter nor machine to know of; and `help` and `exit`, which are site.py's."""
     os.chdir("/")
     os.environ.clear()
     sys.executable = ""
     sys.argv = [""]
+    machine: Any = platform
+    machine._uname_cache = platform.uname_result("Linux", "", "", "", "")
     builtins.help = _sitebuiltins._Helper()
+    builtins.exit = builtins.quit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
 
 
 class _Server:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+import os
 import sys
 import time
 from types import CodeType, ModuleType
@@ -17,6 +18,9 @@ from .conversation import Conversation
 from .output import Streams
 
 _COROUTINE = 0x80
+_LIBRARY = os.path.dirname(os.__file__) + os.sep
+"""The standard library's folder: whose it is does not concern the model."""
+
 _DEEP_ENOUGH = 400
 """Python calls that can be nested, at the least, when a turn begins."""
 
@@ -99,7 +103,7 @@ class Turns:
                     text = format_safely(error)
             except KeyboardInterrupt:
                 text = "KeyboardInterrupt\n"
-        self._streams.stream().write(text)
+        self._streams.stream().write(text.replace(_LIBRARY, ""))
         return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
 
 
