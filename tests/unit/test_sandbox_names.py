@@ -273,6 +273,32 @@ def test_an_answer_is_traced_to_the_text() -> None:
     assert spans(lambda there: {"first": hits[0], "n": 3}) == [[hits[0].start, hits[0].end]]
 
 
+def test_an_answer_rests_on_the_lines_that_it_quotes_or_names() -> None:
+    def lines(answer: Callable[[dict[str, Any]], object], text: str = LOG) -> list[str]:
+        engine = Engine()
+        there = names(text, engine)
+        with pytest.raises(Final):
+            there["FINAL"](answer(there))
+        return [text[slice(*span)] for span in engine.told[-1][1]["spans"]]
+
+    every = LOG.split("\n")
+    assert lines(lambda there: f"The second is: {there['grep']('ERROR')[1]}!") == [every[13]]
+    assert lines(lambda there: {"why": f"see {there['peek'](30, 100)}"}) == [LOG[100:130]]
+    assert lines(lambda there: "It is in line 3, and in lines 10, 12 and 20.") == [every[2], every[9], every[11], every[19]]
+    assert lines(lambda there: "r7 (line 8)\nr8 (line 9)") == [f"{every[7]}\n{every[8]}"]
+    assert lines(lambda there: "line 0, line 200 and line 201, line 999999999") == [every[199]]
+    assert lines(lambda there: "online 3 baseline") == []
+    assert lines(lambda there: "line 1, line 2, line 3", "a\nb") == ["a\nb"]
+
+
+def test_numbers_of_lines_mean_nothing_among_documents() -> None:
+    engine = Engine()
+    there: dict[str, Any] = make_names("one\ntwo\n", "list", (("a", 0, 4), ("b", 4, 8)), engine)
+    with pytest.raises(Final):
+        there["FINAL"]("line 1")
+    assert engine.told == [("final", {"text": "line 1", "spans": []})]
+
+
 def test_looking_is_told_in_bounded_messages() -> None:
     engine = Engine()
     there = names("\n".join("ab" * (n % 2) for n in range(6_000)), engine)

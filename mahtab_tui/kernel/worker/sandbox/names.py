@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any, Callable, NoReturn
 
 from ..text_tools import cuts
+from .grounds import Grounds
 from .host import Host
 from .lines import compile_pattern, matching_lines, widened
 from .parts import Answer, Failure, Final, Part, answer_of, place_of
@@ -25,19 +26,21 @@ def make_names(text: str, kind: str, parts: Sequence[tuple[str, int, int]], host
 
     kind: what `context` is: "str", or a "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
     """
-    search = Search(text, host)
+    search = Search(text, host, numbered=kind == "str")
     names: dict[str, object] = {name: _spoken(getattr(search, name)) for name in FUNCTIONS}
     names["context"] = text if kind == "str" else search.documents(kind, parts)
     return names
 
 
 class Search:
-    """A text, and what code may do with it."""
+    """A text, and what code may do with it. numbered: whether its lines have one numbering."""
 
-    def __init__(self, text: str, host: Host) -> None:
+    def __init__(self, text: str, host: Host, *, numbered: bool = True) -> None:
         self._text = text
         self._host = host
+        self._numbered = numbered
         self._touches = Touches(host)
+        self._grounds = Grounds(text)
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> object:
         """The documents of a text as a list or a dict."""
@@ -56,6 +59,7 @@ class Search:
         begin = max(0, len(self._text) + start) if start < 0 else min(start, len(self._text))
         part = self._parts([(begin, min(len(self._text), begin + max(0, n)))])[0]
         self._touches.tell("peek", [(part.start, part.end)])
+        self._grounds.give([part])
         return part
 
     def grep(self, pattern: str, context_lines: int = 0, max_matches: int | None = 100) -> list[Part]:
@@ -83,7 +87,9 @@ class Search:
             else:
                 places.append((start, end))
         self._touches.tell("grep", places)
-        return self._parts(places)
+        found = self._parts(places)
+        self._grounds.give(found)
+        return found
 
     def partition(self, n: int = 10) -> list[Part]:
         """Cut the text into at most n parts of about the same size, at the ends of lines; joined, they are the text again.
@@ -144,7 +150,7 @@ class Search:
                 f"FINAL: the answer has {len(text):,} characters, and {ANSWER_LIMIT:,} is the most. Give the result instead of the material:"
                 " count, filter, shorten, or have llm() condense it; then call FINAL again."
             )
-        self._host.tell("final", {"text": text, "spans": merge(sorted(self._places(answer)))[:MOST_A_CALL]})
+        self._host.tell("final", {"text": text, "spans": merge(self._grounds.of(answer, text, self._numbered))[:MOST_A_CALL]})
         raise Final
 
     def _ask(self, name: str, parts: list[dict[str, object]], query: str, *, fan_out: bool) -> list[Answer]:
@@ -156,18 +162,6 @@ class Search:
         text = subset_text(name, subset)
         place = place_of(text, self._text) if text else None
         return {"span": list(place)} if place else {"text": str(text)}
-
-    def _places(self, answer: object) -> list[tuple[int, int]]:
-        """What an answer rests on, as far as its strings are parts of the text."""
-        if isinstance(answer, str):
-            strings: list[str] = [answer]
-        elif isinstance(answer, (list, tuple, dict)):
-            items = list(answer.values() if isinstance(answer, dict) else answer)
-            strings = [item for item in items[:MOST_A_CALL] if isinstance(item, Part)]
-        else:
-            return []
-        found = [place_of(string, self._text) for string in strings]
-        return [place for place in found if place is not None]
 
     def _parts(self, places: Iterable[tuple[int, int]]) -> list[Part]:
         """Places in order, as parts; lines are counted on from one to the next."""

@@ -1,0 +1,63 @@
+"""What an answer rests on: the parts of the text that it quotes, and the lines that it names by their numbers."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable
+from itertools import islice
+
+from .parts import Part, place_of
+
+_QUOTED = range(16, 2_001)
+"""Characters of a part that is looked for in an answer: shorter ones stand in many by chance."""
+_REMEMBERED = 5_000
+_NAMED = re.compile(r"\blines?\s+(\d{1,9}(?:\s*(?:,|-|–|to|and)\s*\d{1,9})*)", re.IGNORECASE)
+_MOST_NAMED = 1_000
+
+
+class Grounds:
+    """Remembers the latest parts that the code has been given."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._given: deque[Part] = deque(maxlen=_REMEMBERED)
+
+    def give(self, parts: Iterable[Part]) -> None:
+        """These have been given."""
+        self._given.extend(part for part in parts if len(part) in _QUOTED)
+
+    def of(self, answer: object, words: str, numbered: bool) -> list[tuple[int, int]]:
+        """Places in the text, in order.
+
+        answer: as the code gave it; a part, or parts in a list or dict, tell their places themselves. words: the same as text.
+        numbered: whether numbers of lines are those of the text.
+        """
+        found = {(part.start, part.end) for part in self._given if part in words}
+        found.update(place for value in _strings(answer) if (place := place_of(value, self._text)))
+        if numbered:
+            found.update(self._named(words))
+        return sorted(found)
+
+    def _named(self, words: str) -> Iterable[tuple[int, int]]:
+        named = (int(number) for run in _NAMED.findall(words) for number in re.findall(r"\d+", run))
+        wanted = sorted({number for number in islice(named, _MOST_NAMED) if number})
+        line, start = 1, 0
+        for number in wanted:
+            while 0 < line < number:
+                start = self._text.find("\n", start) + 1
+                line = line + 1 if start else 0
+            if line != number or start >= len(self._text):
+                return
+            end = self._text.find("\n", start)
+            yield start, len(self._text) if end < 0 else end
+
+
+def _strings(answer: object) -> list[str]:
+    """The answer itself where it is a string, or the parts that it holds."""
+    if isinstance(answer, str):
+        return [answer]
+    if not isinstance(answer, (list, tuple, dict)):
+        return []
+    items = list(answer.values() if isinstance(answer, dict) else answer)
+    return [item for item in items if isinstance(item, Part)]
