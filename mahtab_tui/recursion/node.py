@@ -190,6 +190,8 @@ class Node:
     batches: dict[str, Batch] = field(default_factory=dict)
     version: int = 0
     """Grows with every change of its own."""
+    shape: int = 0
+    """Grows when nodes come or end or are asked about, here or below."""
 
     @property
     def finished(self) -> bool:

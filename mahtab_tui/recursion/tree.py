@@ -118,8 +118,9 @@ class Tree:
                 node.cut = True
                 last = max((turn.begun for turn in node.turns), default=node.begun)
                 self._end(node, "stopped", last - node.begun)
-        for _, batch in self.questions.values():
+        for node, batch in self.questions.values():
             batch.asks = False
+            self._reshape(node)
         self.questions.clear()
 
     # Nodes
@@ -146,8 +147,8 @@ class Tree:
         self.counts["waiting"] += 1
         for above in _ancestors(node):
             above.alive += 1
+        self._reshape(node)
         self.depth = max(self.depth, node.depth)
-        self.structure += 1
         if node is self.root:
             self.coverage.chars = node.chars
             limits = attrs.get("limits")
@@ -191,8 +192,13 @@ class Tree:
         node.back_off = None
         for above in _ancestors(node):
             above.alive -= 1
-        self.structure += 1
+        self._reshape(node)
         self._hold(node)
+
+    def _reshape(self, node: Node) -> None:
+        self.structure += 1
+        for each in (node, *_ancestors(node)):
+            each.shape += 1
 
     def _hold(self, node: Node) -> None:
         """The turns of a finished node stay; those of the oldest ones are shortened when there are too many."""
@@ -232,7 +238,7 @@ class Tree:
             self.questions[batch.request] = (node, batch)
         else:
             self.questions.pop(batch.request, None)
-        self.structure += 1
+        self._reshape(node)
 
     def _touch(self, node: Node, record: Record) -> None:
         how = next((how for how in HOWS if how == record.attrs.get("how")), None)

@@ -14,6 +14,7 @@ from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import DEADLINE, Terminal
 
 _BARE = [sys.executable, str(Path(__file__).with_name("bare_app.py"))]
+_SEARCHING = [sys.executable, "-m", "tests.benchmarks.searching_app"]
 _OURS = [sys.executable, "-m", "mahtab_tui", "--model"]
 # Each letter is typed once, so that its bytes in the output can be nothing but its echo.
 _LETTERS = [chr(code) for code in (*range(0x0430, 0x0450), *range(0x0561, 0x0587), *range(0x10D0, 0x10F0))]
@@ -44,6 +45,7 @@ def rows() -> Iterator[Row]:
         replay = Path(home, "replay.jsonl")
         replay.write_text(_replay_line(), "utf-8")
         yield _echo_row("the model streams", "", [*_OURS, f"replay:{replay}"], env, baseline, ask=True)
+        yield _echo_row("a search of 1,000 live calls streams", "", _SEARCHING, env, baseline)
         with Terminal([*_OURS, f"replay:{replay}"], env=env) as terminal:
             terminal.wait("idle")
             yield Row("host memory, before the agent warms up", memory_mib(terminal.pid), "MiB", "<= 80 MiB")

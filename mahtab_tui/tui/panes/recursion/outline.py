@@ -11,6 +11,9 @@ from mahtab_tui.tui.panes.recursion.field import Field
 
 GROUP = 12
 """Parts of a fan-out that stand one by one; more of them are one line and a field of cells."""
+KEPT = 20_000
+"""Nodes whose lines are kept for the next time."""
+
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
 Key = tuple[str, str]
 """Of a node: tree and node. Of a fan-out: tree and its node and batch."""
@@ -41,19 +44,35 @@ class Line(NamedTuple):
         return self.kind in ("root", "node", "batch")
 
 
+class _Kept(NamedTuple):
+    """The lines of a node and what is below it, as they were made."""
+
+    shape: int
+    place: tuple[str, bool, int]
+    """Prefix, whether it is the last one, width."""
+    lines: list[Line]
+
+
 class Outline:
-    """Knows what a person has folded and unfolded; the rest follows from the state: what is finished is folded."""
+    """Knows what a person has folded and unfolded; the rest follows from the state: what is finished is folded.
+
+    Where nothing came or ended, the lines of before are given again.
+    """
 
     def __init__(self) -> None:
         self._chosen: dict[Key, bool] = {}
+        self._kept: dict[Key, _Kept] = {}
 
     def set_open(self, line: Line, open: bool) -> None:
         """Fold or unfold a line for good."""
         if line.open is not None:
             self._chosen[line.key] = open
+            self._kept.clear()
 
     def lines(self, trees: Sequence[Tree], width: int) -> list[Line]:
         """All lines at a width, of the newest tree first."""
+        if len(self._kept) > KEPT:
+            self._kept.clear()
         lines: list[Line] = []
         for number, tree in enumerate(trees):
             root = tree.root
@@ -102,13 +121,19 @@ class Outline:
             else:
                 yield from self._batch(tree, node, item, prefix, width, last=last)
 
-    def _node(self, tree: Tree, node: Node, prefix: str, width: int, *, last: bool) -> Iterator[Line]:
-        open = None
-        if node.children or node.batches:
-            open = self._chosen.get((tree.id, node.id), not node.finished or bool(node.alive))
-        yield Line("node", tree, node, prefix + ("└ " if last else "├ "), open=open)
-        if open:
-            yield from self._below(tree, node, prefix + ("  " if last else "│ "), width)
+    def _node(self, tree: Tree, node: Node, prefix: str, width: int, *, last: bool) -> Sequence[Line]:
+        lead = prefix + ("└ " if last else "├ ")
+        if not node.children and not node.batches:
+            return (Line("node", tree, node, lead),)
+        key, place = (tree.id, node.id), (prefix, last, width)
+        kept = self._kept.get(key)
+        if kept is None or kept.shape != node.shape or kept.place != place:
+            open = self._chosen.get(key, not node.finished or bool(node.alive))
+            lines = [Line("node", tree, node, lead, open=open)]
+            if open:
+                lines += self._below(tree, node, prefix + ("  " if last else "│ "), width)
+            kept = self._kept[key] = _Kept(node.shape, place, lines)
+        return kept.lines
 
     def _batch(self, tree: Tree, node: Node, batch: Batch, prefix: str, width: int, *, last: bool) -> Iterator[Line]:
         open = self._chosen.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None

@@ -58,7 +58,8 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         self._lines: list[Line] = []
         self._structure = -1
         """The trees' structure that the lines are of."""
-        self._places: dict[Key, int] = {}
+        self._found: dict[Key, int] | None = None
+        """Where lines that can be chosen stand, once somebody has asked."""
         self._cursor: Key | None = None
         """None until the person has chosen something: then it is the first line."""
         self._following = False
@@ -94,6 +95,12 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         return max(1, self.size.height - HEAD)
 
     @property
+    def _places(self) -> dict[Key, int]:
+        if self._found is None:
+            self._found = {line.key: place for place, line in enumerate(self._lines) if line.can_be_chosen}
+        return self._found
+
+    @property
     def _place(self) -> int:
         """The line of the cursor."""
         return 0 if self._cursor is None else self._places.get(self._cursor, 0)
@@ -112,7 +119,7 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         before = self._place
         self._structure = self.trees.structure
         self._lines = self._outline.lines(list(self.trees), self._width)
-        self._places = {line.key: place for place, line in enumerate(self._lines) if line.can_be_chosen}
+        self._found = None
         self.virtual_size = Size(self.scrollable_content_region.width, HEAD + max(1, len(self._lines)))
         if self._following:
             self._go_to_newest()

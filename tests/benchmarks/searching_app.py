@@ -1,0 +1,84 @@
+"""The application while a search of 1,000 live calls streams into it."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings import home_folder, load_settings
+from mahtab_tui.store.history import History
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.collector import Collector
+from mahtab_tui.tui.guard import ScreenGuard
+
+LIVE = 1_000
+"""Calls that are never finished; as many more begin and end meanwhile."""
+RATE = 1_000
+"""Events a second, most of them pieces of answers."""
+BRANCHES = 40
+
+
+def grow(log: logging.Logger) -> None:
+    """A root with 40 calls of 25 each, one of which is a fan-out; then words from all of them in turn, and calls that come and go."""
+    seq = itertools.count()
+
+    def tell(tag: str, node: str, text: str = "", /, **attrs: object) -> None:
+        about = {"tree": "t", "node": node, **attrs}
+        if tag not in tags.STREAMS:
+            about["seq"] = next(seq)
+        record = Record(tag, text, about, time.time())
+        log.info(record.text, extra={"tag": record.tag, "attrs": record.attrs})
+
+    def begin(node: str, start: int, end: int, **attrs: object) -> None:
+        parent = node.rpartition(".")[0] or None
+        spans = [[start, end]]
+        tell(tags.RLM_CALL, node, "What is here?", event="begin", parent=parent, kind="rlm", spans=spans, chars=end - start, model="m", **attrs)
+        tell(tags.RLM_CALL, node, event="turn", turn=1, turns=10)
+
+    chars = 20_000_000
+    begin("1", 0, chars, limits={"max_calls": 100_000, "max_depth": 3})
+    part = chars // BRANCHES
+    nodes = []
+    for branch in range(BRANCHES):
+        begin(f"1.{branch + 1}", branch * part, (branch + 1) * part, batch=1, index=branch % 10, of=10 if branch < 10 else 1)
+        for leaf in range(LIVE // BRANCHES):
+            node = f"1.{branch + 1}.{leaf + 1}"
+            nodes.append(node)
+            many = {"batch": 2, "index": leaf, "of": LIVE // BRANCHES} if branch % 2 else {"batch": leaf + 2, "index": 0, "of": 1}
+            begin(node, branch * part + leaf * 1000, branch * part + leaf * 1000 + 900, **many)
+    pause = 10 / RATE
+    for number in itertools.count():
+        for offset in range(8):
+            tell(tags.RLM_CHAT_STREAM, nodes[(number * 8 + offset) % LIVE], f"words {number} that come and go\n", turn=1)
+        passing = f"1.1.{LIVE + number}"
+        begin(passing, 0, 900, batch=LIVE + number, index=0, of=1)
+        tell(tags.RLM_CALL, "1", event="touch", how="grep", spans=[[number * 1013 % chars, number * 1013 % chars + 100]])
+        tell(tags.RLM_FINAL, passing, "an answer", state="done", duration=0.1, spans=[])
+        time.sleep(pause)
+
+
+class SearchingApp(MahtabApp):
+    """Begins the search once the panes are there."""
+
+    def on_ready(self) -> None:
+        threading.Thread(target=grow, args=(self.session.log,), name="search", daemon=True).start()
+
+
+def main() -> None:
+    collector = Collector()
+    session = Session(load_settings(model="demo"), ProcessKernel, NoFace(), name="benchmark")
+    history = History(home_folder() / "history.db", "benchmark")
+    with ScreenGuard(lambda text: None) as guard:
+        SearchingApp(session, guard, history, collector=collector).run()
+    session.close()
+
+
+if __name__ == "__main__":
+    main()
