@@ -208,3 +208,19 @@ def test_looking_changes_nothing() -> None:
 def test_there_is_no_such_name() -> None:
     with pytest.raises(KeyError):
         describe({}, "it")
+
+
+def test_the_docstring_of_a_function_a_class_and_a_method() -> None:
+    def function() -> None:
+        """Of a function."""
+
+    class Thing:
+        """Of a class."""
+
+        def method(self) -> None:
+            """Of a method."""
+
+    found = {"function": function, "Thing": Thing, "method": Thing().method, "thing": Thing(), "length": len}
+    docs = {name: describe(found, name)["doc"] for name in found}
+    assert docs["length"].startswith("Return the number of items")
+    assert [docs[name] for name in ("function", "Thing", "method", "thing")] == ["Of a function.", "Of a class.", "Of a method.", "Of a class."]

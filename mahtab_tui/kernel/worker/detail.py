@@ -82,7 +82,7 @@ def _doc(value: Any) -> str:
         doc = inspect.getattr_static(holder, "__doc__", None)
     except Exception:  # around an object of the user's
         return ""
-    if isinstance(doc, types.GetSetDescriptorType):
+    if isinstance(doc, (types.GetSetDescriptorType, types.MemberDescriptorType)):
         doc = getattr(holder, "__doc__", None)
     return inspect.cleandoc(doc) if type(doc) is str else ""
 

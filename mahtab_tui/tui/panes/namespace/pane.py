@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
@@ -112,17 +113,22 @@ class NamespacePane(ScrollView, can_focus=True):
         return self._row(rows[index], index, width, base) if index < len(rows) else Strip.blank(width, base)
 
     def _title(self, width: int, base: Style) -> Strip:
-        bright = self._colour("person") + Style(bold=True) if self.has_focus else self._colour("muted")
-        parts = [("NAMESPACE", bright)]
+        muted = self._colour("muted")
+        bright = self._colour("person") + Style(bold=True) if self.has_focus else muted
+        parts = [(f"NAMESPACE  {len(self._rows.shown)}" if len(self._rows) else "NAMESPACE", bright)]
+        if self._rows.filter:
+            parts.append((f"/ {self._rows.filter}", bright))
         if len(self._rows):
-            parts.append((f"  {len(self._rows.shown)}", bright))
-        if self._rows.filter or self.has_focus:
-            parts.append((f"  ·  / {self._rows.filter or 'filter'}", bright if self._rows.filter else self._colour("muted")))
-        if len(self._rows):
-            parts.append((f"  ·  by {self._rows.sort}", self._colour("muted")))
+            parts.append((f"by {self._rows.sort}", muted))
         if self._rows.hidden:
-            parts.append((f"  ·  {self._rows.hidden} hidden", self._colour("muted")))
-        return self._strip(parts, width, base)
+            parts.append((f"{self._rows.hidden} hidden", muted))
+        if self.has_focus and not self._rows.filter:
+            # Only where there is room: it is a hint, the others say what is seen.
+            hint = [*parts[:1], ("/ filter", muted), *parts[1:]]
+            parts = hint if _length(hint, "  ·  ") < width else parts
+        between = "  ·  " if _length(parts, "  ·  ") < width else " · "
+        apart = [(between, muted)] * len(parts)
+        return self._strip([piece for pair in zip(parts, apart, strict=True) for piece in pair][:-1], width, base)
 
     def _empty(self, index: int, width: int, base: Style) -> Strip:
         if self._rows.filter:
@@ -206,3 +212,8 @@ class NamespacePane(ScrollView, can_focus=True):
     def watch_cursor(self, cursor: int) -> None:
         self.scroll_to_region(Region(0, cursor, 1, HEAD + 1), animate=False, force=True)
         self.refresh()
+
+
+def _length(parts: Sequence[tuple[str, Style]], between: str) -> int:
+    """Cells of a line of these parts."""
+    return cell_len(between.join(text for text, _ in parts))

@@ -1,0 +1,183 @@
+"""The namespace pane: what it lists in which order, how it is filtered, and how one looks inside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.panes.namespace import NamespacePane
+from mahtab_tui.tui.panes.namespace.pane import FADE
+from mahtab_tui.tui.screens.detail import DetailScreen
+from tests.tui.editor_app import until
+from tests.tui.story import ToldSession, change, drawn
+
+MakeApp = Callable[..., MahtabApp]
+SIZE = (120, 40)
+
+
+def changes(cell: int, *rows: dict[str, Any], party: str = "you", fresh: bool = False) -> Record:
+    """What a cell has changed."""
+    return Record(tags.NAMESPACE, "", {"cell": cell, "party": party, "fresh": fresh, "changes": list(rows)}, 1.0)
+
+
+ROWS = (
+    changes(1, change("b", "int", "42"), {**change("pd", "module", ""), "kind": "module"}),
+    changes(2, change("a", "str", "'words'"), change("_private", "int", "1")),
+    changes(3, change("data", "list", "3 items"), {**change("f", "function", "(x)"), "kind": "function"}, party="claude"),
+)
+
+
+def pane_of(pilot: Pilot[int]) -> NamespacePane:
+    return pilot.app.query_one(NamespacePane)
+
+
+def lines(pilot: Pilot[int]) -> list[str]:
+    """The lines of the pane that say something."""
+    pane = pane_of(pilot)
+    return [text for y in range(pane.size.height) if (text := pane.render_line(y).text.strip())]
+
+
+def names(pilot: Pilot[int]) -> list[str]:
+    """The names that are shown, in order."""
+    return [line.split()[0] for line in lines(pilot)[2:]]
+
+
+async def focused(pilot: Pilot[int]) -> None:
+    await drawn(pilot)
+    pane_of(pilot).focus()
+    await until(pilot, lambda: pane_of(pilot).has_focus)
+
+
+async def test_a_row_says_name_type_value_and_who_made_it(make_app: MakeApp) -> None:
+    async with make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        title, heading, *rows = lines(pilot)
+        assert title.startswith("NAMESPACE  3")
+        assert heading.split() == ["name", "type", "value", "by"]
+        assert [row.split() for row in rows] == [
+            ["b", "int", "42", "~you", "4"],
+            ["data", "list", "3", "items", "claude", "3"],
+            ["a", "str", "'words'", "you", "2"],
+        ]
+
+
+async def test_what_is_deleted_goes_and_a_fresh_kernel_empties_the_list(make_app: MakeApp) -> None:
+    app = make_app(*ROWS, changes(4, {"name": "a", "change": "deleted"}))
+    async with app.run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        assert names(pilot) == ["data", "b"]
+        assert isinstance(app.session, ToldSession)
+        app.session.tell(changes(5, fresh=True), 1.0)
+        await drawn(pilot)
+        assert "Variables show here" in lines(pilot)[1]
+
+
+async def test_sorted_by_recency_name_and_type(make_app: MakeApp) -> None:
+    async with make_app(*ROWS).run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        assert names(pilot) == ["data", "a", "b"]
+        await pilot.press("ctrl+s")
+        assert names(pilot) == ["a", "b", "data"]
+        assert "by name" in lines(pilot)[0]
+        await pilot.press("ctrl+s")
+        assert names(pilot) == ["b", "data", "a"]
+        await pilot.click(NamespacePane, offset=(4, 1))
+        assert names(pilot) == ["data", "a", "b"]
+
+
+async def test_modules_functions_and_private_names_show_on_request(make_app: MakeApp) -> None:
+    async with make_app(*ROWS).run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        assert "3 hidden" in lines(pilot)[0]
+        await pilot.press("ctrl+t")
+        assert names(pilot) == ["f", "data", "_private", "a", "pd", "b"]
+        assert "hidden" not in lines(pilot)[0]
+        await pilot.press("ctrl+t")
+        assert names(pilot) == ["data", "a", "b"]
+
+
+async def test_typing_filters_backspace_widens_and_escape_ends(make_app: MakeApp) -> None:
+    app = make_app(*ROWS)
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        await pilot.press("d", "A")
+        assert names(pilot) == ["data"]
+        assert "/ dA" in lines(pilot)[0]
+        await pilot.press("backspace", "x")
+        assert "Nothing has this in its name" in lines(pilot)[-1]
+        await pilot.press("escape")
+        assert names(pilot) == ["data", "a", "b"]
+        assert app.editor.is_empty
+
+
+@pytest.mark.parametrize("keys", [("enter",), ("b", "enter"), ("down", "down", "enter")], ids="first filtered third".split())
+async def test_enter_opens_the_chosen_variable(make_app: MakeApp, keys: tuple[str, ...]) -> None:
+    app = make_app(*ROWS)
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        await pilot.press(*keys)
+        await until(pilot, lambda: isinstance(app.screen, DetailScreen))
+        assert isinstance(app.screen, DetailScreen)
+        assert app.screen._variable == ("data" if len(keys) == 1 else "b")
+
+
+async def test_a_click_opens_the_variable_under_it(make_app: MakeApp) -> None:
+    app = make_app(*ROWS)
+    async with app.run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        await pilot.click(NamespacePane, offset=(4, 3))
+        await until(pilot, lambda: isinstance(app.screen, DetailScreen))
+        assert isinstance(app.screen, DetailScreen)
+        assert app.screen._variable == "a"
+
+
+async def test_a_changed_row_is_highlighted_and_fades(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app(*ROWS)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    async with app.run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        assert isinstance(app.session, ToldSession)
+        app.session.tell(changes(5, change("a", "str", "'new'")), now)
+        await drawn(pilot)
+
+        def ground(y: int) -> Any:
+            style = list(pane_of(pilot).render_line(y))[2].style
+            return style and style.bgcolor
+
+        assert "'new'" in lines(pilot)[2]
+        assert ground(2) != ground(3)
+        now += FADE + 0.1
+        assert ground(2) == ground(3)
+
+
+async def test_ten_thousand_rows_are_walked_through_by_keys(make_app: MakeApp) -> None:
+    app = make_app(changes(1, *(change(f"v{number:05}", "int", str(number)) for number in range(10_000))))
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        await pilot.press("ctrl+s", "end")
+        await pilot.pause()
+        assert names(pilot)[-1] == "v09999"
+        await pilot.press("home", "pagedown", "down")
+        await pilot.pause()
+        assert names(pilot)[0] == "v00000" or pane_of(pilot).cursor > 1
+        await pilot.press(*"v00777", "enter")
+        await until(pilot, lambda: isinstance(app.screen, DetailScreen))
+        assert isinstance(app.screen, DetailScreen)
+        assert app.screen._variable == "v00777"
+
+
+async def test_names_and_values_from_outside_are_only_text(make_app: MakeApp) -> None:
+    hostile = "[@click=app.quit]q[/] [/x]\x1b]52;c;aGk=\x07\u202e"
+    async with make_app(changes(1, change("x", hostile, hostile))).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        row = lines(pilot)[2]
+        assert "[@click" in row
+        assert not {"\x1b", "\x07", "\u202e"} & set(row)
