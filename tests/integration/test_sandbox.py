@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import zoneinfo
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from mahtab_tui.recursion.sandbox.base import CallRefused, Sandbox, SandboxError
 from mahtab_tui.recursion.sandbox.open import open_sandboxes
@@ -16,8 +18,10 @@ from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
 from mahtab_tui.recursion.text import Named, Text
 from tests.integration.sandboxes import RecordingNode, never, printed, run
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sandboxes() -> AsyncIterator[ProcessSandboxes]:
     made = open_sandboxes()
     assert isinstance(made, ProcessSandboxes)
@@ -30,9 +34,11 @@ def node() -> RecordingNode:
     return RecordingNode()
 
 
-@pytest.fixture
-async def sandbox(sandboxes: ProcessSandboxes, node: RecordingNode) -> Sandbox:
-    return await sandboxes.start(Text.root("one\ntwo\nthree\n"), node)
+@pytest_asyncio.fixture(loop_scope="module")
+async def sandbox(sandboxes: ProcessSandboxes, node: RecordingNode) -> AsyncIterator[Sandbox]:
+    made = await sandboxes.start(Text.root("one\ntwo\nthree\n"), node)
+    yield made
+    await made.close()
 
 
 async def test_prints_values_and_names_are_kept(sandbox: Sandbox) -> None:
@@ -247,6 +253,27 @@ async def test_a_start_that_is_cancelled_leaves_no_process(sandboxes: ProcessSan
     await other.close()
     while len(server._running) > 1 or server._asked:
         await asyncio.sleep(0.01)
+
+
+async def test_a_large_text_whose_start_is_cancelled_leaves_no_file(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    def memory_files() -> list[str]:
+        return [name for fd in os.listdir("/proc/self/fd") if "memfd:text" in (name := _link(fd))]
+
+    start = asyncio.create_task(sandboxes.start(Text.root("x" * 20_000_000), node))
+    while not memory_files():
+        await asyncio.sleep(0)
+    start.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await start
+    while memory_files():
+        await asyncio.sleep(0.01)
+
+
+def _link(fd: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return ""
 
 
 async def test_closing_ends_all_processes(node: RecordingNode) -> None:

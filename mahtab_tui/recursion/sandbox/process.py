@@ -50,7 +50,7 @@ class ProcessSandboxes:
 
     async def child(self, text: Text, host: SandboxHost) -> Child:
         """A new process that holds a text, ready for its first turn. Raises `SandboxError`."""
-        memory = _memory_file(text.text) if len(text.text) < _SHORT else await asyncio.to_thread(_memory_file, text.text)
+        memory = await _written(text.text)
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
@@ -125,6 +125,23 @@ class ProcessSandbox:
         if child is not None:
             child.kill()
             await child.closed()
+
+
+async def _written(text: str) -> int:
+    """A text as a file in memory. Raises `SandboxError`."""
+    if len(text) < _SHORT:
+        return _memory_file(text)
+    writing = asyncio.ensure_future(asyncio.to_thread(_memory_file, text))
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        writing.add_done_callback(_drop)  # a thread goes on
+        raise
+
+
+def _drop(writing: asyncio.Future[int]) -> None:
+    if not writing.cancelled() and writing.exception() is None:
+        os.close(writing.result())
 
 
 def _memory_file(text: str) -> int:
