@@ -125,6 +125,17 @@ def test_a_pattern_that_names_line_ends_matches_across_lines() -> None:
     assert grep(r"Error[^\n]*") == ["Error: y"]
 
 
+def test_of_a_long_line_the_surroundings_of_matches_are_given() -> None:
+    line = "x" * 20_000 + "<one>" + "y" * 20_000 + "<two>" + "z" * 100 + "<three>" + "w" * 20_000
+    text = f"<short>\n{line}\n<last>\n"
+    found = names(text)["grep"]("<[a-z]+>", 1)
+    assert found == ["<short>", "x" * 300 + "<one>" + "y" * 300, "y" * 300 + "<two>" + "z" * 100 + "<three>" + "w" * 300, "<last>"]
+    assert [part.line for part in found] == [1, 2, 2, 3]
+    assert all(text[part.start : part.end] == part for part in found)
+    assert names(line)["grep"]("^x") == ["x" * 301]
+    assert names(line)["grep"]("w$") == ["w" * 301]
+
+
 def test_grep_stops_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     grep = names()["grep"]
     assert len(grep("INFO")) == 100

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from re import Pattern
 
+from ..text_tools import LONG_LINE
+
 _NEGATED = re.compile(r"\[\^(?:\\.|[^\]\\])*\]", re.DOTALL)
 _ACROSS = re.compile(r"\n|\\n|\[\\s\\S\]|\[\\S\\s\]|\(\?[aiLmux]*s")
 """What a pattern has that is meant to match more than one line."""
@@ -15,6 +17,10 @@ _MAY_CROSS = re.compile(r"\[\^|\\[sDWAZzBx0u\n]|\(\?(?!:|P<|[aiLm]+\))", re.DOTA
 
 _LEADING = re.compile(r"((?:\(\?[aiLmu]+\))?)\^?\.\*(?![+*{])\??")
 """A beginning that says nothing of whether a line matches, but makes the search try the line again from each of its characters."""
+
+
+AROUND = 300
+"""Characters before and after a match that `surroundings` gives."""
 
 
 def compile_pattern(pattern: object) -> Pattern[str]:
@@ -50,6 +56,19 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
     return _within(text, pattern)
 
 
+def surroundings(text: str, pattern: Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Start and end of what stands around each match in a line, those that meet as one; for lines too long to be shown."""
+    low = high = -1
+    for found in pattern.finditer(text, start, end):
+        if high < 0 or found.start() - AROUND > high:
+            if high >= 0:
+                yield low, high
+            low = max(start, found.start() - AROUND)
+        high = min(end, found.end() + AROUND)
+    if high >= 0:
+        yield low, high
+
+
 def line_of(text: str, place: int) -> tuple[int, int]:
     """Start and end of the line that holds a character."""
     end = text.find("\n", place)
@@ -57,15 +76,19 @@ def line_of(text: str, place: int) -> tuple[int, int]:
 
 
 def widened(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
-    """A run of lines with so many lines before and after it."""
+    """A run of lines with so many lines before and after it, up to one that is too long to be shown."""
     for _ in range(lines):
-        if start == 0:
+        before = text.rfind("\n", 0, max(0, start - 1)) + 1
+        if start - before > LONG_LINE:
             break
-        start = text.rfind("\n", 0, start - 1) + 1
+        start = before
     for _ in range(lines):
         if end + 1 >= len(text):
             break
-        end = line_of(text, end + 1)[1]
+        after = line_of(text, end + 1)[1]
+        if after - end > LONG_LINE:
+            break
+        end = after
     return start, end
 
 

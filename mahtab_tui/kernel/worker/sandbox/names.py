@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import wraps
+from re import Pattern
 from typing import Any, Callable, NoReturn
 
-from ..text_tools import cuts
+from ..text_tools import LONG_LINE, cuts
 from .grounds import Grounds
 from .host import Host
-from .lines import compile_pattern, matching_lines, widened
+from .lines import compile_pattern, matching_lines, surroundings, widened
 from .parts import Answer, Failure, Final, Part, answer_of, place_of
 from .touches import MOST_A_CALL, Touches, merge
 from .wording import ANSWER_LIMIT, readable, subset_text, wrong_type
@@ -68,6 +69,7 @@ class Search:
         context_lines: lines before and after each match; matches that are near each other then come as one string of several lines.
         max_matches: how many matching lines at the most (None: all); where there are more, a line says so.
         Matching is by line; a pattern with \n in it matches across lines. (?i) at its start ignores case.
+        Of a line of more than 10,000 characters it returns what stands around each match.
         Example: for hit in grep(r"(?i)error|fatal", max_matches=20): print(hit.line, hit).
         Example: print(len(grep("ERROR", max_matches=None)), "lines").
         """
@@ -77,15 +79,15 @@ class Search:
         most = len(self._text) + 1 if max_matches is None else max_matches
         _whole("grep", "max_matches", most)
         places: list[tuple[int, int]] = []
-        for count, place in enumerate(matching_lines(self._text, compile_pattern(pattern)), 1):
+        for count, (start, end) in enumerate(self._matches(compile_pattern(pattern)), 1):
             if count > most:
                 print(f"[grep: stopped at max_matches={max_matches:,}; more lines match. max_matches=None returns all]")
                 break
-            start, end = widened(self._text, *place, max(0, context_lines))
-            if context_lines > 0 and places and start <= places[-1][1] + 1:
-                places[-1] = (places[-1][0], end)
-            else:
-                places.append((start, end))
+            if context_lines > 0 and end - start <= LONG_LINE:
+                start, end = widened(self._text, start, end, context_lines)
+                if places and start <= places[-1][1] + 1:
+                    start = places.pop()[0]
+            places.append((start, end))
         self._touches.tell("grep", places)
         found = self._parts(places)
         self._grounds.give(found)
@@ -152,6 +154,14 @@ class Search:
             )
         self._host.tell("final", {"text": text, "spans": merge(self._grounds.of(answer, text, self._numbered))[:MOST_A_CALL]})
         raise Final
+
+    def _matches(self, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
+        """Lines that match, and of long ones the parts that do."""
+        for start, end in matching_lines(self._text, pattern):
+            if end - start > LONG_LINE:
+                yield from surroundings(self._text, pattern, start, end)
+            else:
+                yield start, end
 
     def _ask(self, name: str, parts: list[dict[str, object]], query: str, *, fan_out: bool) -> list[Answer]:
         reply = self._host.call(name, {"query": str(query), "parts": parts, "map": fan_out})
