@@ -1,0 +1,118 @@
+"""The one registry of what a person can do, and what is made from it: keys, help, palette, slash commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.command import CommandPalette
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
+
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.commands import COMMANDS, PANE_KEYS
+from mahtab_tui.tui.screens.help import HelpScreen
+from tests.tui.editor_app import until
+from tests.tui.story import drawn, story
+
+MakeApp = Callable[..., MahtabApp]
+
+
+async def help_text(pilot: Pilot[int]) -> str:
+    await pilot.press("f1")
+    await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen) and bool(pilot.app.screen.query("#help-rows")))
+    return str(pilot.app.screen.query_one("#help-rows", Static).content)
+
+
+def palette_rows(pilot: Pilot[int]) -> list[str]:
+    if not isinstance(pilot.app.screen, CommandPalette):
+        return []
+    return [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
+
+
+async def test_every_command_has_its_action(make_app: MakeApp) -> None:
+    app = make_app()
+    for command in COMMANDS:
+        assert callable(getattr(app, f"action_{command.action.partition('(')[0]}", None)), command.id
+    names = [command.id for command in COMMANDS]
+    assert len(set(names)) == len(names)
+    slashes = [command.slash for command in COMMANDS if command.slash]
+    assert len(set(slashes)) == len(slashes)
+
+
+async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(make_app: MakeApp) -> None:
+    app = make_app()
+    app.keymap_given = {"toggle-mode": "f4"}
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        shown = await help_text(pilot)
+        lines = shown.splitlines()
+        for command in COMMANDS:
+            (row,) = [line for line in lines if f"{command.title}: {command.help}" in line]
+            key = "f4" if command.id == "toggle-mode" else command.keys.replace(",", ", ")
+            assert row.split()[0].startswith(key.split(",")[0] or ("/" if command.slash else "palette"))
+            assert not command.slash or f"/{command.slash}" in row
+        for pane_row in PANE_KEYS:
+            assert any(pane_row.keys in line and pane_row.help in line for line in lines)
+
+
+async def test_typing_in_the_help_filters_it(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await help_text(pilot)
+        await pilot.press(*"interpreter")
+        rows = str(app.screen.query_one("#help-rows", Static).content)
+        assert "Interpreter: Choose the kernel's Python" in rows
+        assert "Search history" not in rows
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(app.screen, HelpScreen))
+        assert app.editor.is_empty
+
+
+async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -> None:
+    app = make_app()
+    app.keymap_given = {"toggle-mode": "f4"}
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: len(palette_rows(pilot)) >= len(COMMANDS))
+        rows = palette_rows(pilot)
+        for command in COMMANDS:
+            key = "f4" if command.id == "toggle-mode" else command.keys
+            assert any(row.startswith(f"{command.title}  {key}" if key else command.title) and command.help in row for row in rows), command.id
+
+
+@pytest.mark.parametrize("theme", ["mahtab-day", "nord"])
+async def test_a_theme_chosen_by_its_name_is_kept_for_the_next_start(make_app: MakeApp, theme: str) -> None:
+    app = make_app(theme="")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press("f2", *f"/theme {theme}", "enter")
+        await until(pilot, lambda: app.theme == theme)
+    app.choices.save()
+    again = make_app(theme="")
+    async with again.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        assert again.theme == theme
+        assert again.current_theme.dark == (theme == "nord")
+
+
+@pytest.mark.parametrize("theme", ["nord", "textual-light", "dracula", "ansi-dark", "ansi-light"])
+async def test_every_theme_of_textual_draws_the_screen(make_app: MakeApp, theme: str) -> None:
+    app = make_app(*story(), theme=theme)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        assert app.theme == theme
+        await pilot.press("f1", "escape", "f2")
+
+
+async def test_a_key_of_the_persons_own_takes_the_place_of_another_commands(make_app: MakeApp) -> None:
+    app = make_app()
+    app.keymap_given = {"reset": "ctrl+r", "history-search": "f12"}
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: type(app.screen).__name__ == "Confirm")
+        await pilot.press("escape", "f12")
+        await until(pilot, lambda: type(app.screen).__name__ == "HistorySearch")

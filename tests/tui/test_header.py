@@ -1,0 +1,103 @@
+"""The header: what the session is, what it has cost, what the kernel does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.widgets.header import HeaderBar
+from tests.tui.story import IDLE, ToldSession, drawn
+
+MakeApp = Callable[..., MahtabApp]
+SESSION = Record(tags.SESSION, "", {"name": "sales-march", "model": "claude:sonnet", "approval": "ask"})
+
+
+def kernel(state: str, **attrs: Any) -> Record:
+    return Record(tags.KERNEL, "", {**IDLE, "state": state, **attrs})
+
+
+def usage(**attrs: Any) -> Record:
+    return Record(tags.USAGE, "", {"model": "sonnet", "source": "agent", "input_tokens": 11_900, "output_tokens": 600, **attrs})
+
+
+def line(pilot: Pilot[int]) -> str:
+    """What the header says."""
+    header = pilot.app.query_one(HeaderBar)
+    return header.render_line(0).text.strip()
+
+
+async def told(pilot: Pilot[int], *records: Record, when: float | None = None) -> None:
+    """Tell records, and show them."""
+    assert isinstance(pilot.app, MahtabApp)
+    assert isinstance(pilot.app.session, ToldSession)
+    for record in records:
+        pilot.app.session.tell(record, time.time() if when is None else when)
+    await drawn(pilot)
+
+
+@pytest.mark.parametrize(("size", "python"), [((120, 40), " 3.12 .venv"), ((80, 24), "")], ids=["wide", "narrow"])
+async def test_every_state_of_the_kernel_is_said(make_app: MakeApp, size: tuple[int, int], python: str) -> None:
+    async with make_app(SESSION).run_test(size=size) as pilot:
+        await drawn(pilot)
+        assert line(pilot).endswith("◌ kernel  starting")
+        for state, glyph in (("starting", "◌"), ("idle", "●"), ("dead", "✗")):
+            await told(pilot, kernel(state))
+            assert line(pilot).endswith(f"{glyph} kernel{python}  {state}")
+
+
+async def test_a_busy_kernel_shows_for_how_long(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
+        await told(pilot, kernel("busy"), when=now)
+        assert line(pilot).endswith("busy    0.0 s")
+        now += 12.34
+        await told(pilot, kernel("busy"), when=now)
+        assert line(pilot).endswith("busy   12.3 s")
+        now += 1
+        await told(pilot, kernel("idle"), when=now)
+        assert line(pilot).endswith("idle")
+        await told(pilot, kernel("busy"), when=now)
+        assert line(pilot).endswith("busy    0.0 s")
+
+
+async def test_the_elapsed_time_moves_by_itself(make_app: MakeApp) -> None:
+    async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
+        await told(pilot, kernel("busy"))
+        header = pilot.app.query_one(HeaderBar)
+        assert header._ticking is not None
+        await told(pilot, kernel("dead"))
+        assert header._ticking is None
+
+
+async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
+    async with make_app(SESSION, usage(cost=0.031)).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        assert line(pilot).startswith("◐ mahtab  sales-march  claude:sonnet  ask first  12.5k tok  $0.03")
+        await told(pilot, Record(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "auto"}), usage(cost=1.0))
+        assert line(pilot).startswith("◐ mahtab  sales-march  demo  runs by itself  25.0k tok  $1.03")
+        await told(pilot, usage(cost=None))
+        assert "$1.03+" in line(pilot)
+
+
+async def test_without_a_price_no_cost_is_claimed(make_app: MakeApp) -> None:
+    async with make_app(SESSION, usage(cost=None)).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        assert "$" not in line(pilot)
+        assert "12.5k tok" in line(pilot)
+
+
+async def test_a_long_name_gives_way_to_the_kernel(make_app: MakeApp) -> None:
+    long = Record(tags.SESSION, "", {"name": "n" * 200, "model": "replay:[/x]" + "m" * 200, "approval": "ask"})
+    for size in ((120, 40), (80, 24), (20, 5)):
+        async with make_app(long, kernel("idle")).run_test(size=size) as pilot:
+            await drawn(pilot)
+            assert line(pilot).endswith("idle")
+            assert len(line(pilot)) <= size[0]
