@@ -9,7 +9,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.recursion.budget import Amount, Budget, Prices
 from mahtab_tui.recursion.events import Events
-from mahtab_tui.recursion.models import Conversation, Model, Said
+from mahtab_tui.recursion.listening import Said
+from mahtab_tui.recursion.models import Conversation, Model
 from mahtab_tui.recursion.prompts import tokens
 from mahtab_tui.recursion.schedule import Gate, Schedule
 from mahtab_tui.usage import UsageStats

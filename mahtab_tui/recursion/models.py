@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
-import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
-from langchain_core.messages.ai import add_usage
 
-from mahtab_tui.llm.base import ModelError, Stoppable
-from mahtab_tui.llm.chunks import encodable, is_cut
+from mahtab_tui.llm.base import Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.providers import OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.spoken import Spoken
-from mahtab_tui.llm.usage import price, usage_attrs
-
-if TYPE_CHECKING:
-    from langchain_core.messages.ai import UsageMetadata
+from mahtab_tui.llm.usage import price
+from mahtab_tui.recursion.listening import Hearing, OnWords, Reading, Said
 
 CONCURRENCY = 16
 CLI_CONCURRENCY = 3
 """Of the `claude` CLI, whose every conversation is a process of 215 MB."""
-_MERGED = 0.03
-"""Seconds of words that are told at once."""
-_STOP_AGAIN = 0.1
-"""Seconds after which a stop is repeated: one that comes before the answer has begun is lost."""
 _DEAR = (5e-6, 25e-6)
 """US dollars of a read and a written token, for estimates before a call has told what it cost."""
 _MANY = 1_000
 """Tokens whose price is asked for."""
-
-OnWords = Callable[[str], None]
-
-
-class Said(NamedTuple):
-    """One answer."""
-
-    text: str
-    cut: bool
-    """It reached the model's limit of tokens."""
-    usage: dict[str, Any] | None
-    """As attributes of a `usage` record; None where the model did not say."""
 
 
 class Model:
@@ -62,6 +38,9 @@ class Model:
         """Whether it is known what a call has cost, if only after it."""
         self.usd_per_token = rates or _DEAR
         """Of a read and of a written one, as far as that is known before a call."""
+        self.native = not isinstance(llm, Stoppable) and type(llm)._astream is not BaseChatModel._astream
+        """It has an asynchronous interface of its own."""
+        self._shared = not isinstance(llm, Stoppable)
         self._llm = llm
         self._made: list[Instance] = []
         self._free: list[Instance] = []
@@ -82,7 +61,7 @@ class Model:
         """An instance for one call: the one that knows the conversation, one that nobody comes back to, a new one, the longest unused."""
         if isinstance(self._llm, ChatReplay):  # each conversation goes through the file by itself, whatever the others do
             return conversation.instance or Instance(_fresh(self._llm), own=True)
-        if not isinstance(self._llm, Stoppable):
+        if self._shared:
             return Instance(self._llm, own=True)
         found = next((instance for instance in self._free if instance.known_by is conversation), None)
         found = found or next((instance for instance in self._free if instance.known_by is None or instance.known_by.ended), None)
@@ -140,101 +119,19 @@ class Conversation:
         Raises `ModelError`, or what the provider's code raises.
         """
         instance = self.model.lease(self)
-        if not isinstance(instance.llm, Stoppable) and type(instance.llm)._astream is not BaseChatModel._astream:
-            hearing = _Hearing(on_words)
+        if self.model.native:
+            hearing = Hearing(on_words)
             async for chunk in instance.llm.astream(list(self._messages)):
                 hearing.take(chunk)
             return hearing.said()
         self.instance, instance.known_by = instance, self
-        reading = _Reading(instance.llm, list(self._messages), on_words)
+        reading = Reading(instance.llm, list(self._messages), on_words)
         reading.ended.add_done_callback(lambda ended: self.model.give_back(instance))
         try:
             return await asyncio.shield(reading.ended)
         except asyncio.CancelledError:
             reading.stop()
             raise
-
-
-class _Hearing:
-    """Folds the pieces of an answer; words are told in portions."""
-
-    def __init__(self, on_words: OnWords) -> None:
-        self._on_words = on_words
-        self._words: list[str] = []
-        self._told = 0
-        self._told_at = 0.0
-        self._usage: UsageMetadata | None = None
-        self._metadata: dict[str, Any] = {}
-
-    def take(self, chunk: BaseMessage) -> None:
-        if words := str(chunk.text):
-            self._words.append(words)
-            now = time.monotonic()
-            if now - self._told_at >= _MERGED:
-                self._told_at = now
-                self._tell()
-        if (usage := getattr(chunk, "usage_metadata", None)) is not None:
-            self._usage = add_usage(self._usage, usage)
-        self._metadata |= chunk.response_metadata
-
-    def said(self) -> Said:
-        """The whole, at its end."""
-        self._tell()
-        text = str(self._metadata.get("final_text") or "".join(self._words))
-        return Said(encodable(text), is_cut(self._metadata), usage_attrs(self._usage, self._metadata))
-
-    def _tell(self) -> None:
-        if self._told < len(self._words):
-            self._on_words(encodable("".join(self._words[self._told :])))
-            self._told = len(self._words)
-
-
-class _Reading:
-    """A model without a native asynchronous interface, read on a thread of its own: it must not hold up the program's end."""
-
-    def __init__(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[Said] = self._loop.create_future()
-        self._llm = llm
-        self._messages = messages
-        self._hearing = _Hearing(lambda words: self._tell(on_words, words))
-        self._stopped = threading.Event()
-        # An answer that nobody waits for any more may end in an error.
-        self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        threading.Thread(target=self._read, name="rlm-model", daemon=True).start()
-
-    def stop(self) -> None:
-        """End the answer, and say so until it has ended."""
-        self._stopped.set()
-        if not self.ended.done() and isinstance(self._llm, Stoppable):
-            self._llm.stop()
-            self._loop.call_later(_STOP_AGAIN, self.stop)
-
-    def _read(self) -> None:
-        said: Said | None = None
-        failure: Exception = ModelError("The call was stopped.")
-        try:
-            for chunk in self._llm.stream(self._messages):
-                if self._stopped.is_set():
-                    if not isinstance(self._llm, Stoppable):
-                        break
-                    continue
-                self._hearing.take(chunk)
-            else:
-                said = self._hearing.said()
-        except Exception as error:  # the thread's outermost frame: it is raised where the answer is waited for
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop has been closed
-            self._loop.call_soon_threadsafe(self._end, said, failure)
-
-    def _tell(self, on_words: OnWords, words: str) -> None:
-        self._loop.call_soon_threadsafe(on_words, words)
-
-    def _end(self, said: Said | None, failure: Exception) -> None:
-        if said is not None:
-            self.ended.set_result(said)
-        else:
-            self.ended.set_exception(failure)
 
 
 def _usd_per_token(llm: BaseChatModel, name: str) -> tuple[float, float] | None:

@@ -14,8 +14,8 @@ from mahtab_tui.recursion.answer_code import AnswerCode, code_of, last_answer
 from mahtab_tui.recursion.budget import Amount, BudgetSpent, Deadline, Limits
 from mahtab_tui.recursion.calls import Calls
 from mahtab_tui.recursion.events import Events
+from mahtab_tui.recursion.listening import Said
 from mahtab_tui.recursion.live import Node, Outcome
-from mahtab_tui.recursion.models import Said
 from mahtab_tui.recursion.requests import Request, read_call, read_final, read_touch
 from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes, TurnResult
 from mahtab_tui.recursion.text import Span, Text
