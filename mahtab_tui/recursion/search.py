@@ -35,7 +35,7 @@ KEPT_TREES = 8
 KEPT_CHARS = 300_000_000
 """Characters of their texts together; the newest tree is always kept."""
 _CLOSING = 5.0
-"""Seconds that the sandboxes have to end."""
+"""Seconds that sandboxes and models have to end."""
 _STOPPING = 0.5
 """Seconds that a caller who gives up waits for the tree's last events."""
 
@@ -130,11 +130,7 @@ class Search:
         """Stop all trees, and end the sandboxes and the models' processes."""
         if self._loop.is_closed():
             return
-        closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
-        try:
-            closing.result(_CLOSING)
-        except TimeoutError:
-            closing.cancel()
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING)
         if not self._thread.is_alive():
@@ -218,12 +214,14 @@ class Search:
         return ask
 
     async def _close(self) -> None:
-        for engine in self._trees.values():
-            await engine.close()
-        if self._opened is not None:
-            await self._opened.close()
-        for model in self._models.values():
-            await asyncio.to_thread(model.close)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING):
+                for engine in self._trees.values():
+                    await engine.close()
+                if self._opened is not None:
+                    await self._opened.close()
+                for model in self._models.values():
+                    await asyncio.to_thread(model.close)
 
     def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
         def act() -> None:

@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.recursion.api import rlm
 from mahtab_tui.recursion.budget import Limits
 from mahtab_tui.recursion.search import Search
+from tests.benchmarks import recursion_peers
 from tests.benchmarks.table import Row, median, timed
 from tests.recursion_scripts import Reply, ScriptedModel, query_of
 
@@ -79,6 +80,7 @@ def rows() -> Iterator[Row]:
         yield from _large(search)
     finally:
         search.close()
+    yield from recursion_peers.rows(TEXT, CALL)
 
 
 def _large(search: Search) -> Iterator[Row]:
