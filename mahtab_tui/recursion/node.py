@@ -135,6 +135,8 @@ class Batch:
     """Estimates, where there was a question."""
     tokens: int = 0
     usd: float | None = None
+    version: int = 0
+    """Grows with every change."""
 
     def count(self, state: State) -> int:
         """How many parts are in a state; those that have not begun wait."""

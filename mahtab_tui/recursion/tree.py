@@ -170,6 +170,7 @@ class Tree:
         node.batch = batch
         if (before := batch.slots.get(node.index)) is not None:
             batch.counts[before.state] -= 1
+        batch.version += 1
         batch.slots[node.index] = node
         batch.counts[node.state] += 1
 
@@ -182,6 +183,7 @@ class Tree:
         if node.batch is not None and node.batch.slots.get(node.index) is node:
             node.batch.counts[node.state] -= 1
             node.batch.counts[state] += 1
+            node.batch.version += 1
         self.counts[node.state] -= 1
         self.counts[state] += 1
         node.state = state
@@ -232,6 +234,7 @@ class Tree:
         batch.request = str(attrs.get("request") or "")
         batch.calls, batch.tokens = _count(attrs.get("calls")), _count(attrs.get("tokens"))
         batch.usd = _number(attrs.get("usd"))
+        batch.version += 1
         batch.asks = attrs.get("state") == "waiting" and bool(batch.request)
         batch.refused = attrs.get("state") == "refused"
         if batch.asks:

@@ -137,6 +137,23 @@ async def test_the_newest_search_is_first_and_open_the_older_one_folded() -> Non
         assert older.split()[-3:] == ["$0.73", "56.5", "s"]
 
 
+async def test_only_what_changed_is_drawn_again_also_when_scrolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = SearchApp(running())
+    async with app.run_test(size=(100, 14)) as pilot:
+        await go_to(pilot, "1.10")
+        await pilot.pause()
+        assert app.pane.scroll_offset.y > 0
+        drawn: list[int] = []
+        monkeypatch.setattr(app.pane, "refresh", lambda *regions, **how: drawn.extend(region.y for region in regions))
+        scribe = Scribe()
+        scribe.seq = 10_000
+        app.pane._draw_changed()
+        drawn.clear()
+        app.pane.fold(list(scribe.thinks("1.7", 2, "other words")))
+        assert line_with(app.pane, "12.3–14.3M") in drawn
+        assert line_with(app.pane, "14.3–16.3M") not in drawn
+
+
 async def test_a_large_fan_out_is_one_line_and_a_field() -> None:
     app = SearchApp(wide())
     async with app.run_test(size=SIZE) as pilot:

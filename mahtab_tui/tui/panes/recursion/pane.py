@@ -23,11 +23,14 @@ from mahtab_tui.tui.node_actions import Chosen, NodeActions
 from mahtab_tui.tui.panes.recursion.drawing import Drawing
 from mahtab_tui.tui.panes.recursion.empty import empty_lines
 from mahtab_tui.tui.panes.recursion.field import Field
+from mahtab_tui.tui.panes.recursion.looks import look_of
 from mahtab_tui.tui.panes.recursion.outline import Key, Line, Outline
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
 from mahtab_tui.tui.panes.transcript.layout.row import Span
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 
+MANY = 200
+"""Lines from which they are laid out at the rate of the frames only."""
 HEAD = 1
 """Lines of the title."""
 MARGIN = 1
@@ -64,17 +67,21 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         """None until the person has chosen something: then it is the first line."""
         self._following = False
         self._drawing: Drawing | None = None
+        self._looks: list[tuple[object, ...]] = []
+        """Of the lines that are seen, as they were drawn."""
         self._ticking: Timer | None = None
 
     # What others call
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought. Main thread only."""
-        if self.trees.fold(records) and self.is_attached:
-            if self.trees.structure != self._structure:
-                self._arrange()
-            self.refresh()
-            self._tick_if_needed()
+        if not self.trees.fold(records) or not self.size:
+            return
+        self._tick_if_needed()
+        # Many lines are laid out as often as they move, not as often as something comes.
+        if self._ticking is None or len(self._lines) < MANY:
+            self._arrange_if_needed()
+        self._draw_changed()
 
     def end(self) -> None:
         """There will be no more records: what has not finished is cut off."""
@@ -83,6 +90,22 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         self._arrange()
         self.refresh()
         self._tick_if_needed()
+
+    def _arrange_if_needed(self) -> None:
+        if self.trees.structure != self._structure:
+            self._arrange()
+            self.refresh_line(self.scroll_offset.y)
+
+    def _draw_changed(self) -> None:
+        """Draw the lines that look otherwise than they are drawn."""
+        top, marked = self.scroll_offset.y, self._marked
+        looks = [look_of(line, marked) for line in self._lines[top : top + self._page]]
+        for y, look in enumerate(looks):
+            if y >= len(self._looks) or look != self._looks[y]:
+                self.refresh_line(top + y + HEAD)
+        for y in range(len(looks), len(self._looks)):
+            self.refresh_line(top + y + HEAD)
+        self._looks = looks
 
     # Lines and cursor
 
@@ -164,7 +187,6 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
 
     def on_mount(self) -> None:
         self._look_anew()
-        self._tick_if_needed()
 
     def on_resize(self, event: Resize) -> None:
         self._look_anew()
@@ -186,6 +208,7 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         self._drawing = Drawing(self._width, palette)
         self._arrange()
         self.refresh()
+        self._tick_if_needed()
 
     def _tick_if_needed(self) -> None:
         needed = any(not tree.finished for tree in self.trees)
@@ -197,6 +220,8 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
 
     def _tick(self) -> None:
         """Time went on: draw the lines that show it."""
+        self._arrange_if_needed()
+        self._draw_changed()
         top = self.scroll_offset.y
         for place in range(top, min(top + self._page, len(self._lines))):
             line = self._lines[place]
