@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -89,6 +90,26 @@ async def test_nothing_gets_out(escape: Escape, sandboxes: ProcessSandboxes, can
     assert server.alive
     await sandbox.close()
     await bystander.close()
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_all_attacks_at_once_leave_the_others_alone(sandboxes: ProcessSandboxes, canary: Canaries) -> None:
+    bystander = await sandboxes.start(Text.root("other"), RecordingNode())
+
+    async def attack(escape: Escape) -> None:
+        sandbox = await sandboxes.start(Text.root("text"), WaryNode())
+        await run(sandbox, canary.prelude() + escape.code, min(escape.seconds, 2.0))
+        await sandbox.close()
+
+    attacks = asyncio.gather(*map(attack, ATTACKS))
+    turns = 0
+    while not attacks.done():
+        assert (await run(bystander, "context")).output == "'other'\n"
+        turns += 1
+        await asyncio.sleep(0.05)
+    await attacks
+    assert turns > 1
+    assert canary.dead("", _pid(bystander)) == []
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="some ways are open to root alone")
