@@ -59,6 +59,9 @@ class Settings(BaseSettings):
     keymap: dict[str, str] = Field(default_factory=dict, description="Keys by the name of a command")
     output_format: Literal["ansi", "markdown", "plain"] = Field("ansi", description="How the answers of the MCP server look")
     highlight: bool = Field(True, description="Whether the MCP server's answers are in colour")
+    viewer: Literal["auto", "file", "off"] = Field(
+        "off", description="Whether the MCP server logs what is evaluated: in colour, as plain text, or not"
+    )
     project: Path | None = Field(None, description="The folder that the MCP server works in")
     skills_dir: Path | None = Field(None, description="A folder of skills")
 

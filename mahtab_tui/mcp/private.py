@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
-from collections.abc import Callable, Mapping
-from typing import Any
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import anyio
 
-from mahtab_tui.kernel.base import CellResult, KernelError, KernelInfo, OutputKind
+from mahtab_tui.kernel.base import CellResult, Detail, KernelError, KernelInfo, OutputKind
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.pictures import pictures
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.mcp.place import Done, PlaceError, Report
+from mahtab_tui.mcp.journal import Journal
+from mahtab_tui.mcp.place import Done, Inside, PlaceError, Report
+from mahtab_tui.mcp.worker_host import Printed, WorkerHost
 
 BEAT = 1.0
 """Seconds between two reports on a cell that runs."""
@@ -22,99 +24,97 @@ BEAT = 1.0
 Worked = tuple[CellResult, list[bytes]]
 """A cell's end, and the pictures that it made."""
 
-LATE = 20_000
-"""Characters that are kept of what is printed between cells."""
-
-
-class WorkerHost:
-    """`kernel.base.KernelHost` without a person: what is printed between cells is kept for the next answer."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._late = ""
-
-    def kernel_state(self, info: KernelInfo, text: str) -> None:
-        """A cell's result says what became of its kernel."""
-
-    def late_output(self, text: str) -> None:
-        with self._lock:
-            self._late = (self._late + text)[-LATE:]
-
-    def take_late(self) -> str:
-        """What was printed between cells since it was last taken."""
-        with self._lock:
-            late, self._late = self._late, ""
-        return late
-
-    def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        if name == "quit":
-            return None
-        raise RuntimeError(f"{name}() needs a person or a model, and this Python has neither.")
-
-    def call_cancelled(self, name: str) -> None:
-        """Calls end at once."""
-
-
-class Printed:
-    """What a running cell has printed, for whoever looks in between."""
-
-    def __init__(self) -> None:
-        self._characters = 0
-        self._last_line = ""
-
-    def add(self, kind: OutputKind, text: str) -> None:
-        """Called on the kernel's thread."""
-        self._characters += len(text)
-        lines = [line for line in text.splitlines() if line.strip()]
-        if lines:
-            self._last_line = lines[-1].strip()[:200]
-
-    def sentence(self, seconds: float) -> str:
-        said = f"; last line: {self._last_line}" if self._last_line else ""
-        return f"running for {seconds:.0f} s, {self._characters:,} characters printed{said}"
+T = TypeVar("T")
 
 
 class PrivatePlace:
     """`Place` over a `ProcessKernel`; cells run one after the other."""
 
-    def __init__(self, python: str | None, cwd: str, color: bool) -> None:
+    def __init__(self, python: str | None, cwd: str, color: bool, journal: Journal) -> None:
         self._host = WorkerHost()
         self._kernel = ProcessKernel(self._host, python, cwd, color=color)
+        self._journal = journal
         self._turn = asyncio.Lock()
-        self._started = False
+        self._began: float | None = None
         self._cells = 0
+        self._busy = 0.0
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
         async with self._turn:
-            await self._start()
+            worker = (await self.kernel()).pid
             self._cells += 1
-            number, worker, late = self._cells, self._kernel.info().pid, self._host.take_late()
+            number, late = self._cells, self._host.take_late()
             printed = Printed()
             bounded = BoundedCell(self._kernel, timeout, may_kill=True)
 
+            def on_output(kind: OutputKind, text: str) -> None:
+                printed.add(kind, text)
+                self._journal.output(kind, text)
+
             def work() -> Worked:
-                result = bounded.run(lambda: self._kernel.execute(code, cell=number, origin="user", on_output=printed.add))
+                self._journal.code(number, "agent", code)
+                result = bounded.run(lambda: self._kernel.execute(code, cell=number, origin="user", on_output=on_output))
+                self._journal.end(number, result.status, result.duration)
                 return result, pictures(self._kernel, code, result)
 
             try:
                 result, drawn = await self._attend(work, bounded.stop, printed, report)
             except KernelError as error:
                 raise PlaceError(str(error)) from None
+            self._busy += result.duration
             return Done(result, worker, bounded.timed_out, late=late, pictures=drawn)
+
+    async def reset(self, report: Report) -> tuple[int, int]:
+        old = await self.kernel()
+        await self._do(self._kernel.reset)
+        self._began = time.monotonic()
+        return old.pid, self._kernel.info().pid
+
+    async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
+        await self.kernel()
+        if python is not None:
+            await self._do(lambda: self._kernel.activate(python))
+            self._began = time.monotonic()
+        if folder is not None:
+            await self._do(lambda: self._kernel.change_directory(folder))
+        return self._kernel.info()
+
+    async def permit(self, action: str, report: Report) -> None:
+        """It is the agent's own worker."""
+
+    async def renewed(self) -> None:
+        if self._began is None:
+            return
+        code = "__import__('importlib').invalidate_caches()"
+        async with self._turn:
+            await asyncio.to_thread(self._kernel.execute, code, cell=0, origin="user", on_output=lambda kind, text: None)
+
+    async def inside(self) -> Inside:
+        info = await self.kernel()
+        variables = await self._do(self._kernel.variables)
+        alive = time.monotonic() - (self._began or 0.0)
+        return Inside(info, variables, self._cells, self._busy, alive)
+
+    async def kernel(self) -> KernelInfo:
+        if self._began is None:
+            await self._do(self._kernel.start)
+            self._began = time.monotonic()
+        return self._kernel.info()
+
+    async def inspect(self, name: str) -> Detail:
+        await self.kernel()
+        return await self._do(lambda: self._kernel.inspect(name))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._kernel.close)
 
-    async def _start(self) -> None:
-        if self._started:
-            return
+    async def _do(self, work: Callable[[], T]) -> T:
         try:
-            await asyncio.to_thread(self._kernel.start)
+            return await asyncio.to_thread(work)
         except KernelError as error:
             raise PlaceError(str(error)) from None
-        self._started = True
 
-    async def _attend(self, work: Callable[[], Worked], stop: Callable[[], None], printed: Printed, report: Report) -> Worked:
+    async def _attend(self, work: Callable[[], Worked], stop: Callable[[], Any], printed: Printed, report: Report) -> Worked:
         """Do `work` on a thread and report on it; where this is cancelled, stop it and wait for its end."""
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(None, work)

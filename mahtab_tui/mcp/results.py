@@ -44,3 +44,64 @@ class Evaluation(BaseModel):
     cell: int = Field(0, description="Its number in the session")
     worker: int = Field(0, description="Process id of the worker")
     seconds: float = 0.0
+
+
+class Workers(BaseModel):
+    """A worker that took another one's place."""
+
+    old_worker: int = Field(description="Process id; it is gone")
+    new_worker: int = Field(description="Process id")
+    executable: str
+
+
+class Information(BaseModel):
+    """What the session runs on, and what it holds."""
+
+    mode: Literal["private", "shared"]
+    python: str = Field(description="Version")
+    executable: str
+    environment: str = Field(description="The virtual or conda environment's folder; empty for the system's Python")
+    project: str = Field(description="The nearest folder with a pyproject.toml; empty where there is none")
+    cwd: str
+    worker: int = Field(description="Process id")
+    variables: list[Name]
+    modules: list[str]
+    cells: int = Field(description="Pieces of code that have run for you")
+    busy_seconds: float
+    worker_seconds: float = Field(description="Since the worker was started")
+    others: list[str] = Field(description="What the person and other agents have run since you last asked")
+
+
+class Activated(BaseModel):
+    """The environment that the worker runs in now."""
+
+    kind: str
+    path: str
+    python: str
+    executable: str
+    cwd: str
+    worker: int
+
+
+class PackageReport(BaseModel):
+    """What the package manager did."""
+
+    action: str
+    commands: list[str]
+    exit_code: int
+    output: str
+    note: str = ""
+
+
+class LogState(BaseModel):
+    """Where everything that is evaluated is written."""
+
+    mode: Literal["auto", "file", "off"]
+    path: str
+
+
+class Mode(BaseModel):
+    """Where code runs."""
+
+    mode: Literal["private", "shared"]
+    session: str = Field(description="The person's session; empty in private mode")

@@ -1,4 +1,4 @@
-"""The server: tools over STDIO."""
+"""The server: a desk's tools, resources and prompts over STDIO."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui import __version__
 from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
-from mahtab_tui.settings import SettingsError, load_settings
+from mahtab_tui.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
 
     from mahtab_tui.mcp.desk import Desk
+    from mahtab_tui.mcp.library import Skills
     from mahtab_tui.mcp.tools import Answer
 
 INSTRUCTIONS = (
@@ -42,24 +43,44 @@ def serve(python: str | None, project: Path | None) -> None:
         settings = load_settings(python=python, project=project)
     except SettingsError as error:
         raise ServerError(str(error)) from None
-    project = settings.project
-    if project is not None:
-        try:
-            os.chdir(project)
-        except OSError as error:
-            raise ServerError(f"The project folder {project} cannot be used: {error.strerror}.") from None
-    from mahtab_tui.mcp.desk import Desk
-    from mahtab_tui.mcp.look import Look
+    desk = open_desk(settings)
+    from mahtab_tui.mcp.library import Skills
 
     os.environ.setdefault("MPLBACKEND", "agg")  # a window would wait for a person
-    anyio.run(_serve, streams, Desk(settings.python, os.getcwd(), Look(settings.output_format, settings.highlight)))
+    anyio.run(_serve, streams, desk, Skills(Path.cwd(), settings.skills_dir))
 
 
-async def _serve(streams: ProtocolStreams, desk: Desk) -> None:
+def open_desk(settings: Settings) -> Desk:
+    """The desk by the settings, in the project's folder and environment. Raises `ServerError`."""
+    from mahtab_tui.mcp.desk import Desk
+    from mahtab_tui.mcp.environments import NoEnvironment, find_environment
+    from mahtab_tui.mcp.journal import Journal, log_file
+    from mahtab_tui.mcp.look import Look
+
+    python = settings.python
+    if settings.project is not None:
+        try:
+            found = find_environment(str(settings.project), Path.cwd())
+            if found.folder is not None:
+                os.chdir(found.folder)
+        except NoEnvironment as error:
+            raise ServerError(str(error)) from None
+        except OSError as error:
+            raise ServerError(f"The project folder {settings.project} cannot be used: {error.strerror}.") from None
+        if python is None and found.python is not None:
+            python = str(found.python)
+    try:
+        journal = Journal(settings.viewer)
+    except OSError as error:
+        raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
+    return Desk(python, os.getcwd(), Look(settings.output_format, settings.highlight), journal)
+
+
+async def _serve(streams: ProtocolStreams, desk: Desk, skills: Skills) -> None:
     import anyio
     from mcp.server.stdio import stdio_server
 
-    server = make_server(desk)
+    server = make_server(desk, skills)
     try:
         async with stdio_server(anyio.wrap_file(streams.stdin), anyio.wrap_file(streams.stdout)) as (read, write):
             await server.run(read, write, server.create_initialization_options())
@@ -70,11 +91,13 @@ async def _serve(streams: ProtocolStreams, desk: Desk) -> None:
             await desk.close()
 
 
-def make_server(desk: Desk) -> Server[Any]:
-    """The server of a desk's tools."""
+def make_server(desk: Desk, skills: Skills) -> Server[Any]:
+    """The server of a desk and its skills."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
+    from mcp.shared.exceptions import MCPError
 
+    from mahtab_tui.mcp import library
     from mahtab_tui.mcp.place import PlaceError
     from mahtab_tui.mcp.tools import ToolError
 
@@ -93,6 +116,28 @@ def make_server(desk: Desk) -> Server[Any]:
         except (ToolError, PlaceError) as error:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
 
+    async def list_resources(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=library.resources())
+
+    async def list_templates(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=library.templates())
+
+    async def read_resource(context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        try:
+            text, mime_type = await library.read(desk, str(params.uri))
+        except (library.NotThere, PlaceError) as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text, mime_type=mime_type)])
+
+    async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
+        return types.ListPromptsResult(prompts=skills.prompts())
+
+    async def get_prompt(context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        try:
+            return skills.prompt(params.name, params.arguments or {})
+        except library.NotThere as error:
+            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+
     return Server(
         "mahtab",
         version=__version__,
@@ -100,6 +145,11 @@ def make_server(desk: Desk) -> Server[Any]:
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
 
 

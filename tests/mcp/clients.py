@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
 
-def parameters(*args: str, cwd: Path | None = None, **environment: str) -> StdioServerParameters:
+def parameters(*args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **environment: str) -> StdioServerParameters:
     """How the server is started: with the test's own environment, and what is given here."""
-    return StdioServerParameters(command=sys.executable, args=["-m", "mahtab_tui", "mcp", *args], cwd=cwd, env={**os.environ, **environment})
+    return StdioServerParameters(
+        command=sys.executable, args=["-m", "mahtab_tui", "mcp", *args], cwd=cwd, env={**os.environ, **(env or {}), **environment}
+    )
 
 
 class Agent:
@@ -43,9 +45,9 @@ class Agent:
 
 
 @asynccontextmanager
-async def agent(*args: str, cwd: Path | None = None, **environment: str) -> AsyncIterator[Agent]:
+async def agent(*args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **environment: str) -> AsyncIterator[Agent]:
     """A server with a client connected to it."""
-    async with Client(parameters(*args, cwd=cwd, **environment)) as client:
+    async with Client(parameters(*args, cwd=cwd, env=env, **environment)) as client:
         yield Agent(client)
 
 

@@ -1,0 +1,69 @@
+"""What an agent may activate: a project, a virtual environment, a conda prefix, an interpreter."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["interpreter", "virtual environment", "conda environment", "project"]
+
+_INSIDE = (".venv", "venv")
+"""Where a project's virtual environment is looked for."""
+
+
+class NoEnvironment(Exception):
+    """There is nothing to activate; the message says what was looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Something that was activated."""
+
+    kind: Kind
+    path: Path
+    python: Path | None
+    """Its interpreter; None for a project without an environment of its own."""
+    folder: Path | None
+    """The folder to work in; None where that stays as it is."""
+
+
+def find_environment(path: str, cwd: Path) -> Environment:
+    """What `path` (relative to `cwd`) names. Raises `NoEnvironment`."""
+    found = Path(os.path.abspath(cwd / Path(path).expanduser()))
+    if found.is_file():
+        if not os.access(found, os.X_OK):
+            raise NoEnvironment(f"{found} is not a program.")
+        return Environment("interpreter", found, found, None)
+    if not found.is_dir():
+        raise NoEnvironment(f"There is no {found}.")
+    if kind := _environment_kind(found):
+        return Environment(kind, found, found / "bin" / "python", None)
+    for name in _INSIDE:
+        if _environment_kind(found / name):
+            return Environment("project", found, found / name / "bin" / "python", found)
+    if (found / "pyproject.toml").is_file() or (found / "requirements.txt").is_file() or path == ".":
+        return Environment("project", found, None, found)
+    raise NoEnvironment(
+        f"{found} is neither a virtual environment (pyvenv.cfg), nor a conda prefix (conda-meta), nor a project (.venv, pyproject.toml, requirements.txt)."
+    )
+
+
+def _environment_kind(folder: Path) -> Kind | None:
+    if not (folder / "bin" / "python").exists():
+        return None
+    if (folder / "pyvenv.cfg").is_file():
+        return "virtual environment"
+    return "conda environment" if (folder / "conda-meta").is_dir() else None
+
+
+def prefix_of(python: str) -> Path | None:
+    """The environment that an interpreter's file belongs to; None for one that belongs to the system."""
+    folder = Path(python).parent.parent
+    return folder if _environment_kind(folder) else None
+
+
+def project_of(folder: Path) -> Path | None:
+    """The nearest folder with a ``pyproject.toml``, from `folder` upward."""
+    return next((place for place in (folder, *folder.parents) if (place / "pyproject.toml").is_file()), None)

@@ -1,0 +1,58 @@
+"""What a place holds, as an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import Variable
+from mahtab_tui.mcp.environments import prefix_of, project_of
+from mahtab_tui.mcp.place import Inside
+from mahtab_tui.mcp.results import Information, Name
+from mahtab_tui.mcp.tools import Answer
+
+MOST = 500
+"""Variables that are listed."""
+
+
+def named(variable: Variable) -> Name:
+    return Name(name=variable.name, type=variable.type, summary=plain(variable.summary))
+
+
+def information(inside: Inside, mode: Literal["private", "shared"]) -> Information:
+    """The structured answer of ``info``."""
+    kernel = inside.kernel
+    shown = [variable for variable in inside.variables if not variable.private]
+    return Information(
+        mode=mode,
+        python=kernel.python,
+        executable=kernel.executable,
+        environment=str(prefix_of(kernel.executable) or ""),
+        project=str(project_of(Path(kernel.cwd)) or ""),
+        cwd=kernel.cwd,
+        worker=kernel.pid,
+        variables=[named(variable) for variable in shown if variable.kind != "module"][:MOST],
+        modules=[variable.name for variable in shown if variable.kind == "module"],
+        cells=inside.cells,
+        busy_seconds=round(inside.busy, 3),
+        worker_seconds=round(inside.alive, 1),
+        others=[plain(line) for line in inside.others],
+    )
+
+
+def answer(inside: Inside, mode: Literal["private", "shared"]) -> Answer:
+    """The answer of ``info``."""
+    told = information(inside, mode)
+    lines = [
+        f"Python {told.python} · {told.executable} · worker {told.worker} · {told.mode}",
+        f"environment: {told.environment or 'none of its own'}",
+        f"project: {told.project or 'none'} · working directory: {told.cwd}",
+        f"{told.cells} cells, {told.busy_seconds:g} s of {told.worker_seconds:g} s",
+        f"modules: {', '.join(told.modules) or 'none'}",
+        "variables:" if told.variables else "variables: none",
+        *(f"  {row.name}: {row.type} {row.summary}".rstrip() for row in told.variables),
+    ]
+    if told.others:
+        lines += ["run by others since you last asked:", *(f"  {line}" for line in told.others)]
+    return Answer("\n".join(lines), told)

@@ -1,0 +1,75 @@
+"""The log of everything that is evaluated, written while it happens, for a person to follow."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Literal
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import OutputKind
+from mahtab_tui.mcp.look import highlighted, safe
+from mahtab_tui.settings import home_folder
+
+ViewerMode = Literal["auto", "file", "off"]
+
+LARGEST = 10_000_000
+"""Bytes after which a log is put aside (``repl.log.1``) when it is opened."""
+
+
+def log_file() -> Path:
+    return home_folder() / "logs" / "repl.log"
+
+
+class Journal:
+    """The log file. Any thread may write."""
+
+    def __init__(self, mode: ViewerMode = "off") -> None:
+        self._lock = threading.Lock()
+        self._file: TextIOWrapper | None = None
+        self.mode: ViewerMode = "off"
+        self.set_mode(mode)
+
+    def set_mode(self, mode: ViewerMode) -> None:
+        """``auto``: in colour, for a terminal; ``file``: plain text; ``off``. Raises `OSError`."""
+        with self._lock:
+            if mode != "off" and self._file is None:
+                self._file = _opened(log_file())
+            elif mode == "off" and self._file is not None:
+                self._file.close()
+                self._file = None
+            self.mode = mode
+
+    def code(self, cell: int, who: str, code: str) -> None:
+        """A cell begins."""
+        head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
+        shown = highlighted(plain(code), "python") if self.mode == "auto" else plain(code)
+        self._write(f"\n{self._dim(head)}\n{shown}\n")
+
+    def output(self, kind: OutputKind, text: str) -> None:
+        """A cell has printed something, or shows its value or its traceback."""
+        self._write(safe(text) if self.mode == "auto" else plain(text))
+
+    def end(self, cell: int, how: str, seconds: float) -> None:
+        """A cell has ended."""
+        self._write(self._dim(f"── [{cell}] {how} · {seconds:.3g} s ──") + "\n")
+
+    def _dim(self, text: str) -> str:
+        return f"\x1b[2m{text}\x1b[0m" if self.mode == "auto" else text
+
+    def _write(self, text: str) -> None:
+        with self._lock:
+            if self._file is not None:
+                self._file.write(text)
+                self._file.flush()
+
+
+def _opened(path: Path) -> TextIOWrapper:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size > LARGEST:
+        path.replace(path.with_name(path.name + ".1"))
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    return TextIOWrapper(os.fdopen(fd, "wb"), encoding="utf-8", errors="replace")

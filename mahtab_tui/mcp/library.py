@@ -1,0 +1,103 @@
+"""Resources and prompts: the session to look at, and the skills to work by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.knowledge.skills import Skill, load_skills, skill_folders
+from mahtab_tui.mcp.desk import Desk
+from mahtab_tui.mcp.information import information
+from mahtab_tui.mcp.journal import log_file
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+LOG_TAIL = 50_000
+"""Characters of the log's end that are given."""
+
+VARIABLE = "mahtab://variable/"
+
+
+class NotThere(Exception):
+    """There is no such resource or prompt; the message is a sentence."""
+
+
+def resources() -> list[types.Resource]:
+    """The resources that are always there."""
+    import mcp_types as types
+
+    listed = [
+        ("variables", "Variables", "The namespace: names, types, sizes", "application/json"),
+        ("info", "Session", "What the session runs on and holds", "application/json"),
+        ("log", "Log", "The end of the log of what was evaluated, where log_viewer is on", "text/plain"),
+    ]
+    return [
+        types.Resource(uri=f"mahtab://session/{name}", name=name, title=title, description=description, mime_type=mime_type)
+        for name, title, description, mime_type in listed
+    ]
+
+
+def templates() -> list[types.ResourceTemplate]:
+    """One resource for each variable."""
+    import mcp_types as types
+
+    description = "A look inside one variable: its representation, attributes, source"
+    return [
+        types.ResourceTemplate(uri_template=VARIABLE + "{name}", name="variable", title="Variable", description=description, mime_type="text/plain")
+    ]
+
+
+async def read(desk: Desk, uri: str) -> tuple[str, str]:
+    """A resource's text and its MIME type. Raises `NotThere`, `PlaceError`."""
+    if uri.startswith(VARIABLE):
+        detail = await desk.place.inspect(unquote(uri.removeprefix(VARIABLE)))
+        parts = [f"{detail.name}: {detail.type} {detail.summary}".rstrip(), detail.text, detail.doc, detail.source, detail.error]
+        return plain("\n\n".join(part for part in parts if part)), "text/plain"
+    if uri == "mahtab://session/log":
+        return plain(log_tail()), "text/plain"
+    if uri in ("mahtab://session/variables", "mahtab://session/info"):
+        told = information(await desk.place.inside(), desk.mode).model_dump(mode="json")
+        return json.dumps(told["variables"] if uri.endswith("variables") else told, ensure_ascii=False, indent=1), "application/json"
+    raise NotThere(f"There is no resource {uri}.")
+
+
+def log_tail() -> str:
+    """The end of the log. Raises `NotThere`."""
+    try:
+        with log_file().open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - LOG_TAIL))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        raise NotThere("There is no log yet: log_viewer switches it on.") from None
+
+
+class Skills:
+    """The skills as prompts."""
+
+    def __init__(self, project: Path, extra: Path | None) -> None:
+        self._folders = skill_folders(project, extra)
+
+    def _found(self) -> dict[str, Skill]:
+        return load_skills(self._folders)[0]
+
+    def prompts(self) -> list[types.Prompt]:
+        import mcp_types as types
+
+        task = types.PromptArgument(name="task", description="What to do by it", required=False)
+        return [types.Prompt(name=skill.name, title=skill.name, description=skill.description, arguments=[task]) for skill in self._found().values()]
+
+    def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
+        """A skill's instructions as a message. Raises `NotThere`."""
+        import mcp_types as types
+
+        skills = self._found()
+        if name not in skills:
+            raise NotThere(f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}.")
+        task = f"\n\nTask: {arguments['task']}" if arguments.get("task") else ""
+        message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=skills[name].content + task))
+        return types.GetPromptResult(description=skills[name].description, messages=[message])

@@ -1,0 +1,102 @@
+"""The tools: their names, what they take, and how they are described to an agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from mahtab_tui.mcp.evaluation import EvalArguments
+from mahtab_tui.mcp.journal import ViewerMode
+from mahtab_tui.mcp.packages import Action
+from mahtab_tui.mcp.results import Activated, Evaluation, Information, LogState, PackageReport, Workers
+from mahtab_tui.mcp.tools import Arguments, Tool
+
+if TYPE_CHECKING:
+    from mahtab_tui.mcp.desk import Desk
+
+
+class NoArguments(Arguments):
+    """Nothing."""
+
+
+class ActivateArguments(Arguments):
+    path: str = Field(description="A project's folder, a virtual environment, a conda prefix, an interpreter's file, or . for the working directory")
+
+
+class PackageArguments(Arguments):
+    action: Action = Field(
+        description="add, rm, status, update; install: everything the project wants; resolve: write the lock file; test: run pytest; "
+        "develop: install a folder as editable; free: go back from editable to the released package"
+    )
+    packages: list[str] = Field([], description="Names (numpy, 'httpx>=0.27'), folders for develop, arguments for test")
+
+
+class LogArguments(Arguments):
+    mode: ViewerMode = Field(description="auto: written in colour, for tail -f; file: written as plain text; off")
+
+
+def toolbox(desk: Desk) -> list[Tool[Any]]:
+    """All tools of a desk."""
+    return [
+        Tool(
+            "eval",
+            "Run Python",
+            "Run Python in a session that keeps its state from call to call: variables, imports, functions. The answer holds the last "
+            "expression's value, then what was printed, then the error, then what changed in the namespace. Show the person the code "
+            "readably before you call this.",
+            EvalArguments,
+            Evaluation,
+            desk.eval,
+            destructive=True,
+        ),
+        Tool(
+            "reset",
+            "Start over",
+            "End the worker, a running cell included, and start a fresh one in the same environment. All variables are lost. Needed only "
+            "where a module has to be imported anew, or the namespace is beyond repair.",
+            NoArguments,
+            Workers,
+            desk.reset,
+            destructive=True,
+        ),
+        Tool(
+            "info",
+            "Look at the session",
+            "The Python, its environment and project, the variables with type and size, the modules, the worker's id, and what others have "
+            "run since you last asked.",
+            NoArguments,
+            Information,
+            desk.info,
+            read_only=True,
+        ),
+        Tool(
+            "pkg",
+            "Manage packages",
+            "Manage the packages of the active environment, with uv where it is installed, else with pip; in a project with a "
+            "pyproject.toml, uv keeps that and the lock file up to date. Modules that are already imported stay as they are until reset.",
+            PackageArguments,
+            PackageReport,
+            desk.pkg,
+            destructive=True,
+        ),
+        Tool(
+            "activate",
+            "Change the environment",
+            "Go on in another environment. Where that has an interpreter of its own, a new worker starts there and all variables are lost.",
+            ActivateArguments,
+            Activated,
+            desk.activate,
+            destructive=True,
+            idempotent=True,
+        ),
+        Tool(
+            "log_viewer",
+            "Log for the person",
+            "Write everything that is evaluated to a file that the person can follow live, or stop doing so.",
+            LogArguments,
+            LogState,
+            desk.log_viewer,
+            idempotent=True,
+        ),
+    ]

@@ -1,0 +1,265 @@
+"""The tools besides eval, over real STDIO."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import MCPError
+
+from tests.mcp.clients import agent, text_of
+from tests.mcp.wheels import build_wheel, offline
+
+SCHEMAS = Path(__file__).with_name("schemas.json")
+
+
+def venv(folder: Path, *, pip: bool = False) -> Path:
+    subprocess.run([sys.executable, "-m", "venv", *([] if pip else ["--without-pip"]), folder], check=True)
+    return folder
+
+
+def without_uv(folder: Path) -> str:
+    """A PATH on which there is no uv."""
+    folder.mkdir()
+    return str(folder)
+
+
+async def test_the_tools_are_listed_as_they_were() -> None:
+    """Write the file anew by deleting it."""
+    async with agent() as a:
+        listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in (await a.client.list_tools()).tools]
+    if not SCHEMAS.exists():
+        SCHEMAS.write_text(json.dumps(listed, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    assert listed == json.loads(SCHEMAS.read_text("utf-8"))
+    read_only = {tool["name"]: tool["annotations"]["readOnlyHint"] for tool in listed}
+    assert read_only["info"] is True
+    assert read_only["eval"] is False
+
+
+async def test_reset_gives_a_fresh_worker_in_the_same_environment(tmp_path: Path) -> None:
+    python = venv(tmp_path / "env") / "bin" / "python"
+    async with agent("--python", str(python)) as a:
+        await a.eval("class T: pass\nx = 1")
+        told = await a.data("reset")
+        assert told["old_worker"] != told["new_worker"]
+        assert "NameError" in (await a.eval("x"))["error"]
+        assert (await a.eval("import sys; sys.prefix"))["value"] == repr(str(tmp_path / "env"))
+
+
+async def test_reset_ends_a_running_cell() -> None:
+    import anyio
+
+    async with agent() as a:
+        began = anyio.Event()
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            began.set()
+
+        answers: list[dict[str, object]] = []
+
+        async def run() -> None:
+            result = await a.client.call_tool("eval", {"code": "import time; time.sleep(600)"}, progress_callback=on_progress)
+            answers.append(result.structured_content or {})
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await began.wait()
+            await a.data("reset")
+        assert answers[0]["status"] == "killed"
+
+
+async def test_info_tells_what_the_session_holds(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
+    async with agent("--project", str(tmp_path)) as a:
+        await a.eval("import json\nrows = list(range(1000))")
+        told = await a.data("info")
+        assert {"name": "rows", "type": "list", "summary": "1,000 items"}.items() <= told["variables"][0].items() or told["variables"][0][
+            "name"
+        ] == "rows"
+        assert told["modules"] == ["json"]
+        assert told["project"] == str(tmp_path)
+        assert told["cells"] == 1
+        assert told["worker"] == (await a.eval("1"))["worker"]
+
+
+async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    venv(project / ".venv")
+    other = venv(tmp_path / "other")
+    (tmp_path / "conda" / "conda-meta").mkdir(parents=True)
+    (tmp_path / "conda" / "bin").mkdir()
+    (tmp_path / "conda" / "bin" / "python").symlink_to(sys.executable)
+    async with agent(cwd=tmp_path) as a:
+        told = await a.data("activate", path="project")
+        assert (told["kind"], told["cwd"]) == ("project", str(project))
+        assert (await a.eval("import sys, os; sys.prefix, os.getcwd()"))["value"] == repr((str(project / ".venv"), str(project)))
+        assert (await a.data("activate", path="../other"))["executable"] == str(other / "bin" / "python")
+        assert (await a.data("activate", path=str(tmp_path / "conda")))["kind"] == "conda environment"
+        assert (await a.data("activate", path=sys.executable))["kind"] == "interpreter"
+        await a.eval("kept = 1")
+        assert (await a.data("activate", path="."))["kind"] == "project"
+        assert "There is no" in await a.text("activate", path="nowhere")
+        assert "neither" in await a.text("activate", path=str(tmp_path / "conda" / "bin"))
+
+
+async def test_a_project_is_activated_by_the_environment_variable(tmp_path: Path) -> None:
+    venv(tmp_path / ".venv")
+    async with agent(MAHTAB_PROJECT=str(tmp_path)) as a:
+        assert (await a.eval("import sys, os; sys.prefix, os.getcwd()"))["value"] == repr((str(tmp_path / ".venv"), str(tmp_path)))
+
+
+async def test_packages_with_pip(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    build_wheel(wheels, "tiny", "1.0")
+    python = venv(tmp_path / "env", pip=True) / "bin" / "python"
+    environment = {**offline(wheels), "PATH": without_uv(tmp_path / "bin")}
+    async with agent("--python", str(python), cwd=tmp_path, env=environment) as a:
+        assert "ModuleNotFoundError" in (await a.eval("import tiny"))["error"]
+        told = await a.data("pkg", action="add", packages=["tiny"])
+        assert told["exit_code"] == 0, told["output"]
+        assert (await a.eval("import tiny; tiny.version"))["value"] == "'1.0'"
+        assert "tiny" in await a.text("pkg", action="status")
+        build_wheel(wheels, "tiny", "2.0")
+        await a.data("pkg", action="update", packages=["tiny"])
+        await a.data("reset")
+        assert (await a.eval("import tiny; tiny.version"))["value"] == "'2.0'"
+        assert (await a.data("pkg", action="rm", packages=["tiny"]))["exit_code"] == 0
+        failed = await a.call("pkg", action="add", packages=["not-there"])
+        assert failed.is_error
+        assert "No matching distribution" in text_of(failed)
+        assert "needs the names" in await a.text("pkg", action="add")
+        assert "is an option" in await a.text("pkg", action="add", packages=["--index-url=x"])
+        assert "neither a pyproject.toml" in await a.text("pkg", action="install")
+
+
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
+async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    build_wheel(wheels, "tiny", "1.0")
+    project = tmp_path / "project"
+    venv(project / ".venv")
+    (project / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n")
+    async with agent("--project", str(project), env=offline(wheels)) as a:
+        told = await a.data("pkg", action="add", packages=["tiny"])
+        assert told["exit_code"] == 0, told["output"]
+        assert "tiny" in (project / "pyproject.toml").read_text()
+        assert (await a.eval("import tiny; tiny.version"))["value"] == "'1.0'"
+        build_wheel(wheels, "tiny", "2.0")
+        assert (await a.data("pkg", action="update"))["exit_code"] == 0
+        assert 'version = "2.0"' in (project / "uv.lock").read_text()
+        for action in ("resolve", "install", "status"):
+            assert (await a.data("pkg", action=action))["exit_code"] == 0
+        assert (await a.data("pkg", action="rm", packages=["tiny"]))["exit_code"] == 0
+        assert "tiny" not in (project / "pyproject.toml").read_text()
+
+
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
+async def test_an_editable_package_and_back(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    build_wheel(wheels, "tiny", "1.0")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "tiny.py").write_text("version = 'from the folder'\n")
+    (source / "backend.py").write_text(BACKEND)
+    (source / "pyproject.toml").write_text(
+        "[project]\nname = 'tiny'\nversion = '9'\n[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
+    )
+    python = venv(tmp_path / "env") / "bin" / "python"
+    async with agent("--python", str(python), cwd=tmp_path, env=offline(wheels)) as a:
+        told = await a.data("pkg", action="develop", packages=[str(source)])
+        assert told["exit_code"] == 0, told["output"]
+        await a.data("reset")
+        assert (await a.eval("import tiny; tiny.version"))["value"] == "'from the folder'"
+        assert (await a.data("pkg", action="free", packages=["tiny"]))["exit_code"] == 0
+        await a.data("reset")
+        assert (await a.eval("import tiny; tiny.version"))["value"] == "'1.0'"
+
+
+BACKEND = """
+import os, zipfile
+def build_editable(folder, config_settings=None, metadata_directory=None):
+    name = "tiny-9-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        wheel.writestr("tiny.pth", os.getcwd() + "\\n")
+        wheel.writestr("tiny-9.dist-info/METADATA", "Metadata-Version: 2.1\\nName: tiny\\nVersion: 9\\n")
+        wheel.writestr("tiny-9.dist-info/WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("tiny-9.dist-info/RECORD", "tiny.pth,,\\ntiny-9.dist-info/METADATA,,\\ntiny-9.dist-info/WHEEL,,\\ntiny-9.dist-info/RECORD,,\\n")
+    return name
+build_wheel = build_editable
+"""
+
+
+async def test_the_log_holds_what_was_evaluated(home: Path) -> None:
+    path = home / ".mahtab" / "logs" / "repl.log"
+    async with agent(MAHTAB_VIEWER="auto") as a:
+        await a.eval("print('in colour')")
+        assert "\x1b[" in path.read_text()
+        assert "in colour" in path.read_text()
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        told = await a.data("log_viewer", mode="file")
+        assert told == {"mode": "file", "path": str(path)}
+        before = path.read_text()
+        await a.eval("1/0")
+        assert "ZeroDivisionError" in path.read_text().removeprefix(before)
+        assert "\x1b" not in path.read_text().removeprefix(before)
+        await a.data("log_viewer", mode="off")
+        before = path.read_text()
+        await a.eval("3")
+        assert path.read_text() == before
+        log = await a.client.read_resource("mahtab://session/log")
+        assert "ZeroDivisionError" in log.contents[0].text  # type: ignore[union-attr]
+
+
+async def test_resources_show_the_session() -> None:
+    async with agent() as a:
+        await a.eval("table = {'a': 1}")
+        uris = [str(resource.uri) for resource in (await a.client.list_resources()).resources]
+        assert uris == ["mahtab://session/variables", "mahtab://session/info", "mahtab://session/log"]
+        variables = await a.client.read_resource("mahtab://session/variables")
+        assert [row["name"] for row in json.loads(variables.contents[0].text)] == ["table"]  # type: ignore[union-attr]
+        one = await a.client.read_resource("mahtab://variable/table")
+        assert "{'a': 1}" in one.contents[0].text  # type: ignore[union-attr]
+        with pytest.raises(MCPError, match="nothing"):
+            await a.client.read_resource("mahtab://variable/nothing")
+        with pytest.raises(MCPError, match="no log yet"):
+            await a.client.read_resource("mahtab://session/log")
+
+
+async def test_skills_are_prompts(tmp_path: Path) -> None:
+    folder = tmp_path / ".mahtab" / "skills" / "count"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: count\ndescription: Counts\n---\nCount the rows.\n")
+    async with agent(cwd=tmp_path) as a:
+        assert "count" in [prompt.name for prompt in (await a.client.list_prompts()).prompts]
+        prompt = await a.client.get_prompt("count", {"task": "in table"})
+        assert prompt.messages[0].content.text == "Count the rows.\n\nTask: in table"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"MAHTAB_OUTPUT_FORMAT": "markdown"}, "```python\n7\n```\n```text\nred\n```"),
+        ({"MAHTAB_OUTPUT_FORMAT": "plain"}, "7\nred"),
+        ({"MAHTAB_HIGHLIGHT": "false"}, "7\nred"),
+        ({}, "\x1b[34m7\x1b[39;49;00m\n\x1b[31mred\x1b[0m\x1b[0m"),
+    ],
+)
+async def test_answers_look_as_the_settings_say(environment: dict[str, str], expected: str) -> None:
+    async with agent(env=environment) as a:
+        assert (await a.text("eval", code="print('\\x1b[31mred\\x1b[0m\\x1b[2J', end=''); 7")).removesuffix("\x1b[0m") == expected.removesuffix(
+            "\x1b[0m"
+        )
+
+
+async def test_a_wrong_setting_is_a_sentence() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mahtab_tui", "mcp"], env={**os.environ, "MAHTAB_OUTPUT_FORMAT": "pdf"}, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "MAHTAB_OUTPUT_FORMAT" in done.stderr
