@@ -146,12 +146,12 @@ FINAL_JOINED_VALUES = """\
 listed = "\\n".join(f"{value} (line {found[value][0]})" if value in found else value for value in joined)
 missing = [value for value in found if value not in joined]
 check = "A search by code finds the same." if not missing else f"A search by code finds these too: {', '.join(missing)}"
-FINAL(f"{who}{len(joined):,} {noun}, from {len(parts)} parts of the text ({have}). {check}\\n{listed}"[:30_000])
+FINAL(f"{who}{len(joined):,} {noun}, from {sum(answered)} of {len(parts)} parts of the text ({have}). {check}\\n{listed}"[:30_000])
 """
 FINAL_BARE_JOINED = """\
 FINAL("\\n".join(joined)[:30_000])
 """
 FINAL_JOINED_LINES = """\
 listed = "\\n".join(joined[:60])
-FINAL(f"{who}{have}. Those that {len(parts)} parts of the text name:\\n{listed}"[:30_000])
+FINAL(f"{who}{have}. Those that {sum(answered)} of {len(parts)} parts of the text name:\\n{listed}"[:30_000])
 """
