@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import tests.benchmarks.kernel as kernel
 import tests.benchmarks.recursion as recursion
+import tests.benchmarks.sandbox as sandbox
 import tests.benchmarks.screen as screen
 import tests.benchmarks.transcript as transcript
 from tests.benchmarks.table import Row, print_table
@@ -15,6 +16,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "kernel": kernel.rows,
     "transcript": transcript.rows,
     "screen": screen.rows,
+    "sandbox": sandbox.rows,
     "recursion": recursion.rows,
 }
 
