@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback"]
 VariableKind = Literal["data", "module", "function", "class"]
+CompletionKind = Literal["data", "module", "function", "class", "property", "argument", "key", "column", "keyword", "name", "file", "folder", "magic"]
 ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted"]
 OnOutput = Callable[[OutputKind, str], None]
 
@@ -110,6 +111,30 @@ class Detail:
 
 
 @dataclass(frozen=True, slots=True)
+class Completion:
+    """Something that may stand at the cursor."""
+
+    label: str
+    """As it is shown."""
+    text: str
+    """What is put in its place."""
+    kind: CompletionKind
+    doc: str
+    """One line: type and summary of data, parameters and first line of the docstring of functions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """What may stand at a cursor, the best first."""
+
+    start: int
+    """Where in the code the text begins that a completion replaces, up to the cursor; in characters."""
+    items: tuple[Completion, ...]
+    more: int
+    """How many more there are."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelInfo:
     """What a kernel runs on."""
 
@@ -184,6 +209,10 @@ class Kernel(Protocol):
 
     def inspect(self, name: str) -> Detail:
         """A look inside one variable. Works while a cell runs. Raises `KernelError` where there is no such name."""
+
+    def complete(self, code: str, cursor: int) -> Completions:
+        """What may stand at the cursor (in characters). Works while a cell runs, within a time limit. No code of the person's classes
+        runs, and nothing is imported. Raises `KernelError` where the kernel does not answer in time."""
 
     def info(self) -> KernelInfo: ...
 

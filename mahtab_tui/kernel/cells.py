@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from mahtab_tui.kernel.base import CellResult, Change, Detail, OnOutput, OutputKind, Status, Variable
+from mahtab_tui.kernel.base import CellResult, Change, Completion, Completions, Detail, OnOutput, OutputKind, Status, Variable
 from mahtab_tui.kernel.output import Output
 from mahtab_tui.kernel.worker.capture import OutputLimitError
 
@@ -76,6 +76,11 @@ def variable(listed: Mapping[str, Any]) -> Variable:
 def changes(listed: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
     """Changes as the worker lists them."""
     return tuple(Change(change["name"], change["change"], None if change["variable"] is None else variable(change["variable"])) for change in listed)
+
+
+def completions(found: Mapping[str, Any]) -> Completions:
+    """Completions as the worker lists them."""
+    return Completions(found["start"], tuple(Completion(**item) for item in found["items"]), found["more"])
 
 
 def detail(described: Mapping[str, Any]) -> Detail:

@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 from mahtab_tui.kernel.answers import Answers
 from mahtab_tui.kernel.base import (
     CellResult,
+    Completions,
     Detail,
     KernelError,
     KernelHost,
@@ -33,7 +34,7 @@ from mahtab_tui.kernel.base import (
     Variable,
 )
 from mahtab_tui.kernel.borrowed import BorrowedSurroundings, CellOutput
-from mahtab_tui.kernel.cells import RunningCell, detail, variable
+from mahtab_tui.kernel.cells import RunningCell, completions, detail, variable
 from mahtab_tui.kernel.worker import detail as description
 from mahtab_tui.kernel.worker import toolbox
 from mahtab_tui.kernel.worker.awaiting import EventLoop
@@ -158,6 +159,11 @@ class InProcessKernel:
             raise KernelError(f"There is no variable named {name}.") from None
         except FutureTimeout:
             raise KernelError(f"{name} could not be described within {INSPECT_TIMEOUT:.0f} s.") from None
+
+    def complete(self, code: str, cursor: int) -> Completions:
+        from mahtab_tui.kernel.worker.completion.complete import complete
+
+        return completions(complete(self._namespace, code, cursor))
 
     def info(self) -> KernelInfo:
         return KernelInfo(python_version(), sys.executable, working_directory(), os.getpid(), self._state)

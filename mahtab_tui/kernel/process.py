@@ -11,6 +11,7 @@ from typing import Any
 
 from mahtab_tui.kernel.base import (
     CellResult,
+    Completions,
     Detail,
     KernelError,
     KernelHost,
@@ -21,7 +22,7 @@ from mahtab_tui.kernel.base import (
     Status,
     Variable,
 )
-from mahtab_tui.kernel.cells import detail, variable
+from mahtab_tui.kernel.cells import completions, detail, variable
 from mahtab_tui.kernel.launch import environment, find_interpreter
 from mahtab_tui.kernel.worker_process import WorkerProcess
 
@@ -30,6 +31,7 @@ ATTEMPTS = 3
 
 VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0
+COMPLETE_TIMEOUT = 0.5
 """Seconds. Describing has a time limit of its own, of about 2 s."""
 
 
@@ -123,6 +125,12 @@ class ProcessKernel:
 
     def inspect(self, name: str) -> Detail:
         return detail(self._needed_worker().request("inspect", INSPECT_TIMEOUT, name=name))
+
+    def complete(self, code: str, cursor: int) -> Completions:
+        worker = self._worker
+        if worker is None:
+            raise KernelError(self._failure)
+        return completions(worker.request("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor))
 
     def info(self) -> KernelInfo:
         worker = self._worker

@@ -71,7 +71,13 @@ class Control:
     ) -> None:
         self._channel = channel
         self._namespace = namespace
-        self._handlers = {**handlers, "inspect": self._inspect, "chdir": self._chdir, "size": self._size}
+        self._handlers = {
+            **handlers,
+            "inspect": lambda frame: self._aside(frame, self._describe),
+            "complete": lambda frame: self._aside(frame, self._completions),
+            "chdir": self._chdir,
+            "size": self._size,
+        }
         self._active = active
         self._flush = flush
         self._repair = repair
@@ -106,20 +112,26 @@ class Control:
         except Exception as error:  # whatever one request does, the next must be answered
             self._channel.send({"op": "reply", "id": frame.get("id"), "error": str(error)})
 
-    def _inspect(self, frame: Frame) -> None:
-        # Describing may run the person's own code, for seconds: never on this thread.
-        threading.Thread(target=self._describe, args=(frame,), daemon=True).start()
+    def _aside(self, frame: Frame, work: Callable[[Frame], Any]) -> None:
+        """Answer on a thread of its own: describing may run the person's own code, completing may look at a slow disk."""
 
-    def _describe(self, frame: Frame) -> None:
+        def answer() -> None:
+            try:
+                reply = {"value": work(frame)}
+            except Exception as error:  # the thread's outermost frame
+                reply = {"error": str(error) or type(error).__name__}
+            self._channel.send({"op": "reply", "id": frame["id"], **reply})
+
+        threading.Thread(target=answer, daemon=True).start()
+
+    def _describe(self, frame: Frame) -> Any:
         name = frame["name"]
-        try:
-            detail = late_import(f"{__package__}.detail")
-            answer = {"value": detail.describe(self._namespace, name)}
-        except KeyError:
-            answer = {"error": f"There is no variable named {name}."}
-        except Exception as error:  # the thread's outermost frame
-            answer = {"error": f"{name} cannot be described: {error}"}
-        self._channel.send({"op": "reply", "id": frame["id"], **answer})
+        if name not in self._namespace:
+            raise LookupError(f"There is no variable named {name}.")
+        return late_import(f"{__package__}.detail").describe(self._namespace, name)
+
+    def _completions(self, frame: Frame) -> Any:
+        return late_import(f"{__package__}.completion.complete").complete(self._namespace, frame["code"], frame["cursor"])
 
     def _chdir(self, frame: Frame) -> None:
         os.chdir(os.path.expanduser(frame["path"]))

@@ -10,6 +10,8 @@ import sys
 import types
 from typing import Any, Callable
 
+from .statics import mro_of
+
 WIDTH = 60
 """Characters that a summary may have."""
 
@@ -33,11 +35,12 @@ def kind_of(value: object) -> str:
     cls = type(value)
     if cls in _PLAIN:
         return "data"
-    if cls is types.ModuleType or types.ModuleType in cls.__mro__:
+    bases = mro_of(cls)
+    if types.ModuleType in bases:
         return "module"
-    if cls in _FUNCTIONS or cls.__name__ == "ufunc":
+    if cls in _FUNCTIONS or _NAME_OF(cls) == "ufunc":
         return "function"
-    if type in cls.__mro__:
+    if type in bases:
         return "class"
     return "data"
 
@@ -202,7 +205,7 @@ def _array_scalar(value: object) -> str | None:
     if loaded is None:
         return None
     names, cls = types.ModuleType.__getattribute__(loaded, "__dict__"), type(value)
-    if names.get("generic") in cls.__mro__ and names.get(_NAME_OF(cls)) is cls:
+    if names.get("generic") in mro_of(cls) and names.get(_NAME_OF(cls)) is cls:
         return _text(value)
     return None
 
@@ -221,7 +224,7 @@ _BASES: dict[type, Callable[[Any], int]] = {
 
 def size_of(value: object) -> int | None:
     """The length where it is told without running code of the user's; else None."""
-    for base in type(value).__mro__:
+    for base in mro_of(type(value)):
         if base in _BASES:
             return _BASES[base](value)
     return None
@@ -245,4 +248,4 @@ def summary(value: object) -> str:
     if found is not None:
         return found
     size = size_of(value)
-    return "" if size is None else counted(size, "chars" if str in cls.__mro__ else "items")
+    return "" if size is None else counted(size, "chars" if str in mro_of(cls) else "items")

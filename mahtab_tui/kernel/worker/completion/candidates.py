@@ -1,0 +1,75 @@
+"""What can be completed to, and which of it fits best."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator
+from heapq import nsmallest
+from typing import Any, Callable, NamedTuple
+
+SECONDS = 0.3
+"""After this long the list is made of what was found until then."""
+
+_CHECK_EVERY = 256
+
+
+class Candidate(NamedTuple):
+    """Something that may stand at the cursor."""
+
+    label: str
+    """What is shown, and what the typed text is held against."""
+    describe: Callable[[], tuple[str, str]]
+    """Its kind and a line about it, made only for what is shown."""
+    text: str | None = None
+    """What is put in, where it is not the label."""
+    order: int = 1
+    """What comes first among what fits equally well: the smaller."""
+
+
+def fixed(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
+    """A description that is known."""
+    return lambda: (kind, doc)
+
+
+def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[Candidate], int]:
+    """The best of those that fit what was typed, and how many more fit: equal to it, beginning with it, having its letters in this
+    order; private names last."""
+    count = 0
+
+    def fitting() -> Iterator[tuple[tuple[Any, ...], int, Candidate]]:
+        nonlocal count
+        for key, candidate in _fitting(candidates, stem):
+            count += 1
+            yield key, count, candidate
+
+    # Not sorted as a whole: ten thousand tuples that live at once would wake the collector, which may have a large heap to look at.
+    best = {candidate.label: candidate for _, _, candidate in reversed(nsmallest(most, fitting()))}
+    return list(best.values())[::-1], count - len(best)
+
+
+def _fitting(candidates: Iterable[Candidate], stem: str) -> Iterator[tuple[tuple[Any, ...], Candidate]]:
+    lower = stem.lower()
+    letters = re.compile(".*?".join(map(re.escape, lower)), re.DOTALL) if len(stem) > 1 else None
+    deadline = time.monotonic() + SECONDS
+    for count, candidate in enumerate(candidates):
+        if count % _CHECK_EVERY == 0 and time.monotonic() > deadline:
+            return
+        label = candidate.label
+        low, spread = label.lower(), 0
+        if label.startswith(stem):
+            fit = 0 if label == stem else 1
+        elif low.startswith(lower):
+            fit = 2
+        else:
+            found = letters.search(low) if letters is not None else None
+            if found is None:
+                continue
+            fit, spread = 3, found.end()
+        yield (_private(label, stem), fit, spread, candidate.order, low, label), candidate
+
+
+def _private(label: str, stem: str) -> int:
+    if stem.startswith("_") or not label.startswith("_"):
+        return 0
+    return 2 if label.startswith("__") else 1

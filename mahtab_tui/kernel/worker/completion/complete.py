@@ -1,0 +1,143 @@
+"""What may stand at the cursor, from the live namespace. No code of the person's objects runs."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+from collections.abc import Iterator
+from typing import Any
+
+from ..statics import attributes, is_module
+from .candidates import Candidate, fixed, ranked
+from .columns import columns_of
+from .describing import describe
+from .keys import keys_of, literal
+from .modules import member_names, module_members, module_names
+from .paths import files, split
+from .place import Place, place_at
+from .resolve import Instance, Unknown, resolve
+from .signatures import function_of, parameters
+from .tokens import tokenize
+
+MOST = 200
+"""Candidates that are sent."""
+
+
+def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
+    """The fields of the host's `Completions` for a cursor, in characters from the beginning."""
+    place = place_at(code, cursor)
+    if place.kind == "string":
+        return _in_string(namespace, place, code, cursor)
+    return _listing(_candidates(namespace, place, code), place.stem, place.start)
+
+
+def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str, Any]:
+    found, more = ranked(candidates, stem, MOST)
+    items = []
+    for candidate in found:
+        kind, doc = candidate.describe()
+        text = candidate.label if candidate.text is None else candidate.text
+        items.append({"label": candidate.label, "text": text, "kind": kind, "doc": doc})
+    return {"start": start, "items": items, "more": more}
+
+
+def _candidates(namespace: dict[str, Any], place: Place, code: str) -> Iterator[Candidate]:
+    if place.kind == "module":
+        yield from module_names(place.target)
+    elif place.kind == "member":
+        yield from member_names(place.target)
+    elif place.kind == "attribute":
+        yield from _attributes(namespace, place.target)
+    elif place.kind == "name":
+        if place.argument:
+            yield from _arguments(namespace, place.call)
+        if place.target:
+            for key in _keys(namespace, place.target):
+                yield key if key.text is None else key._replace(label=repr(key.text), text=repr(key.text))
+        yield from _names(namespace, place, code)
+
+
+def _names(namespace: dict[str, Any], place: Place, code: str) -> Iterator[Candidate]:
+    if not place.stem and place.target:
+        return
+    names = dict(list(namespace.items()))
+    for name, value in names.items():
+        if type(name) is str and name != "__builtins__":
+            yield _named(name, value)
+    for name in _words(code, place):
+        if name not in names:
+            yield Candidate(name, fixed("name", "in this text"))
+    for name, value in list(builtins.__dict__.items()):
+        if name not in names and not name.startswith("__mahtab"):
+            yield _named(name, value)._replace(order=2)
+    for word in keyword.kwlist:
+        yield Candidate(word, fixed("keyword"), order=2)
+
+
+def _words(code: str, place: Place) -> set[str]:
+    """The names that the text itself has: those of a cell that has not run yet."""
+    around = code[: place.start] + " " + code[place.start + len(place.stem) :]
+    return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(keyword.kwlist)
+
+
+def _named(name: str, value: Any) -> Candidate:
+    return Candidate(name, lambda: describe(value))
+
+
+def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:
+    try:
+        value = resolve(target, namespace)
+    except Unknown:
+        return
+    if type(value) is Instance:
+        value = value.cls
+    elif not is_module(value):
+        for column in columns_of(value):
+            if column.isidentifier() and not keyword.iskeyword(column):
+                yield Candidate(column, fixed("column"), order=0)
+    found = module_members(value) if is_module(value) else attributes(value)
+    for name, item in found.items():
+        yield _named(name, item)
+
+
+def _arguments(namespace: dict[str, Any], call: str) -> Iterator[Candidate]:
+    try:
+        function, bound = function_of(resolve(call, namespace))
+    except Unknown:
+        return
+    for parameter in parameters(function, bound) if function is not None else ():
+        if parameter.keyword:
+            yield Candidate(f"{parameter.name}=", fixed("argument", parameter.text), order=0)
+
+
+def _keys(namespace: dict[str, Any], target: str) -> list[Candidate]:
+    try:
+        value = resolve(target, namespace)
+    except Unknown:
+        return []
+    return keys_of(value)
+
+
+def _in_string(namespace: dict[str, Any], place: Place, code: str, cursor: int) -> dict[str, Any]:
+    """Keys and columns where a string is one; else files."""
+    keys = [key for key in _keys(namespace, place.target) if key.text is not None] if place.target else []
+    if not keys and place.call:
+        keys = _columns_of_call(namespace, place.call)
+    if keys:
+        after = code[cursor:]
+        found = _listing((key._replace(text=literal(key.label, place.quote, after)) for key in keys), place.stem, place.start)
+        if found["items"]:
+            return found
+    if place.target or "\n" in place.stem:
+        return {"start": place.start, "items": [], "more": 0}
+    folder, name = split(place.stem)
+    return _listing(files(place.stem), name, place.start + len(folder))
+
+
+def _columns_of_call(namespace: dict[str, Any], call: str) -> list[Candidate]:
+    """Columns of a table whose method is called, as in ``df.groupby("``."""
+    holder, dot, _ = call.rpartition(".")
+    try:
+        return [Candidate(name, fixed("column"), name) for name in columns_of(resolve(holder, namespace))] if dot else []
+    except Unknown:
+        return []

@@ -1,0 +1,61 @@
+"""Kind and one line about an object as it is stored in a namespace or a class."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from ..statics import class_dict, is_class, is_module, loaded, own_dict
+from ..summary import kind_of, one_line, summary, type_name
+
+WIDTH = 100
+"""Characters of the line."""
+
+_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_DOCUMENTED = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    *_SLOTS,
+)
+"""Types whose `__doc__` is C code's."""
+
+
+def describe(value: Any) -> tuple[str, str]:
+    """Kind (function, class, module, property, data) and a line."""
+    if type(value) in (staticmethod, classmethod):
+        value = value.__func__
+    if type(value) is property:
+        return "property", doc_line(value.fget)
+    if type(value) is loaded("functools", "cached_property"):
+        return "property", doc_line(own_dict(value).get("func"))
+    if type(value) in _SLOTS:
+        return "property", doc_line(value)
+    kind = kind_of(value)
+    if kind == "data":
+        return kind, one_line(f"{type_name(value)}  {summary(value)}".rstrip(), WIDTH)
+    about = summary(value) if kind == "function" else ""
+    return kind, one_line(f"{about}  {doc_line(value)}".strip(), WIDTH)
+
+
+def doc_of(value: Any) -> str:
+    """A docstring, if it is a plain string that no code makes."""
+    if type(value) is types.MethodType:
+        value = value.__func__
+    if is_class(value):
+        doc = class_dict(value).get("__doc__")
+    elif is_module(value):
+        doc = own_dict(value).get("__doc__")
+    elif type(value) in _DOCUMENTED:
+        doc = value.__doc__
+    else:
+        doc = None
+    return doc if type(doc) is str else ""
+
+
+def doc_line(value: Any) -> str:
+    """The first line of the docstring."""
+    return one_line(doc_of(value).strip().split("\n", 1)[0].strip(), WIDTH)

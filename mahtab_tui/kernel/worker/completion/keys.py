@@ -1,0 +1,39 @@
+"""What an object can be subscripted with: keys of dicts, columns of tables."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from ..statics import mro_of
+from ..summary import summary, type_name
+from .candidates import Candidate, fixed
+from .columns import MOST, columns_of
+
+_LITERALS = (str, int, bytes, bool, float, type(None))
+
+
+def keys_of(value: object) -> list[Candidate]:
+    """The keys that can be written down; each label is the key's own text for strings, else its literal."""
+    columns = columns_of(value)
+    if columns:
+        return [Candidate(name, fixed("column"), name, 0) for name in columns]
+    if dict not in mro_of(type(value)):
+        return []
+    items: list[tuple[Any, Any]] = list(islice(dict.items(value), MOST))  # type: ignore[arg-type]
+    return [_key(key, item) for key, item in items if type(key) in _LITERALS]
+
+
+def _key(key: Any, item: Any) -> Candidate:
+    label = key if type(key) is str else repr(key)
+    return Candidate(label, lambda: ("key", f"{type_name(item)}  {summary(item)}".rstrip()), label if type(key) is str else None, 0)
+
+
+def literal(text: str, quote: str, after: str) -> str:
+    """A text as it is written inside of a string that was begun with a prefix and quotes, closed where nothing closes it yet."""
+    marks = quote.lstrip("rRbBuUfFtT")
+    prefix = quote[: len(quote) - len(marks)].lower()
+    if "r" not in prefix:
+        text = repr(text)[1:-1] if "\\" in text or "\n" in text or not text.isprintable() else text
+        text = text.replace(marks[0], "\\" + marks[0])
+    return text if after.startswith(marks) else text + marks

@@ -1,0 +1,151 @@
+"""What stands at the cursor, and of what it is a part."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .tokens import Token, Tokens, ends_expression, expression, tokenize
+
+_BINDS = frozenset(("def", "class", "as", "global", "nonlocal"))
+"""After these comes a name that is only made here (or is known to be there)."""
+_FIELD = re.compile(r"\{\{|\}\}|[{}]")
+
+
+class Place(NamedTuple):
+    """What is to be completed."""
+
+    kind: str
+    """name, attribute, string, module, member (of a module, in an import) or none."""
+    start: int = 0
+    """Where it begins in the text, in characters."""
+    stem: str = ""
+    """What is typed of it so far."""
+    target: str = ""
+    """The expression whose attribute it is, or which it subscripts; the module whose member it is, or which it is a part of."""
+    call: str = ""
+    """The function whose argument it is, as an expression."""
+    argument: bool = False
+    """Whether an argument begins here, so that it may be a keyword."""
+    quote: str = ""
+    """In a string: its prefix and quotes."""
+
+
+NONE = Place("none")
+
+
+def place_at(code: str, cursor: int) -> Place:
+    """What stands before a cursor."""
+    return _place(code[:cursor])
+
+
+def call_at(code: str, cursor: int) -> str:
+    """The function in whose call the cursor stands, else the expression that ends at it or goes on behind it; empty where there is none."""
+    tokens = tokenize(code[:cursor])
+    for bracket in reversed(tokens.open):
+        if callee := _callee(code, tokens.all, bracket):
+            return callee
+    behind = re.match(r"\w*", code[cursor:])
+    assert behind is not None
+    tokens = tokenize(code[: cursor + behind.end()])
+    return _text(code, tokens.all, len(tokens.all) - 1)
+
+
+def _place(before: str) -> Place:
+    tokens = tokenize(before)
+    last = tokens.all[-1] if tokens.all else None
+    if last is not None and last.kind == "comment":
+        return NONE
+    if last is not None and last.quote:
+        return _in_string(before, tokens, last)
+    if last is not None and last.kind == "number" and last.end == len(before):
+        return NONE
+    rest, stem, start = tokens.all, "", len(before)
+    if last is not None and last.kind == "name" and last.end == start:
+        rest, stem, start = tokens.all[:-1], last.text, last.start
+    imported = _in_import(rest, stem, start)
+    if imported is not None:
+        return imported
+    previous = rest[-1].text if rest else ""
+    if previous in _BINDS:
+        return NONE
+    if previous == ".":
+        target = _text(before, rest, len(rest) - 2)
+        return Place("attribute", start, stem, target) if target else NONE
+    target = _callee(before, rest, len(rest) - 1) if previous == "[" else ""
+    call = _open_call(before, rest, tokens.open)
+    return Place("name", start, stem, target, call, bool(call) and previous in ("(", ","))
+
+
+def _in_string(before: str, tokens: Tokens, string: Token) -> Place:
+    start = string.start + len(string.quote)
+    if "f" in string.quote.lower():
+        field = _open_field(before, start)
+        if field is not None:
+            inner = _place(before[field:])
+            return inner._replace(start=inner.start + field)
+    rest = tokens.all[:-1]
+    bracket = tokens.open[-1] if tokens.open else None
+    target = ""
+    if bracket is not None and rest[bracket].text == "[":
+        target = _callee(before, rest, bracket)
+        if not target and len(tokens.open) > 1 and tokens.open[-2] == bracket - 1:
+            target = _callee(before, rest, bracket - 1) if rest[bracket - 1].text == "[" else ""
+    return Place("string", start, before[start:], target, _open_call(before, rest, tokens.open), quote=string.quote)
+
+
+def _open_field(before: str, start: int) -> int | None:
+    """Where the expression begins that is open in an f-string."""
+    opened: list[int] = []
+    for match in _FIELD.finditer(before, start):
+        if match[0] == "{" or (match[0] == "{{" and opened):
+            opened.append(match.end())
+        elif match[0] == "}" and opened:
+            opened.pop()
+    return opened[-1] if opened else None
+
+
+def _in_import(tokens: list[Token], stem: str, start: int) -> Place | None:
+    """The place, if the statement is an import."""
+    first = max((place for place, token in enumerate(tokens) if token.kind == "newline" or token.text == ";"), default=-1) + 1
+    words = [token.text for token in tokens[first:]]
+    if not words or words[0] not in ("import", "from"):
+        return None
+    if words[-1] == "as":
+        return NONE
+    if words[0] == "from" and "import" in words:
+        module = "".join(words[1 : words.index("import")])
+        return Place("member", start, stem, module) if words[-1] in ("import", ",", "(") else NONE
+    module = ""
+    for word in reversed(words[1:]):
+        if word == "," or (word != "." and not (module.startswith(".") or not module)):
+            break
+        module = word + module
+    if module and not module.endswith("."):
+        return NONE if words[0] == "import" else Place("name", start, stem)
+    return Place("module", start, stem, module[:-1]) if not module.startswith(".") else NONE
+
+
+def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
+    """The function in whose call the end of the text stands: through lists, not through calls."""
+    for bracket in reversed(opened):
+        if tokens[bracket].text == "(":
+            return _callee(before, tokens, bracket)
+    return ""
+
+
+def _callee(before: str, tokens: list[Token], bracket: int) -> str:
+    """The expression that an opening bracket calls or subscripts; empty where it does neither."""
+    if bracket < 1 or not ends_expression(tokens[bracket - 1]):
+        return ""
+    if bracket > 1 and tokens[bracket - 2].text in ("def", "class"):
+        return ""
+    return _text(before, tokens, bracket - 1)
+
+
+def _text(before: str, tokens: list[Token], last: int) -> str:
+    """The expression that ends with a token."""
+    if last < 0:
+        return ""
+    first = expression(tokens, last)
+    return "" if first is None else before[tokens[first].start : tokens[last].end]

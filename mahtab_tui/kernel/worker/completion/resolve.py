@@ -1,0 +1,126 @@
+"""The value of an expression as far as it is known without running anything."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+import warnings
+from typing import Any, NamedTuple
+
+from ..statics import MISSING, attribute, is_class, is_module, loaded, own_dict
+from .columns import columns_of
+from .signatures import annotations_of
+
+
+class Unknown(Exception):
+    """It is not known what the expression is."""
+
+
+class Instance(NamedTuple):
+    """An object that is not there (yet), of which only the class is known."""
+
+    cls: type
+
+
+_DISPLAYS: dict[type, type] = {
+    ast.List: list,
+    ast.ListComp: list,
+    ast.Dict: dict,
+    ast.DictComp: dict,
+    ast.Set: set,
+    ast.SetComp: set,
+    ast.Tuple: tuple,
+    ast.JoinedStr: str,
+}
+
+
+def resolve(expression: str, namespace: dict[str, Any]) -> Any:
+    """The object that an expression means, or an `Instance`. Raises `Unknown`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(f"({expression}\n)", mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise Unknown from None
+    try:
+        return _value(tree.body, namespace)
+    except RecursionError:
+        raise Unknown from None
+
+
+def _value(node: ast.expr, namespace: dict[str, Any]) -> Any:
+    if isinstance(node, ast.Name):
+        found = namespace.get(node.id, builtins.__dict__.get(node.id, MISSING))
+        return _known(found)
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Attribute):
+        return _attribute(_value(node.value, namespace), node.attr)
+    if isinstance(node, ast.Subscript):
+        return _item(_value(node.value, namespace), node.slice)
+    if isinstance(node, ast.Call):
+        return _result(_value(node.func, namespace))
+    if type(node) in _DISPLAYS:
+        return Instance(_DISPLAYS[type(node)])
+    raise Unknown
+
+
+def _attribute(value: Any, name: str) -> Any:
+    if type(value) is Instance:
+        found, of_class = attribute(value.cls, name), True
+    else:
+        found, of_class = attribute(value, name), not is_class(value) and not is_module(value) and name not in own_dict(value)
+    if found is MISSING and type(value) is loaded("pandas", "DataFrame") and name in columns_of(value):
+        return Instance(_known(loaded("pandas", "Series")))
+    if type(found) is staticmethod:
+        return found.__func__
+    if type(found) is classmethod:
+        return types.MethodType(found.__func__, value)
+    if type(found) is types.FunctionType and of_class:
+        return types.MethodType(found, value)
+    if type(found) is property:
+        return _result(found.fget)
+    if type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType):
+        raise Unknown
+    return _known(found)
+
+
+def _item(value: Any, key: ast.expr) -> Any:
+    if type(value) is Instance or not isinstance(key, ast.Constant):
+        raise Unknown
+    if type(value) is dict:
+        try:
+            return _known(value.get(key.value, MISSING))
+        except Exception:  # the `__eq__` of a key
+            raise Unknown from None
+    if type(value) in (list, tuple) and type(key.value) is int:
+        try:
+            return value[key.value]
+        except IndexError:
+            raise Unknown from None
+    if type(value) is loaded("pandas", "DataFrame") and type(key.value) is str:
+        return Instance(_known(loaded("pandas", "Series")))
+    raise Unknown
+
+
+def _result(value: Any) -> Any:
+    """What calling it gives, by its class or its annotation."""
+    if is_class(value):
+        return Instance(value)
+    if type(value) is types.MethodType:
+        value = value.__func__
+    if type(value) is not types.FunctionType:
+        raise Unknown
+    promised = annotations_of(value).get("return")
+    if type(promised) is str:
+        promised = value.__globals__.get(promised, builtins.__dict__.get(promised))
+    if promised is None or not is_class(promised):
+        raise Unknown
+    return Instance(promised)
+
+
+def _known(found: Any) -> Any:
+    if found is MISSING:
+        raise Unknown
+    return found

@@ -1,0 +1,120 @@
+"""The parameters of what can be called, read from its code."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, NamedTuple
+
+from ..statics import MISSING, class_dict, in_class, is_class, loaded, own_dict
+from ..summary import one_line, type_name
+
+_WRAPPED = 20
+"""Decorators that are looked through."""
+_PLAIN = (int, float, complex, bool, str, bytes, type(None))
+_KEYWORDS, _VARARGS = 0x08, 0x04
+
+
+class Parameter(NamedTuple):
+    """A parameter as it is written."""
+
+    name: str
+    text: str
+    """With stars, annotation and default."""
+    keyword: bool
+    """Whether it can be given by its name."""
+
+
+def function_of(value: Any) -> tuple[Any, int]:
+    """The plain function that a call runs, and how many of its first parameters are filled in by then; None where it has none."""
+    if type(value) is loaded("functools", "partial"):
+        function, bound = function_of(value.func)
+        return function, bound + len(value.args)
+    if type(value) is types.MethodType:
+        return _unwrapped(value.__func__), 1
+    if type(value) in (staticmethod, classmethod):
+        return _unwrapped(value.__func__), int(type(value) is classmethod)
+    if type(value) is types.FunctionType:
+        return _unwrapped(value), 0
+    if is_class(value):
+        for name in ("__init__", "__new__"):
+            found = in_class(value, name)
+            if type(found) is staticmethod:
+                found = found.__func__
+            if type(found) is types.FunctionType:
+                return _unwrapped(found), 1
+        return None, 0
+    found = in_class(type(value), "__call__")
+    return (_unwrapped(found), 1) if type(found) is types.FunctionType else (None, 0)
+
+
+def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
+    """What the caller gives."""
+    code = function.__code__
+    positional, only = code.co_argcount, code.co_posonlyargcount
+    names = code.co_varnames
+    defaults = function.__defaults__ or ()
+    first_default = positional - len(defaults)
+    found = []
+    for place in range(bound, positional):
+        default = defaults[place - first_default] if place >= first_default else MISSING
+        found.append(Parameter(names[place], _written(function, names[place], default), place >= only))
+        if place == only - 1:
+            found.append(Parameter("/", "/", keyword=False))
+    end = positional + code.co_kwonlyargcount
+    if code.co_flags & _VARARGS:
+        found.append(Parameter(names[end], "*" + names[end], keyword=False))
+    elif code.co_kwonlyargcount:
+        found.append(Parameter("*", "*", keyword=False))
+    given = function.__kwdefaults__ or {}
+    for name in names[positional:end]:
+        found.append(Parameter(name, _written(function, name, given.get(name, MISSING)), keyword=True))
+    if code.co_flags & _KEYWORDS:
+        name = names[end + bool(code.co_flags & _VARARGS)]
+        found.append(Parameter(name, "**" + name, keyword=False))
+    return found
+
+
+def annotations_of(function: types.FunctionType) -> dict[str, Any]:
+    """The annotations; none where they cannot be made (from Python 3.14 on they are made when they are asked for)."""
+    try:
+        return function.__annotations__
+    except Exception:  # an expression of the person's
+        return {}
+
+
+def _unwrapped(function: Any) -> Any:
+    for _ in range(_WRAPPED):
+        inner = own_dict(function).get("__wrapped__") if type(function) is types.FunctionType else None
+        if type(inner) is not types.FunctionType:
+            break
+        function = inner
+    return function if type(function) is types.FunctionType else None
+
+
+def _written(function: types.FunctionType, name: str, default: Any) -> str:
+    annotation = annotations_of(function).get(name, MISSING)
+    text = name if annotation is MISSING else f"{name}: {annotated(annotation)}"
+    if default is MISSING:
+        return text
+    equals = "=" if annotation is MISSING else " = "
+    return f"{text}{equals}{_shown(default)}"
+
+
+def annotated(annotation: Any) -> str:
+    """An annotation as it is written, as far as that is known without running code."""
+    if type(annotation) is str:
+        return one_line(annotation)
+    if is_class(annotation) and type(annotation) is type:
+        return one_line(annotation.__name__)
+    if annotation is None:
+        return "None"
+    # Types of `typing` and unions: their representation is the library's own.
+    return one_line(repr(annotation)) if class_dict(type(annotation)).get("__module__") in ("typing", "types") else type_name(annotation)
+
+
+def _shown(default: Any) -> str:
+    if type(default) in _PLAIN:
+        return one_line(repr(default), 40)
+    if type(default) in (list, tuple, dict, set) and not default:
+        return repr(default)
+    return one_line(default.__name__) if type(default) is type else "…"

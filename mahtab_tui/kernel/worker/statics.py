@@ -1,0 +1,92 @@
+"""What can be read of an object without running any code of its class: no property, `__getattr__`, `__dir__` or metaclass."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any, Callable
+
+MISSING: Any = object()
+"""What `attribute` returns where there is nothing."""
+
+mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
+"""A class and its bases, whatever its metaclass says."""
+
+class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
+"""What a class itself defines."""
+
+_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+
+
+def is_class(value: object) -> bool:
+    """Whether it is a class, whatever its `__class__` says."""
+    return type in mro_of(type(value))
+
+
+def is_module(value: object) -> bool:
+    """Whether it is a module."""
+    return types.ModuleType in mro_of(type(value))
+
+
+def own_dict(value: object) -> dict[Any, Any]:
+    """The attributes that an object (no class) has itself; empty where it has none, or where a class hides them."""
+    for base in mro_of(type(value)):
+        slot = class_dict(base).get("__dict__")
+        if slot is None:
+            continue
+        found = slot.__get__(value) if type(slot) in _SLOTS else None
+        return found if type(found) is dict else {}
+    return {}
+
+
+def in_class(cls: type, name: str) -> Any:
+    """What a class or its bases define under a name; `MISSING` where none does."""
+    for base in mro_of(cls):
+        found = class_dict(base).get(name, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+def attributes(value: object) -> dict[str, Any]:
+    """All attributes by name, as they are stored: functions instead of methods, properties themselves."""
+    found: dict[str, Any] = {}
+    for base in reversed(mro_of(value if is_class(value) else type(value))):  # type: ignore[arg-type]
+        found.update(_named(class_dict(base)))
+    if is_class(value):
+        found.update(_named(found.get("_member_map_")))  # an enumeration's members, before Python 3.11
+    else:
+        found.update(_named(own_dict(value)))
+    return found
+
+
+def attribute(value: object, name: str) -> Any:
+    """One attribute as it is stored, slots read; `MISSING` where it is not known without running code."""
+    if is_class(value):
+        found = in_class(value, name)  # type: ignore[arg-type]
+        if found is MISSING:
+            found = _named(in_class(value, "_member_map_")).get(name, MISSING)  # type: ignore[arg-type]
+        return found
+    found = in_class(type(value), name)
+    if type(found) is property:
+        return found
+    if type(found) is types.MemberDescriptorType:
+        try:
+            return found.__get__(value)
+        except (AttributeError, TypeError):
+            return MISSING
+    return own_dict(value).get(name, found)
+
+
+def loaded(module: str, name: str) -> Any:
+    """What a module has under a name, if it was imported; else `MISSING`."""
+    found = sys.modules.get(module)
+    return own_dict(found).get(name, MISSING) if is_module(found) else MISSING
+
+
+def _named(names: object) -> dict[str, Any]:
+    # A copy in one step: other threads may change it meanwhile.
+    if type(names) not in (dict, types.MappingProxyType):
+        return {}
+    return {name: item for name, item in list(names.items()) if type(name) is str}  # type: ignore[attr-defined]

@@ -1,0 +1,281 @@
+"""What is completed, from the live namespace, without running anything of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import sys
+import types
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.kernel.worker.completion.complete import MOST, complete
+
+
+class Bomb(BaseException):
+    """What the hostile classes raise when their code runs."""
+
+
+def boom(*args: Any, **kwargs: Any) -> Any:
+    raise Bomb
+
+
+HOSTILE = dict.fromkeys(
+    (
+        *("__repr__", "__str__", "__len__", "__getattr__", "__getattribute__", "__eq__", "__hash__", "__bool__", "__iter__", "__dir__"),
+        *("__getitem__", "__call__", "__instancecheck__", "keys", "items"),
+    ),
+    boom,
+)
+HostileMeta = type("HostileMeta", (type,), {"__getattribute__": boom, "__dir__": boom, "__instancecheck__": boom})
+
+
+def hostile_class(*bases: type) -> Any:
+    members = {**HOSTILE, "__class__": property(boom), "__dict__": property(boom), "danger": property(boom), "harmless": 1}
+    return HostileMeta("Hostile", bases, members)
+
+
+def labels(namespace: dict[str, Any], code: str, cursor: int | None = None) -> list[str]:
+    return [item["label"] for item in complete(namespace, code, len(code) if cursor is None else cursor)["items"]]
+
+
+class Point:
+    """A point."""
+
+    unit = "m"
+
+    def __init__(self, x: int, y: int = 0, *, label: str = "") -> None:
+        self.x = x
+        self.y = y
+
+    @property
+    def length(self) -> float:
+        """How far from zero."""
+        raise Bomb
+
+    def moved(self, by: int, sideways: int = 0) -> Point:
+        return self
+
+    def _secret(self) -> None: ...
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass
+class Ship:
+    captain: str
+    crew: int = 3
+
+
+def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def plain(alpha: int, /, beta: int, *rest: int, gamma: int = 1, **others: int) -> None: ...
+
+
+NAMESPACE: dict[str, Any] = {
+    "point": Point(1),
+    "Point": Point,
+    "Colour": Colour,
+    "Ship": Ship,
+    "plain": plain,
+    "decorated": wrapped(plain),
+    "part": functools.partial(plain, 1),
+    "nested": {"outer": {"inner": 1}, 7: "seven", ("a",): 0},
+    "items": [Point(1)],
+    "ordered": OrderedDict(first=1),
+    "df": pd.DataFrame({"price": [1], "unit price": [2], "größe": [3]}),
+    "_hidden": 1,
+    "sys": sys,
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("poi", "point"),
+        ("x = poi", "point"),
+        ("print(poi", "point"),
+        ("[poi", "point"),
+        ("f'{poi", "point"),
+        ("f'{{}} {point.le", "length"),
+        ("point.le", "length"),
+        ("point.u", "unit"),
+        ("point.x", "x"),
+        ("point.moved(1).mo", "moved"),
+        ("Point(1).mo", "moved"),
+        ("Point.u", "unit"),
+        ("items[0].le", "length"),
+        ("Colour.R", "RED"),
+        ("'abc'.up", "upper"),
+        ("[1].ap", "append"),
+        ("(point).le", "length"),
+        ("point\\\n.le", "length"),
+        ("sys.versio", "version_info"),
+        ("nested['", "outer"),
+        ("nested['outer']['", "inner"),
+        ("nested[", "7"),
+        ("ordered['f", "first"),
+        ("df['", "unit price"),
+        ("df[['price', 'u", "unit price"),
+        ("df.pri", "price"),
+        ("df.grö", "größe"),
+        ("df['price'].cum", "cumsum"),
+        ("df.price.cum", "cumsum"),
+        ("df.groupby('pr", "price"),
+        ("Point(", "label="),
+        ("Point(1, la", "label="),
+        ("point.moved(1, side", "sideways="),
+        ("Ship(cap", "captain="),
+        ("plain(1, ga", "gamma="),
+        ("decorated(1, ga", "gamma="),
+        ("part(ga", "gamma="),
+        ("plain(1,\n      ga", "gamma="),
+        ("import os.pa", "path") if hasattr(sys.modules["os"], "__path__") else ("import jso", "json"),
+        ("import json, coll", "collections"),
+        ("from jso", "json"),
+        ("from json import du", "dumps"),
+        ("from json import (load,\n  du", "dumps"),
+        ("from email.mi", "mime"),
+        ("from email import mi", "mime"),
+        ("import xml.do", "dom"),
+        ("whil", "while"),
+        ("alpha_beta = 1\nalp", "alpha_beta"),
+        ("pnt", "point"),
+        ("POI", "point"),
+    ],
+)
+def test_it_completes(code: str, wanted: str) -> None:
+    assert wanted in labels(NAMESPACE, code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["# poi", "x = 1  # poi", "def poi", "class poi", "import json as poi", "1.", "12poi", "'poi", "'''\npoi", "unknown.", "unknown().x", "poi.", ""],
+)
+def test_it_has_nothing_to_say(code: str) -> None:
+    assert "point" not in labels({"point": 1}, code) or not code
+
+
+def test_a_member_of_a_module_that_is_not_loaded_is_found_without_importing_it(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "lonely_module.py").write_text("raise SystemExit\nanswer = 42\ndef question(): ...\nclass Doubt: ...\n", "utf-8")
+    monkeypatch.syspath_prepend(project)
+    assert "lonely_module" in labels({}, "import lonely_m")
+    assert labels({}, "from lonely_module import ")[:3] == ["answer", "Doubt", "question"]
+    assert "lonely_module" not in sys.modules
+
+
+def test_files_are_completed_in_strings(project: Path) -> None:
+    (project / "data.csv").write_text("", "utf-8")
+    (project / "deep folder").mkdir()
+    (project / "deep folder" / "more.csv").write_text("", "utf-8")
+    (project / ".hidden").write_text("", "utf-8")
+    assert labels({}, "open('d") == ["data.csv", "deep folder/"]
+    found = complete({}, "open('deep folder/m", 19)
+    assert (found["start"], found["items"][0]["text"]) == (18, "more.csv")
+    assert labels({}, "open('.h") == [".hidden"]
+
+
+def test_what_is_equal_comes_first_then_what_begins_so_then_what_has_the_letters_and_private_names_last() -> None:
+    namespace = dict.fromkeys(("_pot", "__pot", "spot", "pot", "potato", "Potter", "p_o_t"), 1)
+    assert [name for name in labels(namespace, "pot") if name in namespace] == ["pot", "potato", "Potter", "spot", "p_o_t", "_pot", "__pot"]
+    assert labels(namespace, "_p")[0] == "_pot"
+
+
+def test_keyword_arguments_come_before_names_and_not_within_an_argument() -> None:
+    assert labels(NAMESPACE, "Point(")[:3] == ["label=", "x=", "y="]
+    assert "label=" not in labels(NAMESPACE, "Point(1 + ")
+    assert "self=" not in labels(NAMESPACE, "point.moved(")
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("nested['ou", "outer'"),
+        ('nested["ou', 'outer"'),
+        ("nested[", "'outer'"),
+        ('df["""un', 'unit price"""'),
+    ],
+)
+def test_a_key_is_put_in_with_its_quotes(code: str, text: str) -> None:
+    assert text in [item["text"] for item in complete(NAMESPACE, code, len(code))["items"]]
+
+
+def test_a_quote_that_is_there_is_not_put_in_again() -> None:
+    found = complete(NAMESPACE, "nested['ou']", 10)
+    assert [(item["label"], item["text"]) for item in found["items"]] == [("outer", "outer")]
+    assert found["start"] == 8
+
+
+@given(st.text(), st.sampled_from(["'", '"', "'''", '"""']))
+def test_a_key_that_is_put_in_is_that_key(key: str, quote: str) -> None:
+    code = f"d[{quote}"
+    item = complete({"d": {key: 1}}, code, len(code))["items"][0]
+    assert eval(quote + item["text"]) == key
+
+
+def test_kind_and_a_line_about_it() -> None:
+    about = {item["label"]: (item["kind"], item["doc"]) for item in complete(NAMESPACE, "point.", 6)["items"]}
+    assert about["length"] == ("property", "How far from zero.")
+    assert about["x"] == ("data", "int  1")
+    assert about["moved"] == ("function", "(self, by, sideways)")
+
+
+@pytest.mark.parametrize("base", [(), (dict,), (list,), (str,), (types.ModuleType,)])
+@pytest.mark.parametrize(
+    "code", ["h", "h.", "h.dan", "h['", "h[", "h[0].", "h(", "h.danger.", "C.", "C(", "C().", "deep.h.", "h.harmless.", "d['h']."]
+)
+def test_hostile_objects_are_not_run(base: tuple[type, ...], code: str) -> None:
+    cls = hostile_class(*base)
+    maker: Any = base[0] if base else object
+    h = maker.__new__(cls)
+    complete({"h": h, "C": cls, "deep": types.SimpleNamespace(h=h), "d": {"h": h}}, code, len(code))
+
+
+def test_attributes_of_hostile_objects_are_named() -> None:
+    cls = hostile_class()
+    assert {"danger", "harmless"} <= set(labels({"h": object.__new__(cls)}, "h."))
+
+
+def test_names_that_are_no_strings_and_modules_that_promise_too_much() -> None:
+    module = types.ModuleType("lazy")
+    names: dict[Any, Any] = {"__all__": ["promised", 3], "__getattr__": boom, "there": 1, 5: 6}
+    module.__dict__.update(names)
+    namespace: dict[Any, Any] = {"lazy": module, 4: 5}
+    assert labels(namespace, "lazy.")[:2] == ["promised", "there"]
+
+
+def test_a_list_that_is_too_long_is_cut_and_says_so() -> None:
+    found = complete({f"name{i}": i for i in range(1_000)}, "name", 4)
+    assert (len(found["items"]), found["more"] >= 800) == (MOST, True)
+
+
+@given(st.text(max_size=80), st.integers(0, 80))
+def test_any_text_is_fine(code: str, cursor: int) -> None:
+    found = complete(NAMESPACE, code, min(cursor, len(code)))
+    assert 0 <= found["start"] <= min(cursor, len(code))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["poi", ".", "(", ")", "[", "]", "'", '"', "f'", "{", "}", ",", " ", "\n", "import", "from", "=", "3", "#"]), max_size=15
+    )
+)
+def test_any_pieces_are_fine(pieces: list[str]) -> None:
+    code = "".join(pieces)
+    complete(NAMESPACE, code, len(code))
