@@ -111,8 +111,12 @@ class ScriptedSandboxes:
         self.most = 0
         """The most that were open at a time."""
         self.closed = False
+        self.slow = False
+        """They never start."""
 
     async def start(self, text: Text, host: SandboxHost) -> Sandbox:
+        if self.slow:
+            await asyncio.Event().wait()
         self.open += 1
         self.most = max(self.most, self.open)
         return _ScriptedSandbox(self, self._turns, Seat(text, host))

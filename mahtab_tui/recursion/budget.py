@@ -37,6 +37,10 @@ class Limits:
     ask_above: int = 50
     """Parts of a fan-out that need no consent."""
 
+    def is_plain(self, depth: int, chars: int) -> bool:
+        """Whether a text of this size is given to the model as it is, at this depth."""
+        return depth >= self.max_depth or chars <= self.small
+
     def attrs(self) -> dict[str, Any]:
         """As JSON values, for the first event of a tree."""
         return asdict(self)

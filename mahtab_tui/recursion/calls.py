@@ -36,12 +36,9 @@ class Calls:
 
         Raises `BudgetSpent`, `ModelError`.
         """
-        told: list[bool] = []
 
         async def work() -> Said:
-            if not told:
-                told.append(True)
-                self._events.call(node, "turn", turn=turn, turns=turns)
+            self._events.call(node, "turn", turn=turn, turns=turns)  # again after each back-off
             return await self._within_budget(node, turn, conversation, kept)
 
         try:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.recursion import prompts
-from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Deadline, Limits
+from mahtab_tui.recursion.budget import Budget, BudgetSpent, Deadline, Limits
 from mahtab_tui.recursion.calls import Calls, as_sentence
 from mahtab_tui.recursion.events import Events
+from mahtab_tui.recursion.fan_out import Consent, FanOuts
 from mahtab_tui.recursion.live import Batch, Node, Outcome, Source
 from mahtab_tui.recursion.memo import Memo
 from mahtab_tui.recursion.models import Model
@@ -24,27 +25,10 @@ from mahtab_tui.recursion.schedule import Gate, Schedule
 from mahtab_tui.recursion.text import Span, Text
 from mahtab_tui.recursion.turns import Exploration
 
-_CALLS_OF_AN_EXPLORATION = 3
-"""What a node that explores its text is taken for, in an estimate."""
-_CHARS_OF_A_TURN = 12_000
-"""What each of its calls is thought to read."""
 _CHILDREN = 20_000
 """Sub-calls of one node."""
 _UNWINDING = 0.3
 """Seconds that a stopped node waits for its children's end."""
-
-
-class FanOut(NamedTuple):
-    """A fan-out that needs consent."""
-
-    request: str
-    parts: int
-    estimate: Amount
-    priced: bool
-    """Whether the dollars mean anything."""
-
-
-Consent = Callable[[FanOut], Awaitable[bool]]
 
 
 class Engine:
@@ -58,10 +42,10 @@ class Engine:
         self._model = model
         self._sub_model = sub_model
         self._sandboxes = sandboxes
-        self._consent = consent
         concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
         self._budget = Budget(limits)
         self.calls = Calls(events, self._budget, Schedule(concurrency), gates)
+        self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
         # A node that explores has a process; those of one depth wait for deeper ones only, so none can wait for itself.
         self._exploring = [Gate(concurrency) for depth in range(limits.max_depth)]
         self._nodes: dict[str, Node] = {}
@@ -132,7 +116,7 @@ class Engine:
             parent.children += 1
             node_id = f"{parent.id}.{parent.children}"
         depth = 0 if parent is None else parent.depth + 1
-        plain = plain or depth >= self._limits.max_depth or source.chars <= self._limits.small
+        plain = plain or self._limits.is_plain(depth, source.chars)
         node = Node(node_id, parent, depth, "llm" if plain else "rlm", query, source, model, batch, index, replaces)
         self._nodes[node_id] = node
         batch.put(node)
@@ -232,7 +216,7 @@ class Engine:
         sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
         parent.batches += 1
         batch = Batch(parent.batches, len(sources))
-        await self._consented(parent, request, sources, batch.number)
+        await self._fan_outs.consented(parent, request, sources, batch.number)
         nodes = [
             self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
         ]
@@ -246,18 +230,6 @@ class Engine:
                 self.stop(node.id)
             raise
 
-    async def _consented(self, parent: Node, request: Request, sources: list[Source], batch: int) -> None:
-        if len(sources) <= self._limits.ask_above:
-            return
-        fan_out = self._estimate(parent, request, sources, batch)
-        about = {"request": fan_out.request, "batch": batch, "calls": fan_out.estimate.calls, "tokens": fan_out.estimate.tokens}
-        about["usd"] = fan_out.estimate.usd if fan_out.priced else None
-        self._events.call(parent.id, "fan-out", **about, state="waiting")
-        run = await self._consent(fan_out)
-        self._events.call(parent.id, "fan-out", **about, state="run" if run else "refused")
-        if not run:
-            raise CallRefused(f"{len(sources):,} parts at once were not allowed. Filter by code first, or hand on at most {self._limits.ask_above}.")
-
     def _source(self, text: Text, span: Span) -> Source:
         """A part of a node's text; where it is one of the root's too, the node's need not be held for it."""
         length = span[1] - span[0]
@@ -265,17 +237,6 @@ class Engine:
         if len(in_root) == 1 and in_root[0][1] - in_root[0][0] == length:
             return Source(self._text, in_root[0])
         return Source(text, span)
-
-    def _estimate(self, parent: Node, request: Request, sources: list[Source], batch: int) -> FanOut:
-        deeper = parent.depth + 1 < self._limits.max_depth and not request.plain
-        exploring = sum(1 for source in sources if deeper and source.chars > self._limits.small)
-        plain = sum(source.chars for source in sources if not (deeper and source.chars > self._limits.small))
-        model = self._sub_model
-        estimate = self.calls.estimate(model, plain + len(request.query) * len(sources), len(sources) - exploring)
-        estimate = estimate.plus(
-            self.calls.estimate(model, _CALLS_OF_AN_EXPLORATION * _CHARS_OF_A_TURN * exploring, _CALLS_OF_AN_EXPLORATION * exploring)
-        )
-        return FanOut(f"{self._events.tree}-{parent.id}-{batch}", len(sources), estimate, model.priced)
 
     def _left(self, turns: int) -> prompts.Left:
         seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())

@@ -58,14 +58,17 @@ class Model:
         return Conversation(self, messages)
 
     def lease(self, conversation: Conversation) -> Instance:
-        """An instance for one call: the one that knows the conversation, one that nobody comes back to, a new one, the longest unused."""
+        """An instance for one call: the one that knows the conversation, one that nobody comes back to, a new one, the longest unused.
+
+        There is one more than may be in use, so that a node which waits for its children still finds the one that knows it.
+        """
         if isinstance(self._llm, ChatReplay):  # each conversation goes through the file by itself, whatever the others do
             return conversation.instance or Instance(_fresh(self._llm), own=True)
         if self._shared:
             return Instance(self._llm, own=True)
         found = next((instance for instance in self._free if instance.known_by is conversation), None)
         found = found or next((instance for instance in self._free if instance.known_by is None or instance.known_by.ended), None)
-        if found is None and (len(self._made) < self.concurrency or not self._free):
+        if found is None and (len(self._made) <= self.concurrency or not self._free):
             self._made.append(Instance(_fresh(self._llm)))
             return self._made[-1]
         found = found or self._free[0]

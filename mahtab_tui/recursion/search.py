@@ -15,8 +15,9 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.contexts import take
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.recursion.budget import Limits
-from mahtab_tui.recursion.engine import Consent, Engine, FanOut
+from mahtab_tui.recursion.engine import Engine
 from mahtab_tui.recursion.events import Emit, Events
+from mahtab_tui.recursion.fan_out import Consent, FanOut
 from mahtab_tui.recursion.live import Outcome, State
 from mahtab_tui.recursion.models import Model
 from mahtab_tui.recursion.sandbox.base import Sandboxes

@@ -83,7 +83,7 @@ def test_a_fan_out_uses_few_processes_and_none_is_left(install: Install, search:
     watching.set()
     watcher.join()
     assert len(fake.starts) == 8
-    assert most <= CLI_CONCURRENCY + 1, "one may be ending while the next begins"
+    assert most <= CLI_CONCURRENCY + 1, "those that are in use, and the root's"
     search.close()
     assert alive(fake) == 0
 

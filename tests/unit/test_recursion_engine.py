@@ -9,6 +9,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
+from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.recursion.live import Outcome
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 
@@ -135,6 +136,28 @@ def test_a_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
     assert found.state == "done"
     assert found.text == "fine|[failed: The model could not answer: ValueError: no such model]"
     assert bench.story.finals()["1.2"][0] == "error"
+
+
+def test_a_busy_service_is_asked_again_and_the_tree_ends_well(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.recursion.schedule._FIRST_PAUSE", 0.01)
+    failures = 3
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        nonlocal failures
+        if query_of(messages) == "what?":
+            return code("halves")
+        if failures:
+            failures -= 1
+            raise ModelBusy("The service is overloaded.")
+        return "fine"
+
+    found = bench.run(reply, {"halves": halves}, max_depth=1)
+    assert (found.text, found.usage.calls) == ("fine|fine", 3)
+    paused = bench.story.of(tags.RLM_CALL, event="back-off")
+    assert len(paused) == 3
+    assert all(record.attrs["seconds"] > 0 for record in paused)
+    turns = [(record.attrs["event"], record.attrs.get("turn")) for record in bench.story.of(tags.RLM_CALL, paused[0].attrs["node"])]
+    assert turns[1:4] == [("turn", 1), ("back-off", None), ("turn", 1)] or turns[3] == ("back-off", None)
 
 
 def test_a_failing_root_says_why(bench: Bench) -> None:

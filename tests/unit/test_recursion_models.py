@@ -127,7 +127,7 @@ async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
 async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
     talkers: list[Talker] = []
     model = Model.of(Talker(talkers=talkers))
-    model.concurrency = 2
+    model.concurrency = 1
     first, second, third = (model.conversation(*ASKED) for _ in range(3))
     one, two = await asyncio.gather(first.say(ignore), second.say(ignore))
     assert {one.text, two.text} == {"0 ", "1 "}

@@ -116,6 +116,40 @@ def test_a_node_that_waits_for_its_turn_is_stopped(bench: Bench) -> None:
     assert running.result(20).text == "[failed: It was stopped.]|[failed: It was stopped.]"
 
 
+def test_a_node_whose_sandbox_starts_is_stopped(bench: Bench) -> None:
+    search = bench.search(TURNS)
+    bench.sandboxes.slow = True
+
+    def stop() -> None:
+        wait_for(lambda: bench.story.of(tags.RLM_CHAT))
+        search.stop(bench.story[0].attrs["tree"], "1")
+
+    threading.Thread(target=stop).start()
+    assert search.run("what?", TEXT, model=ScriptedModel(reply=tree(None)), limits=Limits(small=0)).state == "stopped"
+
+
+def test_a_node_that_waits_for_its_twin_is_stopped_alone(bench: Bench) -> None:
+    async def twice(seat: Seat) -> None:
+        seat.final("|".join(await seat.rlm("quarter", "same", "same")))
+
+    running = bench.start(tree(None), {"halves": twice}, max_depth=1)
+    wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="turn"))
+    name = bench.story[0].attrs["tree"]
+    bench.running.stop(name, "1.2")
+    wait_for(lambda: "1.2" in bench.story.finals())
+    assert "1.1" not in bench.story.finals()
+    bench.running.stop(name, "1.1")
+    assert running.result(20).text == "[failed: It was stopped.]|[failed: It was stopped.]"
+
+
+def test_a_question_ends_with_its_node(bench: Bench) -> None:
+    running = bench.start(tree(code("ask_many")), TURNS, ask_above=10)
+    wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="fan-out"))
+    bench.running.stop(bench.story[0].attrs["tree"], "1")
+    running.result(20)
+    assert [record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, "1.1", event="fan-out")] == ["waiting", "refused"]
+
+
 def test_a_caller_that_is_interrupted_stops_the_tree(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from concurrent.futures import Future
 
