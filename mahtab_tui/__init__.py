@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mahtab_tui.kernel.worker.capture import LimitedOutput
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import get_llm
+    from mahtab_tui.mcp import start_server
     from mahtab_tui.recursion.api import rlm
     from mahtab_tui.session import Session
     from mahtab_tui.state import SessionState, execute_code
@@ -30,6 +31,7 @@ _HOMES = {
     "get_llm": "mahtab_tui.llm.providers",
     "rlm": "mahtab_tui.recursion.api",
     "run_repl": "mahtab_tui.embed",
+    "start_server": "mahtab_tui.mcp",
 }
 """The public names, and where each is defined."""
 
@@ -45,6 +47,7 @@ __all__ = [
     "get_llm",
     "rlm",
     "run_repl",
+    "start_server",
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -19,6 +19,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.", context_settings=app.info.context_settings)
+app.add_typer(mcp_app, name="mcp")
 
 Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
 Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
@@ -210,18 +213,48 @@ def sessions(
         typer.echo(line)
 
 
-@app.command()
+@mcp_app.callback(invoke_without_command=True)
 def mcp(
+    context: typer.Context,
     python: Python = None,
-    project: Annotated[Path | None, typer.Option(help="The folder to work in")] = None,
+    project: Annotated[Path | None, typer.Option(help="The project to activate: its folder, or an environment")] = None,
 ) -> None:
     """Serve MCP over stdin and stdout: a persistent Python for any agent."""
+    if context.invoked_subcommand is not None:
+        return
     from mahtab_tui.mcp.server import ServerError, serve
 
     try:
         serve(python, project)
     except ServerError as error:
         fail(str(error))
+
+
+@mcp_app.command("install")
+def mcp_install(
+    client: Annotated[
+        Literal["claude-code", "codex"], typer.Option(help="claude-code: this folder's .mcp.json; codex: ~/.codex/config.toml")
+    ] = "claude-code",
+    only_print: Annotated[bool, typer.Option("--print", help="Print what would be written")] = False,
+) -> None:
+    """Tell a client of the server."""
+    from mahtab_tui.mcp.install import InstallError, command, configuration, install
+
+    if only_print:
+        typer.echo(configuration(client, command()), nl=False)
+        return
+    try:
+        typer.echo(f"Written to {install(client, Path.cwd())}.")
+    except InstallError as error:
+        fail(str(error))
+
+
+@mcp_app.command("plugin")
+def mcp_plugin() -> None:
+    """Print the folder of the plug-in for Claude Code: claude --plugin-dir "$(mahtab-tui mcp plugin)"."""
+    from mahtab_tui.mcp.install import plugin_folder
+
+    typer.echo(plugin_folder())
 
 
 @app.command()

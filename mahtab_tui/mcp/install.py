@@ -1,0 +1,86 @@
+"""Telling a client of the server: its configuration, written or printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from mahtab_tui.settings import PACKAGE
+
+ClientName = Literal["claude-code", "codex"]
+
+NAME = "mahtab"
+
+
+class InstallError(Exception):
+    """The configuration cannot be written; the message is a sentence."""
+
+
+def plugin_folder() -> Path:
+    """The plug-in for Claude Code that ships with the program."""
+    return PACKAGE / "mcp" / "plugin"
+
+
+def command() -> list[str]:
+    """How a client starts the server: by the installed program, else by this interpreter."""
+    program = shutil.which("mahtab-tui")
+    return [program, "mcp"] if program else [sys.executable, "-m", "mahtab_tui", "mcp"]
+
+
+def configuration(client: ClientName, words: list[str]) -> str:
+    """What stands in the client's configuration file."""
+    if client == "codex":
+        quoted = [json.dumps(word, ensure_ascii=False) for word in words]  # TOML's basic strings are JSON's
+        return f"[mcp_servers.{NAME}]\ncommand = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
+    return json.dumps({"mcpServers": {NAME: _entry(words)}}, indent=2, ensure_ascii=False) + "\n"
+
+
+def configuration_file(client: ClientName, project: Path) -> Path:
+    """Claude Code reads the project's file, Codex the person's."""
+    if client == "codex":
+        return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
+    return project / ".mcp.json"
+
+
+def install(client: ClientName, project: Path) -> Path:
+    """Write the server into a client's configuration and return the file. Raises `InstallError`."""
+    path = configuration_file(client, project)
+    try:
+        before = path.read_text("utf-8") if path.exists() else ""
+        after = _with_section(path, before) if client == "codex" else _with_server(path, before)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(after, "utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InstallError(f"{path} cannot be changed: {error}.") from None
+    return path
+
+
+def _entry(words: list[str]) -> dict[str, Any]:
+    return {"command": words[0], "args": words[1:]}
+
+
+def _with_server(path: Path, before: str) -> str:
+    try:
+        known = json.loads(before or "{}")
+    except ValueError as error:
+        raise InstallError(f"{path} is not JSON ({error}), and was left as it is.") from None
+    if not isinstance(known, dict) or not isinstance(known.setdefault("mcpServers", {}), dict):
+        raise InstallError(f"{path} does not hold a list of servers (mcpServers), and was left as it is.")
+    known["mcpServers"][NAME] = _entry(command())
+    return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
+
+
+def _with_section(path: Path, before: str) -> str:
+    try:
+        known = tomllib.loads(before)
+    except tomllib.TOMLDecodeError as error:
+        raise InstallError(f"{path} is not TOML ({error}), and was left as it is.") from None
+    if NAME in known.get("mcp_servers", {}):
+        raise InstallError(f"{path} has a server {NAME} already, and was left as it is.")
+    gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    return before + gap + configuration("codex", command())

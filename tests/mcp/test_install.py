@@ -1,0 +1,74 @@
+"""Telling clients of the server, and the plug-in that ships with the program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import yaml
+
+from mahtab_tui.mcp.install import plugin_folder
+from tests.mcp.clients import agent
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "mahtab_tui", "mcp", *words], capture_output=True, text=True, check=False)
+
+
+def test_the_configuration_joins_what_is_there(project: Path, home: Path) -> None:
+    file = project / ".mcp.json"
+    file.write_text('{"mcpServers": {"other": {"command": "x"}}, "more": 1}')
+    assert run("install").returncode == 0
+    written = json.loads(file.read_text())
+    assert (written["more"], set(written["mcpServers"])) == (1, {"other", "mahtab"})
+    assert written["mcpServers"]["mahtab"]["args"][-1] == "mcp"
+    codex = home / ".codex" / "config.toml"
+    codex.parent.mkdir()
+    codex.write_text('model = "x"')
+    assert run("install", "--client", "codex").returncode == 0
+    assert tomllib.loads(codex.read_text())["mcp_servers"]["mahtab"]["args"][-1] == "mcp"
+    again = run("install", "--client", "codex")
+    assert (again.returncode, "already" in again.stderr) == (2, True)
+
+
+def test_a_file_that_cannot_be_read_is_left_as_it_is(project: Path) -> None:
+    file = project / ".mcp.json"
+    file.write_text("{ // a comment\n}")
+    done = run("install")
+    assert (done.returncode, "left as it is" in done.stderr) == (2, True)
+    assert file.read_text() == "{ // a comment\n}"
+
+
+def test_printing_writes_nothing(project: Path) -> None:
+    assert "mahtab" in json.loads(run("install", "--print").stdout)["mcpServers"]
+    assert "mahtab" in tomllib.loads(run("install", "--client", "codex", "--print").stdout)["mcp_servers"]
+    assert list(project.iterdir()) == []
+    assert run("install", "--client", "emacs").returncode == 2
+
+
+def test_the_plug_in_is_whole() -> None:
+    folder = Path(run("plugin").stdout.strip())
+    assert folder == plugin_folder()
+    assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"
+    assert json.loads((folder / ".mcp.json").read_text())["mcpServers"]["mahtab"]["args"] == ["mcp"]
+    assert {path.stem for path in (folder / "commands").glob("*.md")} == {"reset", "info", "pkg", "activate"}
+    head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
+    assert yaml.safe_load(head)["name"] == "persistent-python"
+
+
+async def test_a_script_can_start_the_server() -> None:
+    from mcp import Client, StdioServerParameters
+
+    code = "import mahtab_tui; mahtab_tui.start_server()"
+    async with Client(StdioServerParameters(command=sys.executable, args=["-c", code])) as client:
+        assert "eval" in [tool.name for tool in (await client.list_tools()).tools]
+
+
+async def test_the_written_command_serves(project: Path) -> None:
+    entry = json.loads(run("install", "--print").stdout)["mcpServers"]["mahtab"]
+    assert entry["args"][-1] == "mcp"
+    async with agent(cwd=project) as a:
+        assert (await a.eval("import os; os.getcwd()"))["value"] == repr(str(project))
