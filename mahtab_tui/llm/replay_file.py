@@ -7,6 +7,7 @@ message must contain), ``repeat`` (answer as often as asked; else once), ``token
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -69,10 +70,14 @@ def read_replay(path: Path) -> list[ReplayLine]:
     except UnicodeDecodeError:
         raise ModelError(f"The replay file {path} is not UTF-8 text.") from None
     lines = []
-    for number, line in enumerate(text.splitlines(), 1):
+    # Only a line feed ends a line: JSON may hold U+2028 and the like as they are.
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                lines.append(ReplayLine.model_validate_json(line))
+                # Not pydantic's own parser, which refuses the lone surrogates that a model may send.
+                lines.append(ReplayLine.model_validate(json.loads(line)))
+            except json.JSONDecodeError as error:
+                raise ModelError(f"{path}, line {number}: this is no JSON: {error.msg} (column {error.colno}).") from None
             except ValidationError as error:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"]))

@@ -1,0 +1,38 @@
+"""Files of prepared answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.replay_file import read_replay
+
+
+@pytest.mark.parametrize("text", ["half \ud83d", "a\u2028b\u2029c\x85d", "\x00\x1b[2J", "שלום 漢字 🌙"])
+@pytest.mark.parametrize("escaped", [True, False])
+def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None:
+    path = tmp_path / "replay.jsonl"
+    escaped = escaped or "\ud83d" in text
+    path.write_text(json.dumps({"text": text}, ensure_ascii=escaped) + "\n\n" + json.dumps({"text": "more"}) + "\r\n", "utf-8", newline="")
+    assert [line.text for line in read_replay(path)] == [text, "more"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"text": "a"', "line 2: this is no JSON"),
+        ('{"txt": "a"}', "line 2: Value error, it has neither text nor error"),
+        ('{"text": "a", "more": 1}', "line 2: more: "),
+        ('{"text": "a", "match": "("}', "line 2: match: Value error, not a regular expression"),
+        ('["text"]', "line 2: "),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, said: str) -> None:
+    path = tmp_path / "replay.jsonl"
+    path.write_text(f'{{"text": "fine"}}\n{line}\n', "utf-8")
+    with pytest.raises(ModelError) as caught:
+        read_replay(path)
+    assert f"{path}, {said}" in str(caught.value)
