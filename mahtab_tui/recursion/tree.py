@@ -45,6 +45,8 @@ class Tree:
         """The node that began last."""
         self.structure = 0
         """Grows when nodes come, end or are asked about."""
+        self.closed = False
+        """There will be no more events: it can only be looked at."""
         self._seq = -1
         self._finished: deque[tuple[Node, int]] = deque()
         self._held = 0
@@ -113,6 +115,7 @@ class Tree:
 
     def close(self) -> None:
         """There will be no more events: what has not finished is cut off."""
+        self.closed = True
         for node in self.nodes.values():
             if not node.finished:
                 node.cut = True

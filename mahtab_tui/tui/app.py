@@ -115,6 +115,7 @@ class MahtabApp(SessionActions, PaneActions):
         self.query_one(TranscriptPane).fold(self.session.past)
         self.query_one(RecursionPane).fold(self.session.past)
         self.query_one(RecursionPane).end()
+        self.query_one(RecursionPane).end()
         self.query_one(HeaderBar).fold([record for record in self.session.past if record.tag == tags.USAGE])
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)

@@ -119,6 +119,10 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("ctrl+s", "Sort by name, type or recency", "Namespace"),
     Row("ctrl+t", "Show modules, functions and private names", "Namespace"),
     Row("left, right", "Fold, unfold", "Recursion"),
+    Row("t", "Of an open call: its text, or its turns", "Recursion"),
+    Row("tab", "Of an open call: the next call, or place that its answer rests on; enter goes there", "Recursion"),
+    Row("/, n, N", "In its text: search, next, previous", "Recursion"),
+    Row("[, ]", "In its text: the places that were found", "Recursion"),
     Row("pageup, pagedown, home, end", "Scroll", "Transcript"),
 )
 

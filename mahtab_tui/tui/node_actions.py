@@ -38,7 +38,7 @@ class NodeActions(Widget):
         raise NotImplementedError
 
     def action_stop_node(self) -> None:
-        if (chosen := self.chosen) is None:
+        if (chosen := self._at_hand) is None:
             return
         if chosen.node.finished and not chosen.node.alive:
             self._say("It has ended already.")
@@ -46,13 +46,13 @@ class NodeActions(Widget):
             self.control.stop(chosen.tree.id, chosen.node.id)
 
     def action_retry_node(self) -> None:
-        if (chosen := self.chosen) is not None:
+        if (chosen := self._at_hand) is not None:
             self.control.retry(chosen.tree.id, chosen.node.id)
 
     def action_edit_node(self) -> None:
         from mahtab_tui.tui.screens.prompt import Prompt
 
-        if (chosen := self.chosen) is None:
+        if (chosen := self._at_hand) is None:
             return
         tree, node = chosen
 
@@ -74,6 +74,15 @@ class NodeActions(Widget):
     def action_go_to_parent(self) -> None:
         if (chosen := self.chosen) is not None and chosen.node.parent is not None:
             self.choose(chosen.node.parent)
+
+    @property
+    def _at_hand(self) -> Chosen | None:
+        """What is chosen, if something can be done to it; else the person is told why not."""
+        chosen = self.chosen
+        if chosen is not None and chosen.tree.closed:
+            self._say("What ran this search has ended: it can only be looked at.")
+            return None
+        return chosen
 
     def _say(self, text: str) -> None:
         self.app.notify(text, markup=False, timeout=3)

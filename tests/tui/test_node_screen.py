@@ -68,7 +68,7 @@ async def test_turns_with_words_code_output_and_budget() -> None:
         assert rows.count("```") == 0
         assert "rests on 3 places of the text" in rows
         assert "11 calls" in rows
-        assert "What failed on 2026-03-29" in str(app.screen.query_one("#node-query", Static).content)
+        assert "What failed on 2026-03-29" in str(app.screen.query_one("#node-query > Static", Static).content)
 
 
 async def test_a_failed_turn_shows_its_traceback_and_a_failed_call_why() -> None:
@@ -184,3 +184,26 @@ async def test_two_hundred_calls_are_listed() -> None:
     async with opened(wide(), "1.7") as (_pilot, app):
         assert any("200 calls" in row for row in story(app))
         assert len(story(app)) > 200
+
+
+async def test_an_answer_keeps_its_line_ends_and_a_plain_calls_words_stand_once() -> None:
+    scribe = Scribe()
+    records = [scribe.begin("1", "q"), *scribe.says("1", 1, "words"), scribe.final("1", "first line\nsecond line")]
+    async with opened(records, "1") as (_pilot, app):
+        rows = story(app)
+        assert any(row.endswith("first line") for row in rows)
+        assert any(row.endswith("second line") for row in rows)
+    async with opened(running(), "1.5.1") as (_pilot, app):
+        assert sum("the job never committed" in row for row in story(app)) == 1
+
+
+async def test_to_the_next_place_that_was_found() -> None:
+    async with opened(running(), "1") as (pilot, app):
+        await pilot.press("t")
+        rows = app.screen.query_one(TextRows)
+        await pilot.press("right_square_bracket")
+        await wait_for(pilot, lambda: rows.place is not None)
+        first = app.pane.trees["t1"].coverage.spans("grep")[0]
+        assert rows.place == first
+        await pilot.press("right_square_bracket", "left_square_bracket")
+        await wait_for(pilot, lambda: rows.place == first)

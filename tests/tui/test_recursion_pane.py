@@ -289,6 +289,16 @@ async def test_a_persons_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) ->
     assert app.control.said == [("stop", "t1", "1")]
 
 
+async def test_what_ran_in_an_earlier_session_can_only_be_looked_at(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.pane.end()
+    assert "cut off here" in lines(app.pane)[line_with(app.pane, "12.3–14.3M")]
+    await go_to(pilot, "1.7")
+    await pilot.press("s", "r", "e")
+    assert app.control.said == []
+    assert any("only be looked at" in notification.message for notification in app._notifications)
+
+
 @pytest.mark.parametrize("width", [12, 24, 40, 60, 76, 96, 200])
 async def test_every_line_fits(width: int) -> None:
     app = SearchApp([*done("a"), *wide()])

@@ -49,6 +49,8 @@ LEGEND: Mapping[How, str] = {"handed": "handed down", "peek": "looked at", "grep
 
 def glyph(node: Node, now: float) -> tuple[str, Role]:
     """A node's mark; it moves where work is done: at the model, or in the code of a node that waits for no other."""
+    if any(batch.asks for batch in node.batches.values()):
+        return "?", "moon"
     mark, role = GLYPHS[node.state]
     if node.alive:
         return mark, role

@@ -9,7 +9,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import ModalScreen
@@ -57,7 +57,8 @@ class NodeScreen(NodeActions, ModalScreen[None]):
         with Horizontal(id="node-top"):
             yield Static(id="node-crumbs", markup=False)
             yield Static(id="node-figures", markup=False)
-        yield Static(Content(plain(node.query).strip()), id="node-query", markup=False)
+        with VerticalScroll(id="node-query", can_focus=False):
+            yield Static(Content(plain(node.query).strip()), markup=False)
         yield PlaceBar(tree, node)
         with Horizontal(id="node-body"):
             yield StoryPane(tree, node, self._clock, id="node-story")

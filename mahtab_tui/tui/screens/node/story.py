@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ PLACES = 60
 """Places of an answer that are listed."""
 
 _TRACEBACK = "Traceback (most recent call last):"
+_LINE_END = re.compile(r"(?<=\S)\n(?=\S)")
+"""A line end within a paragraph: answers are mostly put together by code, whose line ends are meant."""
 _ENDINGS = {
     "interrupted": "was interrupted",
     "timed out": "was stopped: it ran too long",
@@ -85,7 +88,8 @@ class Story:
                 palette.model,
                 right=[(self._spent(turn), palette.muted)],
             )
-        yield from self._words(_prose(turn))
+        if node.kind != "llm" or not node.finished:  # Its words are its answer.
+            yield from self._words(_prose(turn))
         if turn.code is not None:
             code = CodeRows(self._width, palette, palette.model)
             code.update(turn.code.strip("\n"))
@@ -139,7 +143,7 @@ class Story:
         about = "came when its parent did not wait any more; kept beside the one that it got" if node.late else ""
         about = f"the same question over the same text as {node.memo}: asked once" if node.memo else about
         yield StoryRow(Row([(name, style + BOLD), (f"  {about}" if about else "", palette.muted)], style), head=True)
-        for number, block in enumerate(parse(plain(node.answer))):
+        for number, block in enumerate(parse(_LINE_END.sub("  \n", plain(node.answer)))):
             if number:
                 yield StoryRow(Row(bar=style))
             for row in self._markdown.rows(block, self._width):

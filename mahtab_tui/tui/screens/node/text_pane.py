@@ -170,12 +170,15 @@ class TextPane(Vertical):
         Binding("slash", "search", "Search", key_display="/"),
         Binding("n", "next(False)", "Next", show=False),
         Binding("N,shift+n", "next(True)", "Previous", show=False),
+        Binding("right_square_bracket", "place(1)", "Next place that was found", show=False),
+        Binding("left_square_bracket", "place(-1)", "Place found before", show=False),
     ]
 
     def __init__(self, window: TextWindow, spans: Sequence[Span], coverage: Coverage, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._window = window
         self.rows = TextRows(window, spans, coverage)
+        self._coverage = coverage
         self._spans = spans
 
     def compose(self) -> ComposeResult:
@@ -201,6 +204,16 @@ class TextPane(Vertical):
         if self.shown:
             self.rows.place, self.rows.found = span, None
             self.rows.go_to(span[0])
+
+    def action_place(self, step: int) -> None:
+        """Go to the next place that was matched or that an answer rests on, or to the one before."""
+        if not self.shown:
+            return
+        found = sorted([*self._coverage.spans("grep"), *self._coverage.spans("answer")])
+        at = self.rows.top if self.rows.place is None else self.rows.place[0] + (step > 0)
+        beyond = [span for span in found if (span[0] >= at if step > 0 else span[0] < at)]
+        if beyond:
+            self.show(beyond[0 if step > 0 else -1])
 
     def action_search(self) -> None:
         if self.shown:
