@@ -31,6 +31,8 @@ class AgentThread:
         self._agent: ReplAgent | None = None
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         self._warm = threading.Event()
+        self._withdrawn = threading.Event()
+        """The person has stopped the question that is being answered."""
 
     def start(self) -> None:
         self._thread.start()
@@ -44,7 +46,13 @@ class AgentThread:
     def ask(self, prompt: str) -> str:
         """Ask, wait, and get the final words. Raises `ModelError`."""
         with self._turns.turn():
-            answer = self.agent.ask_sync(prompt)
+            self._withdrawn.clear()
+            agent = self.agent
+            if self._withdrawn.is_set():
+                emit(self._log, tags.USER_CHAT, prompt)
+                emit(self._log, tags.NOTICE, "Stopped before the model was asked.", level="info")
+                return ""
+            answer = agent.ask_sync(prompt)
             self._turns.answered(prompt, answer)
             return answer
 
@@ -56,10 +64,11 @@ class AgentThread:
                 self._agent = self._make_agent()
             return self._agent
 
-    @property
-    def made(self) -> ReplAgent | None:
-        """The agent if it has been made."""
-        return self._agent
+    def stop(self) -> None:
+        """Stop the turn that goes on; while the agent is still being made, the question that waits for it."""
+        self._withdrawn.set()
+        if self._agent is not None:
+            self._agent.stop()
 
     def change_model(self, make_llm: Callable[[], BaseChatModel]) -> None:
         """Answer with another model from the next question on; waits on a thread for the turn that goes on."""

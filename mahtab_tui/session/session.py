@@ -260,8 +260,7 @@ class Session:
         emit(self.log, tags.NOTICE, text, level=level)
 
     def _stop_turn(self) -> None:
-        if agent := self.agent.made:
-            agent.stop()
+        self.agent.stop()
 
     def _skill(self, name: str, args: str) -> str:
         """`skill("…")` in a cell: the instructions. Raises `RuntimeError`."""

@@ -6,7 +6,10 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mahtab_tui.agent.host import Decision
+from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
@@ -61,6 +64,28 @@ def test_stopping_while_code_waits_ends_the_turn(open_session: Callable[..., Ope
     it.store.wait(tags.AGENT, state="stopped")
     it.session.submit("python", "'made' in globals()")
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "False\n"
+
+
+def test_a_question_is_stopped_while_the_agent_is_being_made(open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch) -> None:
+    it = open_session("First.", "Second.")
+    thread, made, wanted = it.session.agent, threading.Event(), threading.Event()
+    make = thread._make_agent
+
+    def make_later() -> ReplAgent:
+        wanted.set()
+        made.wait()
+        return make()
+
+    monkeypatch.setattr(thread, "_make_agent", make_later)
+    it.session.submit("ask", "never mind")
+    assert wanted.wait(DEADLINE)
+    assert it.session.stop() == "model"
+    made.set()
+    it.store.wait(tags.NOTICE, level="info")
+    it.session.submit("ask", "and now?")
+    it.store.wait(tags.AGENT, state="done")
+    said = [(record.tag, record.text) for record in it.store.records if record.tag in (tags.USER_CHAT, tags.ASSISTANT_CHAT)]
+    assert said == [(tags.USER_CHAT, "never mind"), (tags.USER_CHAT, "and now?"), (tags.ASSISTANT_CHAT, "First.")]
 
 
 def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: Callable[..., Opened]) -> None:

@@ -103,7 +103,7 @@ def test_input(snap_compare: Compare, home: Path) -> None:
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
 
 
-@pytest.mark.parametrize("size", [SIZE, WIDE], ids=lambda size: "x".join(map(str, size)))
+@pytest.mark.parametrize("size", [(60, 20), SIZE, WIDE], ids=lambda size: "x".join(map(str, size)))
 def test_history_search(snap_compare: Compare, home: Path, size: tuple[int, int]) -> None:
     remember(home, [("print(daily)", "python"), ("which days are outliers, and why?", "ask"), (CODE, "python")])
     app = EditorApp(home)
