@@ -38,8 +38,10 @@ class Model:
         """Whether it is known what a call has cost, if only after it."""
         self.usd_per_token = rates or _DEAR
         """Of a read and of a written one, as far as that is known before a call."""
-        self.native = not isinstance(llm, Stoppable) and type(llm)._astream is not BaseChatModel._astream
-        """It has an asynchronous interface of its own."""
+        # Packages of the providers keep one asynchronous client for a whole process, whose connections belong to the loop that opened them:
+        # used from a second loop (the caller's, the next search's) it fails. Their other client works on any thread.
+        self.native = type(llm)._stream is BaseChatModel._stream and type(llm)._astream is not BaseChatModel._astream
+        """It is asked on the loop, since it knows no other way."""
         self._shared = not isinstance(llm, Stoppable)
         self._llm = llm
         self._made: list[Instance] = []
