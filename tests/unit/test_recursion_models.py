@@ -116,12 +116,13 @@ async def test_a_stop_ends_that_one_answer_and_no_other() -> None:
 async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
     talkers: list[Talker] = []
     model = Model.of(Talker(talkers=talkers, endless=True))
+    before = set(threading.enumerate())
     call = asyncio.ensure_future(model.conversation(*ASKED).say(ignore))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    await until(lambda: not any(thread.name == "rlm-model" for thread in threading.enumerate()))
+    await until(lambda: not any(thread.name == "rlm-model" for thread in set(threading.enumerate()) - before))
 
 
 async def test_a_conversation_goes_back_to_the_instance_that_knows_it() -> None:
