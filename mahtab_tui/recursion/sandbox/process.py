@@ -9,7 +9,7 @@ import socket
 from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.recursion.sandbox.base import SandboxError, SandboxHost, TurnResult
 from mahtab_tui.recursion.sandbox.child import Child
-from mahtab_tui.recursion.sandbox.fork_server import ForkServer
+from mahtab_tui.recursion.sandbox.fork_server import Forked, ForkServer
 from mahtab_tui.recursion.text import Text
 
 _START_SECONDS = 60.0
@@ -57,7 +57,7 @@ class ProcessSandboxes:
             os.close(memory)
             raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
         try:
-            forked = await (await self._running_server()).fork(theirs, memory)
+            forked = await self._fork(theirs, memory)
         except BaseException:
             ours.close()
             raise
@@ -77,6 +77,15 @@ class ProcessSandboxes:
                 raise SandboxError(f"A sandbox was not ready after {_START_SECONDS:.0f} s.") from error
             raise
         return child
+
+    async def _fork(self, channel: socket.socket, text: int) -> Forked:
+        server = await self._running_server()
+        try:
+            return await server.fork(channel, text)
+        except SandboxError:
+            if server.alive:
+                raise
+        return await (await self._running_server()).fork(channel, text)
 
     async def _running_server(self) -> ForkServer:
         async with self._starting:
