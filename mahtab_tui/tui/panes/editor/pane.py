@@ -14,6 +14,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.panes.editor.completer import Complete
+from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
@@ -53,17 +55,19 @@ class EditorPane(Widget):
     class LeaveRequested(Message):
         """Ctrl+D in an empty editor."""
 
-    def __init__(self, history: InputHistory, *, id: str | None = None) -> None:
+    def __init__(self, history: InputHistory, complete: Complete | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._inputs = Inputs(history)
         self._recalls: dict[Mode, Recall] = {"python": Recall(), "ask": Recall()}
-        self._area = PromptArea(id="code")
+        self._completions = CompletionList()
+        self._area = PromptArea(self._completions, complete, id="code")
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="editor-line"):
             yield Static(id="glyph", markup=False)
             yield self._area
         yield Static(id="hint", markup=False)
+        yield self._completions
 
     def on_mount(self) -> None:
         self._inputs.start()
@@ -123,6 +127,11 @@ class EditorPane(Widget):
     def _leave_key(self, message: PromptArea.LeaveKey) -> None:
         message.stop()
         self.post_message(self.LeaveRequested())
+
+    @on(CompletionList.Picked)
+    def _picked(self, message: CompletionList.Picked) -> None:
+        message.stop()
+        self._area.take(message.item)
 
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:

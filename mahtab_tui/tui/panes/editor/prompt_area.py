@@ -9,11 +9,11 @@ from textual.document._document import Selection
 from textual.events import Key
 from textual.message import Message
 
-from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completeness import is_complete
+from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
 
 
-class PromptArea(CodeArea):
+class PromptArea(CompletingArea):
     """Says what the keys mean that an editor alone has no use for."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -1,0 +1,118 @@
+"""The list of what may stand at the cursor, drawn over the panes beside it."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.content import Content
+from textual.events import Click, MouseScrollDown, MouseScrollUp
+from textual.geometry import Offset
+from textual.message import Message
+from textual.widget import Widget
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import Completion
+
+ROWS = 8
+"""Completions that are seen at once."""
+_LABEL, _KIND = 36, 8
+"""Columns at most."""
+_WIDEST = 90
+
+
+class CompletionList(Widget):
+    """A list with a chosen row. It never has the focus: the editor tells it what its keys mean."""
+
+    can_focus = False
+    ALLOW_SELECT: ClassVar[bool] = False
+
+    class Picked(Message):
+        """A row was clicked."""
+
+        def __init__(self, item: Completion) -> None:
+            super().__init__()
+            self.item = item
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.display = False
+        self.items: tuple[Completion, ...] = ()
+        self.asked_for = False
+        """Whether the person has opened it, or walked in it: then Enter takes the chosen row."""
+        self._chosen = 0
+        self._top = 0
+        self._more = 0
+        self._stale = False
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.display)
+
+    @property
+    def chosen(self) -> Completion:
+        """The row that a key takes."""
+        return self.items[self._chosen]
+
+    def open(self, items: tuple[Completion, ...], more: int, at: Offset, *, asked_for: bool, stale: bool) -> None:
+        """Show a list, its left upper corner under the cell `at` of the screen, or its lower one above it where there is no room.
+        A row that was walked to stays chosen."""
+        before = self.chosen.label if self.is_open and self._chosen else None
+        self.items, self._more, self._stale, self.asked_for = items, more, stale, asked_for
+        self._chosen = next((place for place, item in enumerate(items) if item.label == before), 0)
+        self._top = 0
+        self._follow()
+        width = min(self.screen.size.width, max(line.cell_length for line in self._lines(range(len(items)))), _WIDEST)
+        height = min(len(items), ROWS) + 1
+        below = at.y + 1 + height <= self.screen.size.height
+        self.styles.width, self.styles.height = width, height
+        self.absolute_offset = Offset(max(0, min(at.x - 1, self.screen.size.width - width)), at.y + 1 if below else max(0, at.y - height))
+        self.display = True
+        self.refresh(layout=True)
+
+    def close(self) -> None:
+        self.display = False
+
+    def move(self, step: int) -> None:
+        """Choose another row; beyond one end comes the other."""
+        self._chosen = (self._chosen + step) % len(self.items) if abs(step) == 1 else max(0, min(len(self.items) - 1, self._chosen + step))
+        self.asked_for = True
+        self._follow()
+        self.refresh()
+
+    def _follow(self) -> None:
+        self._top = max(0, min(max(self._top, self._chosen - ROWS + 1), self._chosen, len(self.items) - 1))
+
+    def render(self) -> Content:
+        rows = self._lines(range(self._top, min(len(self.items), self._top + ROWS)))
+        return Content("\n").join([*rows, self._foot()])
+
+    def _lines(self, places: range) -> list[Content]:
+        shown = [plain(self.items[place].label).replace("\n", " ") for place in places]
+        width = min(_LABEL, max((Content(label).cell_length for label in shown), default=0))
+        return [self._line(place, Content(label).truncate(width, ellipsis=True, pad=True)) for place, label in zip(places, shown, strict=True)]
+
+    def _line(self, place: int, label: Content) -> Content:
+        item = self.items[place]
+        line = Content.assemble(" ", label, "  ", (f"{item.kind:<{_KIND}}", "$person"), "  ", (plain(item.doc).replace("\n", " "), "$muted"), " ")
+        if self.size.width:
+            line = line.truncate(max(1, self.size.width), ellipsis=True, pad=True)
+        return line.stylize("bold on $person 30%") if place == self._chosen else line
+
+    def _foot(self) -> Content:
+        keys = "Tab or Enter takes it" if self.asked_for else "Tab takes it"
+        more = f" · {len(self.items) + self._more:,} in all" if self._more or len(self.items) > ROWS else ""
+        return Content.assemble((f" {keys}{more}", "$muted"), (" · as it was: the kernel is busy" if self._stale else "", "$warning"))
+
+    def on_click(self, event: Click) -> None:
+        event.stop()
+        place = self._top + event.y
+        if event.y < ROWS and place < len(self.items):
+            self.post_message(self.Picked(self.items[place]))
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        event.stop()
+        self.move(1)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        event.stop()
+        self.move(-1)

@@ -1,0 +1,190 @@
+"""Completion in the editor: as one types, on Tab, and while the kernel does not answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from mahtab_tui.kernel.base import Completion, Completions, KernelError
+from mahtab_tui.kernel.cells import completions
+from mahtab_tui.kernel.worker.completion.complete import complete
+from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from tests.tui.editor_app import SIZE, EditorApp, until, write
+
+NAMESPACE = {"price": 3, "prices": [1, 2], "table": {"first": 1, "[bold]": 2}, "unique_name": 1}
+
+Compare = Callable[..., bool]
+
+
+class Kernel:
+    """Completes in `NAMESPACE`; can be made to wait, or to be busy."""
+
+    def __init__(self) -> None:
+        self.busy = False
+        self.free = threading.Event()
+        self.free.set()
+        self.asked: list[str] = []
+
+    def complete(self, code: str, cursor: int) -> Completions:
+        self.asked.append(code)
+        assert self.free.wait(30)
+        if self.busy:
+            raise KernelError("The kernel does not answer.")
+        return completions(complete(NAMESPACE, code, cursor))
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    return Kernel()
+
+
+@pytest.fixture
+async def pilot(home: Path, kernel: Kernel) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home, complete=kernel.complete)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        yield pilot
+        kernel.free.set()
+
+
+def app_of(pilot: Pilot[None]) -> EditorApp:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app
+
+
+def shown(pilot: Pilot[None]) -> CompletionList:
+    return pilot.app.query_one(CompletionList)
+
+
+async def opened(pilot: Pilot[None], first: str) -> None:
+    """Wait until the list is open, with `first` on top."""
+    await until(pilot, lambda: shown(pilot).is_open and shown(pilot).items[0].label == first)
+
+
+async def test_a_list_opens_as_one_types_and_tab_takes_its_first(pilot: Pilot[None]) -> None:
+    await write(pilot, "x = pri")
+    await opened(pilot, "price")
+    await pilot.press("tab")
+    assert app_of(pilot).editor.text == "x = price"
+    assert not shown(pilot).is_open
+
+
+async def test_enter_runs_while_the_list_was_not_asked_for(pilot: Pilot[None]) -> None:
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    await pilot.press("enter")
+    assert app_of(pilot).said == [("submitted", "python", "pri")]
+    assert not shown(pilot).is_open
+
+
+async def test_arrows_choose_and_enter_takes(pilot: Pilot[None]) -> None:
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    await pilot.press("down", "enter")
+    assert app_of(pilot).editor.text == "prices"
+    assert app_of(pilot).said == []
+
+
+async def test_tab_asks_and_takes_at_once_what_is_alone(pilot: Pilot[None]) -> None:
+    await write(pilot, "u")
+    await pilot.press("tab")
+    await opened(pilot, "unique_name")
+    await write(pilot, "niq")
+    await pilot.press("escape", "tab")
+    await until(pilot, lambda: app_of(pilot).editor.text == "unique_name")
+
+
+async def test_tab_indents_at_the_beginning_of_a_line(pilot: Pilot[None], kernel: Kernel) -> None:
+    await pilot.press("tab")
+    assert app_of(pilot).editor.text == "    "
+    assert kernel.asked == []
+
+
+async def test_escape_closes_the_list_and_nothing_else(pilot: Pilot[None]) -> None:
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    await pilot.press("escape")
+    assert not shown(pilot).is_open
+    assert (app_of(pilot).editor.text, app_of(pilot).said) == ("pri", [])
+
+
+@pytest.mark.parametrize("key", ["left", "home", "space"])
+async def test_whoever_goes_on_elsewhere_has_no_list(pilot: Pilot[None], key: str) -> None:
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    await pilot.press(key)
+    assert not shown(pilot).is_open
+
+
+async def test_keys_of_a_dict_in_the_second_line(pilot: Pilot[None]) -> None:
+    await write(pilot, "x = 1")
+    await pilot.press("ctrl+j")
+    await write(pilot, "table['")
+    await opened(pilot, "[bold]")
+    await pilot.press("down", "tab")
+    assert app_of(pilot).editor.text == "x = 1\ntable['first'"
+
+
+async def test_typing_does_not_wait_for_the_kernel_and_a_stale_answer_is_dropped(pilot: Pilot[None], kernel: Kernel) -> None:
+    kernel.free.clear()
+    await write(pilot, "pri")
+    await until(pilot, lambda: bool(kernel.asked))
+    await write(pilot, "nt(table[")
+    assert app_of(pilot).editor.text == "print(table["
+    kernel.free.set()
+    await opened(pilot, "'[bold]'")
+    assert kernel.asked[0] == "pr"
+    assert len(kernel.asked) <= 3
+
+
+async def test_a_busy_kernel_s_last_list_is_shown_as_old(pilot: Pilot[None], kernel: Kernel) -> None:
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    await pilot.press("escape")
+    kernel.busy = True
+    await write(pilot, "c")
+    await opened(pilot, "price")
+    assert [item.label for item in shown(pilot).items] == ["price", "prices"]
+    assert "the kernel is busy" in str(shown(pilot).render())
+    await pilot.press("escape")
+    await write(pilot, " + pri")
+    await opened(pilot, "price")
+
+
+async def test_questions_are_not_completed(pilot: Pilot[None], kernel: Kernel) -> None:
+    await write(pilot, "`pri")
+    await pilot.press("tab")
+    assert kernel.asked == []
+
+
+async def test_a_click_takes_a_row(pilot: Pilot[None]) -> None:
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    await pilot.pause()
+    await pilot.click(CompletionList, offset=(3, 1))
+    assert app_of(pilot).editor.text == "prices"
+
+
+async def test_markup_and_controls_in_a_list_are_text(pilot: Pilot[None]) -> None:
+    shown(pilot).open(
+        (Completion("[red]a\x1b[2J", "a", "key", "[/x] \x07"),), 0, app_of(pilot).area.cursor_screen_offset, asked_for=True, stale=False
+    )
+    text = str(shown(pilot).render())
+    assert "[red]a" in text
+    assert "\x1b" not in text
+
+
+def test_the_list_above_the_line(snap_compare: Compare, home: Path, kernel: Kernel) -> None:
+    app = EditorApp(home, complete=kernel.complete)
+
+    async def before(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: app.focused is app.area)
+        await write(pilot, "total = sum(pri")
+        await opened(pilot, "price")
+        await pilot.press("down")
+
+    assert snap_compare(app, terminal_size=SIZE, run_before=before)
