@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from mahtab_tui.recursion.text import Span
 
@@ -216,14 +216,3 @@ class Node:
         text = turn.code if self.state == "running" and turn.code else turn.words
         lines = [line for line in text[-600:].splitlines() if line.strip() and not line.lstrip().startswith("```")]
         return lines[-1].strip() if lines else ""
-
-
-def spans_of(value: Any) -> tuple[Span, ...]:
-    """Spans as an event has them; what is none is left out."""
-    if not isinstance(value, list | tuple):
-        return ()
-    found = []
-    for each in value:
-        if isinstance(each, list | tuple) and len(each) == 2 and all(type(place) is int for place in each) and 0 <= each[0] < each[1]:
-            found.append((each[0], each[1]))
-    return tuple(found)

@@ -8,8 +8,9 @@ from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.recursion.attributes import count, number, numbers, spans_of
 from mahtab_tui.recursion.coverage import HOWS, Coverage
-from mahtab_tui.recursion.node import FINISHED, Batch, Left, Node, State, Turn, Used, shortened, spans_of
+from mahtab_tui.recursion.node import FINISHED, Batch, Left, Node, State, Turn, Used, shortened
 
 HELD = 16_000_000
 """Characters of the turns of finished nodes that a tree keeps; of the oldest ones beyond, the ends."""
@@ -142,8 +143,8 @@ class Tree:
             begun=record.time,
             model=str(attrs.get("model") or ""),
             spans=spans_of(attrs.get("spans")),
-            chars=_count(attrs.get("chars")),
-            index=_count(attrs.get("index")),
+            chars=count(attrs.get("chars")),
+            index=count(attrs.get("index")),
         )
         self.nodes[name] = self.newest = node
         self._stand(node, self.nodes.get(str(attrs.get("replaces"))), attrs)
@@ -155,7 +156,7 @@ class Tree:
         if node is self.root:
             self.coverage.chars = node.chars
             limits = attrs.get("limits")
-            self.limits = _limits(limits) if isinstance(limits, dict) else {}
+            self.limits = numbers(limits) if isinstance(limits, dict) else {}
             self.cell = attrs["cell"] if type(attrs.get("cell")) is int else None
 
     def _stand(self, node: Node, replaced: Node | None, attrs: Mapping[str, Any]) -> None:
@@ -169,7 +170,7 @@ class Tree:
         if name is None or node.parent is None:
             return
         batch = self._batch(node.parent, str(name))
-        batch.of = max(batch.of, _count(attrs.get("of")))
+        batch.of = max(batch.of, count(attrs.get("of")))
         node.batch = batch
         if (before := batch.slots.get(node.index)) is not None:
             batch.counts[before.state] -= 1
@@ -221,22 +222,22 @@ class Tree:
     def _turn(self, node: Node, record: Record) -> None:
         if node.finished:
             return
-        node.turn_limit = _count(record.attrs.get("turns")) or node.turn_limit
+        node.turn_limit = count(record.attrs.get("turns")) or node.turn_limit
         self._turn_of(node, record)
         self._state(node, "thinking")
         node.back_off = None
 
     def _back_off(self, node: Node, record: Record) -> None:
         if not node.finished:
-            node.back_off = record.time + (_number(record.attrs.get("seconds")) or 0.0)
+            node.back_off = record.time + (number(record.attrs.get("seconds")) or 0.0)
             self._state(node, "waiting")
 
     def _fan_out(self, node: Node, record: Record) -> None:
         attrs = record.attrs
         batch = self._batch(node, str(attrs.get("batch")))
         batch.request = str(attrs.get("request") or "")
-        batch.calls, batch.tokens = _count(attrs.get("calls")), _count(attrs.get("tokens"))
-        batch.usd = _number(attrs.get("usd"))
+        batch.calls, batch.tokens = count(attrs.get("calls")), count(attrs.get("tokens"))
+        batch.usd = number(attrs.get("usd"))
         batch.version += 1
         batch.asks = attrs.get("state") == "waiting" and bool(batch.request)
         batch.refused = attrs.get("state") == "refused"
@@ -278,8 +279,8 @@ class Tree:
         turn = self._turn_of(node, record)
         turn.output = shortened(record.text)
         turn.status = str(record.attrs.get("status") or "")
-        turn.chars = _count(record.attrs.get("chars")) or len(record.text)
-        turn.duration = _number(record.attrs.get("duration"))
+        turn.chars = count(record.attrs.get("chars")) or len(record.text)
+        turn.duration = number(record.attrs.get("duration"))
         self._state(node, "thinking")
 
     def _final(self, node: Node, record: Record) -> None:
@@ -290,14 +291,14 @@ class Tree:
         node.rests_on = spans_of(attrs.get("spans"))
         node.late = bool(attrs.get("late"))
         state = attrs.get("state")
-        duration = _number(attrs.get("duration"))
+        duration = number(attrs.get("duration"))
         ended: State = state if isinstance(state, str) and state in FINISHED else "done"
         self._end(node, ended, record.time - node.begun if duration is None else duration)
 
     def _usage(self, node: Node, record: Record) -> None:
         attrs = record.attrs
-        tokens = _count(attrs.get("input_tokens")) + _count(attrs.get("output_tokens"))
-        cost = _number(attrs.get("cost"))
+        tokens = count(attrs.get("input_tokens")) + count(attrs.get("output_tokens"))
+        cost = number(attrs.get("cost"))
         for used in (self.used, node.used, *(above.used for above in _ancestors(node))):
             used.add(tokens, cost)
         if type(attrs.get("turn")) is int:
@@ -305,12 +306,12 @@ class Tree:
 
     def _turn_of(self, node: Node, record: Record) -> Turn:
         """The turn that an event speaks of; a new one where there is none with its number."""
-        number = record.attrs.get("turn")
-        if type(number) is not int:
-            number = node.turns[-1].number if node.turns else 1
-        turn = next((turn for turn in reversed(node.turns) if turn.number == number), None)
+        wanted = record.attrs.get("turn")
+        if type(wanted) is not int:
+            wanted = node.turns[-1].number if node.turns else 1
+        turn = next((turn for turn in reversed(node.turns) if turn.number == wanted), None)
         if turn is None:
-            turn = Turn(number, record.time, self.left(record.time))
+            turn = Turn(wanted, record.time, self.left(record.time))
             node.turns.append(turn)
         turn.version += 1
         return turn
@@ -323,16 +324,3 @@ def _ancestors(node: Node) -> list[Node]:
         found.append(above)
         above = above.parent
     return found
-
-
-def _count(value: object) -> int:
-    return value if type(value) is int and value > 0 else 0
-
-
-def _number(value: object) -> float | None:
-    """A number that is not negative, nor infinite, nor none at all."""
-    return float(value) if type(value) in (int, float) and 0 <= value < 1e15 else None  # type: ignore[operator, arg-type]
-
-
-def _limits(values: Mapping[Any, Any]) -> dict[str, float]:
-    return {str(name): number for name, value in values.items() if (number := _number(value)) is not None}

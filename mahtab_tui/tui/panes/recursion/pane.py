@@ -24,7 +24,8 @@ from mahtab_tui.tui.panes.recursion.drawing import Drawing
 from mahtab_tui.tui.panes.recursion.empty import empty_lines
 from mahtab_tui.tui.panes.recursion.field import Field
 from mahtab_tui.tui.panes.recursion.looks import look_of
-from mahtab_tui.tui.panes.recursion.outline import Key, Line, Outline
+from mahtab_tui.tui.panes.recursion.outline import Line
+from mahtab_tui.tui.panes.recursion.view import View
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
 from mahtab_tui.tui.panes.transcript.layout.row import Span
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
@@ -57,15 +58,7 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         self.control = control
         self.trees = Trees()
         self._clock = clock
-        self._outline = Outline()
-        self._lines: list[Line] = []
-        self._structure = -1
-        """The trees' structure that the lines are of."""
-        self._found: dict[Key, int] | None = None
-        """Where lines that can be chosen stand, once somebody has asked."""
-        self._cursor: Key | None = None
-        """None until the person has chosen something: then it is the first line."""
-        self._following = False
+        self._view = View(self.trees)
         self._drawing: Drawing | None = None
         self._looks: list[tuple[object, ...]] = []
         """Of the lines that are seen, as they were drawn."""
@@ -79,7 +72,7 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
             return
         self._tick_if_needed()
         # Many lines are laid out as often as they move, not as often as something comes.
-        if self._ticking is None or len(self._lines) < MANY:
+        if self._ticking is None or len(self._view.lines) < MANY:
             self._arrange_if_needed()
         self._draw_changed()
 
@@ -92,14 +85,14 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         self._tick_if_needed()
 
     def _arrange_if_needed(self) -> None:
-        if self.trees.structure != self._structure:
+        if self._view.outdated:
             self._arrange()
             self.refresh_line(self.scroll_offset.y)
 
     def _draw_changed(self) -> None:
         """Draw the lines that look otherwise than they are drawn."""
         top, marked = self.scroll_offset.y, self._marked
-        looks = [look_of(line, marked) for line in self._lines[top : top + self._page]]
+        looks = [look_of(line, marked) for line in self._view.lines[top : top + self._page]]
         for y, look in enumerate(looks):
             if y >= len(self._looks) or look != self._looks[y]:
                 self.refresh_line(top + y + HEAD)
@@ -118,70 +111,28 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         return max(1, self.size.height - HEAD)
 
     @property
-    def _places(self) -> dict[Key, int]:
-        if self._found is None:
-            self._found = {line.key: place for place, line in enumerate(self._lines) if line.can_be_chosen}
-        return self._found
-
-    @property
-    def _place(self) -> int:
-        """The line of the cursor."""
-        return 0 if self._cursor is None else self._places.get(self._cursor, 0)
-
-    @property
-    def _line(self) -> Line | None:
-        return self._lines[self._place] if self._lines else None
-
-    @property
     def chosen(self) -> Chosen | None:
-        line = self._line
+        line = self._view.line
         return None if line is None else Chosen(line.tree, line.node)
 
+    def choose(self, node: Node) -> None:
+        if (chosen := self.chosen) is not None:
+            self._view.choose_node(chosen.tree.id, node.id)
+            self._show_cursor()
+
     def _arrange(self) -> None:
-        """There are other lines than before. The cursor stays on its node, and where the pane has the focus at its place on the screen."""
-        before = self._place
-        self._structure = self.trees.structure
-        self._lines = self._outline.lines(list(self.trees), self._width)
-        self._found = None
-        self.virtual_size = Size(self.scrollable_content_region.width, HEAD + max(1, len(self._lines)))
-        if self._following:
-            self._go_to_newest()
-            return
-        if self._cursor is not None and self._cursor not in self._places:
-            self._cursor = self._nearest(self._cursor)
-        if self.has_focus and (moved := self._place - before):
+        """There are other lines than before. Where the pane has the focus, the cursor stays at its place on the screen too."""
+        before = self._view.place
+        self._view.arrange(self._width)
+        self.virtual_size = Size(self.scrollable_content_region.width, HEAD + max(1, len(self._view.lines)))
+        if self._view.following:
+            self._show_cursor()
+        elif self.has_focus and (moved := self._view.place - before):
             self.scroll_to(y=self.scroll_y + moved, animate=False, force=True)
 
-    def _nearest(self, key: Key) -> Key | None:
-        """The line that a node which is folded away stands under."""
-        tree = next((tree for tree in self.trees if tree.id == key[0]), None)
-        node = tree.nodes.get(key[1].partition("/")[0]) if tree is not None else None
-        while node is not None:
-            for name in [f"{node.parent.id}/{node.batch.id}"] if node.parent and node.batch else []:
-                if (key[0], name) in self._places:
-                    return key[0], name
-            if (key[0], node.id) in self._places:
-                return key[0], node.id
-            node = node.parent
-        return None
-
-    def _go_to(self, key: Key | None) -> None:
-        self._cursor = key
-        self.scroll_to_region(Region(0, self._place, 1, HEAD + 1), animate=False, force=True)
+    def _show_cursor(self) -> None:
+        self.scroll_to_region(Region(0, self._view.place, 1, HEAD + 1), animate=False, force=True)
         self.refresh()
-
-    def _go_to_newest(self) -> None:
-        tree = next(iter(self.trees), None)
-        if tree is not None and tree.newest is not None:
-            key = (tree.id, tree.newest.id)
-            self._go_to(key if key in self._places else self._nearest(key))
-
-    def choose(self, node: Node) -> None:
-        """Go to a node of the tree that the cursor is in, unfolding what it is in."""
-        if (chosen := self.chosen) is None:
-            return
-        key = (chosen.tree.id, node.id)
-        self._go_to(key if key in self._places else self._nearest(key))
 
     # Layout and time
 
@@ -223,9 +174,9 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         self._arrange_if_needed()
         self._draw_changed()
         top = self.scroll_offset.y
-        for place in range(top, min(top + self._page, len(self._lines))):
-            line = self._lines[place]
-            if line.kind in ("root", "node", "totals") and not line.node.finished:
+        for place in range(top, min(top + self._page, len(self._view.lines))):
+            line = self._view.lines[place]
+            if line.kind in ("root", "node", "left") and not line.node.finished:
                 self.refresh_line(place + HEAD)
 
     # Drawing
@@ -238,19 +189,19 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         if y < HEAD:
             return self._strip(self._title(self._drawing), width, base)
         place = self.scroll_offset.y + y - HEAD
-        if not self._lines:
+        if not self._view.lines:
             lines = empty_lines(self._width, self._drawing.palette)
             return self._strip(lines[place] if place < len(lines) else [], width, base)
-        if place >= len(self._lines):
+        if place >= len(self._view.lines):
             return Strip.blank(width, base)
-        if self.has_focus and place == self._place:
+        if self.has_focus and place == self._view.place:
             base += self._drawing.palette.panel
-        return self._strip(self._drawing.spans(self._lines[place], self._clock(), self._marked), width, base)
+        return self._strip(self._drawing.spans(self._view.lines[place], self._clock(), self._marked), width, base)
 
     @property
     def _marked(self) -> Node | None:
         """The node whose place is shown in the bar."""
-        line = self._line
+        line = self._view.line
         return line.node if line is not None and line.kind == "node" and self.has_focus else None
 
     def _title(self, drawing: Drawing) -> list[Span]:
@@ -258,10 +209,10 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         spans: list[Span] = [("RECURSION", palette.person + BOLD if self.has_focus else palette.muted)]
         if len(self.trees) > 1:
             spans.append((f"  {len(self.trees)} searches", palette.muted))
-        if self._following:
+        if self._view.following:
             spans.append(("  ·  follows the newest", palette.moon))
         room = self._width - sum(len(text) for text, _ in spans)
-        if self._lines and room > len(drawing.heads):
+        if self._view.lines and room > len(drawing.heads):
             spans.append((drawing.heads.rjust(room), palette.muted))
         return spans
 
@@ -273,14 +224,14 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         place = self.scroll_offset.y + event.y - HEAD
-        if event.y < HEAD or not 0 <= place < len(self._lines) or self._drawing is None:
+        if event.y < HEAD or not 0 <= place < len(self._view.lines) or self._drawing is None:
             return
-        line = self._lines[place]
+        line = self._view.lines[place]
         column = event.x - MARGIN - len(line.prefix)
         if line.kind == "field" and line.batch is not None:
             node = Field(line.batch, self._drawing.field_width(line)).node(line.row, column)
             if node is not None:
-                self._cursor = (line.tree.id, f"{line.node.id}/{line.batch.id}")
+                self._view.choose(line)
                 self._open(Chosen(line.tree, node))
         elif line.kind == "bar":
             cells = max(1, self._width - 2)
@@ -288,8 +239,7 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         elif line.kind == "answer":
             self._open(Chosen(line.tree, line.node))
         elif line.can_be_chosen:
-            self._stop_following()
-            self._cursor = line.key
+            self._view.choose(line)
             if line.kind == "batch" or (line.open is not None and column < 2):
                 self._set_open(line, not line.open)
             else:
@@ -297,7 +247,7 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
         self.refresh()
 
     def action_open_node(self) -> None:
-        if (line := self._line) is None:
+        if (line := self._view.line) is None:
             return
         if line.kind == "batch":
             self._set_open(line, not line.open)
@@ -312,59 +262,38 @@ class RecursionPane(NodeActions, ScrollView, can_focus=True):
 
     def action_fold(self) -> None:
         """Fold the line; where it is folded, go to the one that it stands under."""
-        line = self._line
-        if line is None:
-            return
-        if line.open:
+        line = self._view.line
+        if line is not None and line.open:
             self._set_open(line, False)
-        elif line.kind == "batch":
-            self._go_to((line.tree.id, line.node.id))
-        elif line.node.parent is not None:
-            self._stop_following()
-            group = (line.tree.id, f"{line.node.parent.id}/{line.node.batch.id}") if line.node.batch else None
-            self._go_to(group if group in self._places else (line.tree.id, line.node.parent.id))
+        else:
+            self._view.go_above()
+            self._show_cursor()
 
     def action_unfold(self) -> None:
         """Unfold the line; where it is unfolded, go to the first one below."""
-        line = self._line
-        if line is None:
-            return
-        if line.open:
-            self.action_move(1)
-        else:
+        line = self._view.line
+        if line is not None and line.open is False:
             self._set_open(line, True)
+        elif line is not None and line.open:
+            self.action_move(1)
 
     def _set_open(self, line: Line, open: bool) -> None:
-        self._cursor = line.key
-        self._outline.set_open(line, open)
+        self._view.set_open(line, open)
         self._arrange()
         self.refresh()
 
     def action_follow(self) -> None:
-        self._following = not self._following
-        if self._following:
-            self._go_to_newest()
-        self.refresh()
-
-    def _stop_following(self) -> None:
-        self._following = False
+        self._view.follow(not self._view.following)
+        self._show_cursor()
 
     def action_move(self, step: int) -> None:
-        """Go to the next line, or the one before, that can be chosen."""
-        self._stop_following()
-        places = range(self._place + step, len(self._lines) if step > 0 else -1, step)
-        found = next((place for place in places if self._lines[place].can_be_chosen), None)
-        if found is not None:
-            self._go_to(self._lines[found].key)
+        self._view.step(step)
+        self._show_cursor()
 
     def action_move_page(self, direction: int) -> None:
-        wanted = self._place + direction * max(1, self._page - 1)
-        self._go_near(max(0, min(len(self._lines) - 1, wanted)))
+        self._view.go_near(self._view.place + direction * max(1, self._page - 1))
+        self._show_cursor()
 
     def action_move_to(self, place: int) -> None:
-        self._go_near(0 if place == 0 else len(self._lines) - 1)
-
-    def _go_near(self, wanted: int) -> None:
-        self._stop_following()
-        if self._places:
-            self._go_to(min(self._places, key=lambda key: abs(self._places[key] - wanted)))
+        self._view.go_near(0 if place == 0 else len(self._view.lines))
+        self._show_cursor()
