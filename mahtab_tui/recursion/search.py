@@ -223,6 +223,7 @@ class Search:
                     await self._opened.close()
                 for model in self._models.values():
                     await asyncio.to_thread(model.close)
+                await asyncio.sleep(0)  # for what is closed in the loop's next round
 
     def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
         def act() -> None:

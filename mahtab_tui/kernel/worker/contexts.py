@@ -77,7 +77,7 @@ def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
         return data.decode(encoding), ()
     except UnicodeDecodeError:
         text = data.decode(encoding, "replace")
-        return text, (f"{what} are not all {encoding.upper().removesuffix('-SIG')}: {text.count(chr(0xFFFD)):,} characters were replaced.",)
+        return text, (f"{what} are not all {encoding.upper().removesuffix('-SIG')}; characters that were replaced: {text.count(chr(0xFFFD)):,}.",)
 
 
 def _path(path: Path) -> Taken:
@@ -96,7 +96,11 @@ def _folder(path: Path) -> Taken:
     left_out = 0
     texts = []
     for file in _files(path):
-        data = file.read_bytes()
+        try:
+            data = file.read_bytes()
+        except OSError as error:
+            notices.append(f"{file} cannot be read, and was left out: {error.strerror}.")
+            continue
         if b"\0" in data[:_LOOKED_AT] and not data.startswith(tuple(mark for mark, _ in _BOMS)):
             left_out += 1
             continue
@@ -106,7 +110,7 @@ def _folder(path: Path) -> Taken:
     if not texts:
         raise ContextError(f"There are no text files in {path}.")
     if left_out:
-        notices.append(f"{left_out:,} files in {path} are not text and were left out.")
+        notices.append(f"Files in {path} that are not text were left out: {left_out:,}.")
     return _joined("dict", iter(texts))._replace(notices=tuple(notices))
 
 
@@ -126,8 +130,14 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _table(frame: Any) -> Taken:
     columns = [str(column) for column in frame.columns]
+    if hasattr(frame, "to_csv"):
+        labelled = type(getattr(frame, "index", None)).__name__ not in ("NoneType", "RangeIndex")  # it says more than the row's number
+        text = str(frame.to_csv(index=labelled))
+        if labelled:
+            columns.insert(0, " ".join(str(name) for name in frame.index.names if name is not None) or "(the index)")
+    else:
+        text = str(frame.write_csv())
     named = ", ".join(columns[:_COLUMNS]) + (f", and {len(columns) - _COLUMNS} more" if len(columns) > _COLUMNS else "")
-    text = str(frame.to_csv(index=False) if hasattr(frame, "to_csv") else frame.write_csv())
     return Taken(text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}")
 
 

@@ -1,0 +1,114 @@
+"""From whatever a person has to one text with named parts."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from mahtab_tui.kernel.worker import contexts
+from mahtab_tui.kernel.worker.contexts import ContextError, Taken, take
+
+
+def parts(taken: Taken) -> dict[str, str]:
+    """The documents by name, cut out of the whole."""
+    return {name: taken.text[start:end] for name, start, end in taken.parts}
+
+
+@pytest.mark.parametrize("given", ["a text\n", b"a text\n", bytearray(b"a text\n"), memoryview(b"a text\n"), io.StringIO("a text\n")])
+def test_texts_are_what_they_are(given: object) -> None:
+    assert take(given) == Taken("a text\n")
+
+
+@pytest.mark.parametrize(
+    ("mark", "encoding"),
+    [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF32_LE, "utf-32-le")],
+)
+def test_a_mark_says_how_bytes_are_read(mark: bytes, encoding: str) -> None:
+    assert take(mark + "Grüße 🌙".encode(encoding)) == Taken("Grüße 🌙")
+
+
+def test_bytes_that_are_no_text_are_replaced_and_told_of() -> None:
+    taken = take(b"caf\xe9 \xff")
+    assert taken.text == "caf\ufffd \ufffd"
+    assert taken.notices == ("The bytes are not all UTF-8; characters that were replaced: 2.",)
+
+
+def test_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "events.log"
+    file.write_text("one\ntwo\n")
+    assert take(file) == Taken("one\ntwo\n", about="the file events.log")
+    with pytest.raises(ContextError, match=r"missing\.log cannot be read: No such file"):
+        take(tmp_path / "missing.log")
+
+
+def test_a_folder_is_its_text_files(tmp_path: Path) -> None:
+    for name in ("b/two.txt", "a.txt", ".git/config", "b/.hidden", "picture.png"):
+        file = tmp_path / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(name)
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG\x00\x00")
+    (tmp_path / "utf16.txt").write_bytes(codecs.BOM_UTF16_LE + "wide".encode("utf-16-le"))
+    taken = take(tmp_path)
+    assert taken.kind == "dict"
+    assert parts(taken) == {"a.txt": "a.txt", "utf16.txt": "wide", "b/two.txt": "b/two.txt"}
+    assert taken.notices == (f"Files in {tmp_path} that are not text were left out: 1.",)
+
+
+def test_a_folder_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ContextError, match="There are no text files"):
+        take(tmp_path)
+    for number in range(4):
+        (tmp_path / f"{number}.txt").write_text("x")
+    monkeypatch.setattr(contexts, "_FILES", 3)
+    with pytest.raises(ContextError, match="more than 3 files"):
+        take(tmp_path)
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("open.txt", "shut.txt"):
+        (tmp_path / name).write_text(name)
+    read = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == "shut.txt":
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    taken = take(tmp_path)
+    assert parts(taken) == {"open.txt": "open.txt"}
+    assert taken.notices == (f"{tmp_path}/shut.txt cannot be read, and was left out: Permission denied.",)
+
+
+def test_lists_and_dicts_of_texts_and_documents() -> None:
+    documents = ["plain", b"bytes", SimpleNamespace(page_content="of LangChain"), {"text": "of a dict", "id": 3}, {"id": 4}, 5]
+    taken = take(documents)
+    assert taken.kind == "list"
+    assert list(parts(taken).values()) == ["plain", "bytes", "of LangChain", "of a dict", '{"id": 4}', "5"]
+    assert list(parts(taken)) == list("012345")
+    assert parts(take(iter(["a", "", "b\n"]))) == {"0": "a", "1": "", "2": "b\n"}
+    assert take({"x": "first", 2: "second"}) == Taken("first\nsecond", "dict", (("x", 0, 5), ("2", 6, 12)))
+    assert take([]) == Taken("", "list")
+    assert take(SimpleNamespace(text="alone")) == Taken("alone")
+
+
+def test_a_table_is_csv_with_its_columns_named() -> None:
+    frame = pd.DataFrame({"name": ["Ada", "Grace"], "born": [1815, 1906]})
+    taken = take(frame)
+    assert taken.text == "name,born\nAda,1815\nGrace,1906\n"
+    assert taken.about == "CSV of a DataFrame of 2 rows with the columns name, born"
+    labelled = take(frame.set_index("name"))
+    assert labelled.text == "name,born\nAda,1815\nGrace,1906\n", "an index that says something is not lost"
+    assert labelled.about.endswith("the columns name, born")
+    assert "and 50 more" in take(pd.DataFrame({f"c{number}": [1] for number in range(150)})).about
+
+
+@pytest.mark.parametrize("given", [None, 5, object(), len])
+def test_what_is_no_context_is_refused(given: object) -> None:
+    with pytest.raises(ContextError, match=f"A {type(given).__name__} cannot be searched"):
+        take(given)
