@@ -258,6 +258,26 @@ async def test_a_start_that_is_cancelled_leaves_no_process(sandboxes: ProcessSan
         await asyncio.sleep(0.01)
 
 
+async def test_starts_that_are_cancelled_at_any_point_leave_the_next_ones_alone(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    await sandboxes.start(Text.root("a"), node)
+    server = sandboxes._server
+    assert server is not None
+    for steps in range(12):
+        before = len(server._running)
+        start = asyncio.create_task(sandboxes.start(Text.root("a"), node))
+        while len(server._running) == before:
+            await asyncio.sleep(0)
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        start.cancel()
+        following = asyncio.create_task(sandboxes.start(Text.root("b"), node))
+        await asyncio.wait((start,))
+        if not start.cancelled():
+            await start.result().close()
+        assert await printed(await following, "context") == "'b'\n"
+        await following.result().close()
+
+
 async def test_a_large_text_whose_start_is_cancelled_leaves_no_file(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
     def memory_files() -> list[str]:
         return [name for fd in os.listdir("/proc/self/fd") if "memfd:text" in (name := _link(fd))]

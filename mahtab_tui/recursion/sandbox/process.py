@@ -71,8 +71,7 @@ class ProcessSandboxes:
                 child.send({"op": "text", "kind": text.kind, "parts": text.parts})
                 await child.ready
         except BaseException as error:
-            child.kill()
-            ours.close()
+            child.kill()  # the socket is the transport's by now, and goes with the process
             if isinstance(error, TimeoutError):
                 raise SandboxError(f"A sandbox was not ready after {_START_SECONDS:.0f} s.") from error
             raise
