@@ -21,6 +21,7 @@ from mahtab_tui.recursion.budget import Limits
 from mahtab_tui.recursion.sandbox.base import Sandbox, SandboxHost, TurnResult
 from mahtab_tui.recursion.search import Answer, Search
 from mahtab_tui.recursion.text import Text
+from mahtab_tui.recursion.tree import Tree
 
 TEXT = "".join(f"line {number}\n" for number in range(1_000))
 
@@ -241,9 +242,28 @@ class Bench:
         return running
 
     def close(self) -> None:
-        """End all searches."""
+        """End all searches. Whatever happened in them, their events must make whole trees."""
         for search in self._searches:
             search.close()
+        check(self.story)
+
+
+def check(story: Story) -> None:
+    """Events are numbered without a gap, every node has begun once and ended once, and the pane's tree comes to the same."""
+    for name in {record.attrs["tree"] for record in story if "tree" in record.attrs}:
+        records = [record for record in story if record.attrs.get("tree") == name]
+        numbers = [record.attrs["seq"] for record in records if "seq" in record.attrs]
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        begun = [record.attrs["node"] for record in records if record.attrs.get("event") == "begin"]
+        ended = [record.attrs["node"] for record in records if record.tag == tags.RLM_FINAL]
+        assert sorted(begun) == sorted(set(begun)) == sorted(ended)
+        tree = Tree(name)
+        for record in records:
+            tree.fold(record)
+        assert tree.finished
+        assert sorted(tree.nodes) == sorted(begun)
+        assert not tree.questions
+        assert {node.id: (node.state, node.answer) for node in tree.nodes.values()} == Story(records).finals()
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:

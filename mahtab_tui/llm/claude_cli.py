@@ -73,8 +73,10 @@ class ChatClaudeCLI(BaseChatModel):
         self._stopped.set()
 
     def close(self) -> None:
-        """End the processes; nothing is left of them."""
+        """End the processes; nothing is left of them. An answer that is being given ends with its process, without being asked first."""
         self._stopped.set()
+        for conversation in list(self._conversations):
+            conversation.process.close()
         with self._one_at_a_time:
             for conversation in self._conversations:
                 conversation.process.close()
