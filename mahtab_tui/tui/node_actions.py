@@ -50,7 +50,7 @@ class NodeActions(Widget):
             self.control.retry(chosen.tree.id, chosen.node.id)
 
     def action_edit_node(self) -> None:
-        from mahtab_tui.tui.screens.prompt import Prompt
+        from mahtab_tui.tui.screens.edit_query import EditQuery
 
         if (chosen := self._at_hand) is None:
             return
@@ -60,7 +60,7 @@ class NodeActions(Widget):
             if query:
                 self.control.retry(tree.id, node.id, query)
 
-        self.app.push_screen(Prompt("Ask this call again, as", plain(node.query)), edited)
+        self.app.push_screen(EditQuery(plain(node.query)), edited)
 
     def action_copy_answer(self) -> None:
         if (chosen := self.chosen) is None:

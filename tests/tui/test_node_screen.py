@@ -97,7 +97,7 @@ async def test_from_an_answer_to_the_places_it_rests_on() -> None:
         rows = app.screen.query_one(TextRows)
         await wait_for(pilot, lambda: rows.place == (9_310_000, 9_318_000))
         assert rows.has_focus
-        assert any(f"{9_310_000 // LINE + 1:,} ▌" in row for row in text_rows(app))
+        assert any(f"{9_310_000 // LINE + 1:,} █" in row for row in text_rows(app))
 
 
 async def test_the_text_stands_at_its_place_with_the_roots_line_numbers() -> None:

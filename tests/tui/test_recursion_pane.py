@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.screens.edit_query import EditQuery
 from mahtab_tui.tui.screens.node import NodeScreen
-from mahtab_tui.tui.screens.prompt import Prompt
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import QUERY, Scribe, asking, beginning, done, fanned_out, parts_at_work, running, wide
 
@@ -187,13 +187,17 @@ async def test_stop_retry_copy_and_edit_reach_the_control(pilot: Pilot[None]) ->
     await pilot.press("s", "r")
     assert app.control.said == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
     await pilot.press("e")
-    await wait_for(pilot, lambda: isinstance(app.screen, Prompt))
-    field = app.screen.query_one(Input)
-    assert field.value.startswith("Which errors of 2026-03-29")
-    field.value = "[b]only[/b] the pool?"
-    await pilot.press("enter")
+    await wait_for(pilot, lambda: isinstance(app.screen, EditQuery))
+    area = app.screen.query_one(CodeArea)
+    assert area.text.startswith("Which errors of 2026-03-29")
+    area.text = "[b]only[/b] the pool?"
+    area.move_cursor(area.document.end)
+    await pilot.press("ctrl+j", "x", "enter")
     await pilot.pause()
-    assert app.control.said[-1] == ("retry", "t1", "1.5", "[b]only[/b] the pool?")
+    assert app.control.said[-1] == ("retry", "t1", "1.5", "[b]only[/b] the pool?\nx")
+    await pilot.press("e", "x", "escape")
+    await pilot.pause()
+    assert len(app.control.said) == 3
     await go_to(pilot, "1.1")
     await pilot.press("y")
     assert app.clipboard == "no failure in this part"

@@ -100,9 +100,15 @@ class TextRows(Widget, can_focus=True):
         row = self._rows[y]
         inside = any(start <= row.start < end for start, end in self._spans)
         number = f"{row.number:,}" if row.number is not None else ""
-        segments = [Segment(number.rjust(self._gutter - 3) + " ", base + palette.muted), Segment("▌" if inside else " ", base + palette.person)]
+        segments = [Segment(number.rjust(self._gutter - 3) + " ", base + palette.muted), self._bar(row, inside, base, palette)]
         segments += [Segment(" ", base), *self._text(row, base + (palette.text if inside else palette.muted), palette)]
         return Strip([*Strip(segments).crop_extend(0, width - 1, base), edge], width)
+
+    def _bar(self, row: TextRow, inside: bool, base: Style, palette: Palette) -> Segment:
+        """Whether the row is what the call has of the text, and what its answer rests on."""
+        if any(start < row.end and row.start < end for start, end in self._marks):
+            return Segment("█", base + palette.moon)
+        return Segment("▌" if inside else " ", base + palette.person)
 
     def _edge(self, y: int, base: Style, palette: Palette) -> Segment:
         """What was covered at this height of the text, and where one is in it."""

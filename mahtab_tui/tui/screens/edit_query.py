@@ -1,0 +1,45 @@
+"""The query of a call, to be asked again in other words."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from mahtab_tui.tui.panes.editor.code_area import CodeArea
+
+
+class EditQuery(ModalScreen[str | None]):
+    """The new query, or None after Escape."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
+
+    def __init__(self, query: str) -> None:
+        super().__init__()
+        self._text = query
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog large"):
+            yield Static("Ask this call again, as", markup=False)
+            area = CodeArea(self._text, id="query-again")
+            area.python = False
+            yield area
+            yield Static("Enter asks · Ctrl+J new line · Esc leaves all as it is", classes="quiet", markup=False)
+
+    def on_mount(self) -> None:
+        area = self.query_one(CodeArea)
+        area.move_cursor(area.document.end)
+        area.focus()
+
+    @on(CodeArea.Submitted)
+    def _submitted(self, event: CodeArea.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.text.strip())
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
