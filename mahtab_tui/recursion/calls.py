@@ -12,7 +12,7 @@ from mahtab_tui.recursion.events import Events
 from mahtab_tui.recursion.listening import Said
 from mahtab_tui.recursion.models import Conversation, Model
 from mahtab_tui.recursion.prompts import tokens
-from mahtab_tui.recursion.schedule import Gate, Schedule
+from mahtab_tui.recursion.schedule import Gate, Schedule, is_busy
 from mahtab_tui.usage import UsageStats
 
 
@@ -58,6 +58,10 @@ class Calls:
         except asyncio.CancelledError:
             self.budget.spend(held)  # it has been read, and perhaps written; nobody will tell
             raise
+        except Exception as error:
+            if not is_busy(error):
+                self.budget.spend(Amount(1))
+            raise
         finally:
             if kept is None:
                 self.budget.free(held)
@@ -68,6 +72,8 @@ class Calls:
         used = said.usage or {"model": "", "input_tokens": tokens(chars), "output_tokens": tokens(len(said.text)), "cost": None}
         used["model"] = used["model"] or model.name
         read, written, cost = used["input_tokens"], used["output_tokens"], used["cost"]
+        if model.cache_apart:
+            read += used.get("cache_read_tokens", 0) + used.get("cache_creation_tokens", 0)
         self._prices_of(model).learn(read, written, cost)
         self.budget.spend(Amount(1, read + written, cost or 0.0))
         if cost is None:

@@ -33,6 +33,8 @@ class Model:
         self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
         self.remembers = isinstance(llm, ChatClaudeCLI)
         """What it said must come back word for word, or it has to be told all again."""
+        self.cache_apart = isinstance(llm, ChatClaudeCLI)
+        """Tokens from the cache are not among those that it says it has read."""
         rates = _usd_per_token(llm, name)
         self.priced = rates is not None or bool(getattr(llm, "tells_cost", False))
         """Whether it is known what a call has cost, if only after it."""

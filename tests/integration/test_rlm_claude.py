@@ -64,6 +64,7 @@ def test_a_node_keeps_its_process_which_hears_the_whole_only_once(install: Insta
     assert "first" in fake.prompts[1]
     assert "dropped" in fake.prompts[1], "its own words are known to it, so it is told that they do not count"
     assert answer.usage.cost == pytest.approx(0.75)
+    assert search._trees[answer.tree].calls.budget.spent.tokens == 3 * (10 + 1 + 2 + 5), "what is read from the cache is read too"
     assert [record.attrs["cost"] for record in story.of(tags.USAGE)] == [0.25] * 3
 
 

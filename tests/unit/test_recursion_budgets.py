@@ -174,6 +174,26 @@ def test_what_a_stopped_call_reads_is_counted(bench: Bench) -> None:
     assert (found.state, found.usage.calls) == ("partial", 3)
 
 
+def test_calls_that_fail_are_counted(bench: Bench) -> None:
+    asked = 0
+
+    async def insist(seat: Seat) -> None:
+        for number in range(100):
+            seat.names["last"] = await seat.llm(f"try {number}")
+        seat.final(seat.names["last"])
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        nonlocal asked
+        asked += 1
+        if query_of(messages) == "what?":
+            return code("insist")
+        raise ValueError("no such model")
+
+    found = bench.run(reply, {"insist": insist}, max_calls=10)
+    assert "10 model calls" in found.text
+    assert asked == 9, "one is kept for the last call"
+
+
 def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
     async def many(seat: Seat) -> None:
         seat.print(await seat.rlm("half", *seat.partition(20)))
