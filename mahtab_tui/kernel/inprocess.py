@@ -186,8 +186,8 @@ class InProcessKernel:
         self._calls = HostCalls(self._send, self._execute)
         self._output = CellOutput(self._printed)
         surroundings = BorrowedSurroundings(self._output, Console(self._calls.call).replacements())
-        self._executor = Executor(self._namespace, surroundings, self._interrupts, self._loop)
         before = dict(builtins.__dict__)
+        self._executor = Executor(self._namespace, surroundings, self._interrupts, self._loop)
         toolbox.install(self._calls.call)
         self._tools = {name: value for name, value in builtins.__dict__.items() if name not in before}
         self._executor.watch.changes(None)

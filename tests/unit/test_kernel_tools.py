@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from mahtab_tui.kernel.worker import toolbox
 from mahtab_tui.kernel.worker.claude_sessions import load_claude_sessions
 from mahtab_tui.kernel.worker.files import create, edit, read
-from mahtab_tui.kernel.worker.shell import needs_terminal, transform
+from mahtab_tui.kernel.worker.habits.lines import transform
+from mahtab_tui.kernel.worker.shell import needs_terminal
 from mahtab_tui.kernel.worker.text_tools import grep, partition, peek
 
 

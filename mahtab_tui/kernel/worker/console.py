@@ -136,6 +136,13 @@ class _Quitter:
         self._leave(code)
 
 
+def post_mortem(traceback: TracebackType) -> None:
+    """Python's debugger, standing where an exception was raised."""
+    debugger = _debugger()
+    debugger.reset()
+    debugger.interaction(None, traceback)
+
+
 def _debugger() -> Any:
     pdb: Any = late_import("pdb")
 
@@ -149,6 +156,6 @@ def _debugger() -> Any:
             stack, current = super().get_stack(frame, tb)
             chosen = stack[current]
             kept = [entry for entry in stack if not entry[0].f_code.co_filename.startswith(HERE)]
-            return kept, kept.index(chosen)
+            return kept, kept.index(chosen) if chosen in kept else len(kept) - 1
 
     return Debugger(nosigint=True, skip=[f"{__package__}.*"])

@@ -27,7 +27,7 @@ def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
         "text": "",
         "cut": 0,
         "attributes": _attributes(value),
-        "doc": _doc(value),
+        "doc": doc_of_any(value),
         "source": "",
         "where": "",
         "error": "",
@@ -43,7 +43,7 @@ def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
             size = size_of(value)
             result["cut"] = max(1, size - CHARACTERS) if size is not None and isinstance(value, (str, bytes)) else 1
     if kind_of(value) in ("function", "class"):
-        result["source"], result["where"] = _source(value)
+        result["source"], result["where"] = source_of(value)
     return result
 
 
@@ -75,7 +75,7 @@ def _attribute(name: str, value: Any) -> dict[str, Any]:
     return described(name, value)
 
 
-def _doc(value: Any) -> str:
+def doc_of_any(value: Any) -> str:
     """The docstring of a function, class or module, else of the object's class; only where it is a plain string."""
     holder = value if kind_of(value) != "data" else type(value)
     try:
@@ -87,7 +87,7 @@ def _doc(value: Any) -> str:
     return inspect.cleandoc(doc) if type(doc) is str else ""
 
 
-def _source(value: Any) -> tuple[str, str]:
+def source_of(value: Any) -> tuple[str, str]:
     """Source and "file:line" of a function or class, where they are known."""
     try:
         lines, number = inspect.getsourcelines(value)

@@ -4,17 +4,18 @@ from __future__ import annotations
 import __future__
 
 import ast
-import builtins
 import linecache
 import sys
 from types import CodeType
 from typing import Any, NamedTuple, Protocol
 
-from . import shell
 from .awaiting import EventLoop
 from .capture import LimitedOutput, OutputLimitError, shorten
 from .console import Leave
+from .habits import SIGNS
+from .habits.past import Past
 from .interrupts import Interrupts
+from .stdlib import late_import
 from .tracebacks import cell_filename, format_safely, syntax_error
 from .variables import NamespaceWatch
 
@@ -71,6 +72,8 @@ class Executor:
         self._surroundings = surroundings
         self._interrupts = interrupts
         self._loop = loop
+        self._past = Past()
+        self._past.install()
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._trees: list[ast.Module | None] = []
         self._earlier: list[list[dict[str, Any]]] = []
@@ -108,6 +111,7 @@ class Executor:
         filename = cell_filename(cell)
         source = source.replace("\r\n", "\n").replace("\r", "\n")
         linecache.cache[filename] = (len(source), None, [line + "\n" for line in source.split("\n")], filename)
+        self._past.entered(cell, source)
         body, last = self._compile(source, filename)
         self._evaluate(body)
         if last is None:
@@ -116,7 +120,7 @@ class Executor:
         if sys.displayhook is not sys.__displayhook__:
             sys.displayhook(value)  # the person's own, or a library's (rich, sympy)
             return
-        text = self._represent(value)
+        text = self._represent(cell, value)
         part = text if limited is None else limited.take(text)
         if part:
             pieces.append(("value", part))
@@ -126,7 +130,7 @@ class Executor:
     def _compile(self, source: str, filename: str) -> tuple[CodeType, CodeType | None]:
         """The code of the statements, and of the last expression whose value is shown."""
         try:
-            plain = shell.transform(source)
+            plain = source if SIGNS.isdisjoint(source) else late_import(f"{__package__}.habits.lines").transform(source)
             tree: ast.Module = compile(plain, filename, "exec", self._flags | ast.PyCF_ONLY_AST, True)
             statements, shown = list(tree.body), None
             if statements and isinstance(statements[-1], ast.Expr) and not _hidden(plain, statements[-1]):
@@ -145,13 +149,12 @@ class Executor:
         result = eval(code, self.namespace)
         return self._loop.run(result) if code.co_flags & _CO_COROUTINE else result
 
-    def _represent(self, value: Any) -> str:
-        """The line that shows a value; empty for None. Sets `_`, as the interactive interpreter does."""
+    def _represent(self, cell: int, value: Any) -> str:
+        """The line that shows a value; empty for None. Sets `_` and `Out`, as the interactive interpreters do."""
         if value is None:
             return ""
-        builtins.__dict__["_"] = None
         text = str.__str__(repr(value))
-        builtins.__dict__["_"] = value
+        self._past.result(cell, value)
         return text + "\n"
 
     def _report(self, error: BaseException, pieces: list[Piece]) -> str:

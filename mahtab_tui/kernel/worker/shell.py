@@ -1,57 +1,20 @@
-"""``!command`` in a cell."""
+"""``!command`` in a cell, and ``lines = !command``."""
 
 from __future__ import annotations
 
-import ast
 import builtins
 import os
-import re
-import warnings
 from typing import Any, Callable
 
+from .habits import LINES, SHELL
 from .stdlib import late_import
 
-CALL = "__mahtab_shell__"
-
-_LINE = re.compile(r"^([ \t]*)!(?!=)[ \t]*(\S.*)$")
 # Programs that need the whole terminal.
 _FULL_SCREEN = frozenset(
     "vi vim nvim nano pico emacs micro helix hx joe less more most man top htop btop ssh mosh tmux screen fzf tig lazygit ranger mc"
     " ipython psql sqlite3 mysql watch nethack".split()
 )
 _BARE_ONLY = frozenset("python python3 bash sh zsh fish node irb".split())
-
-
-def transform(source: str) -> str:
-    """The cell with its ``!`` lines as calls; the number of lines stays. A cell that is Python already is left alone."""
-    if "!" not in source:
-        return source
-    if _error(source) is None:
-        return source
-    lines = source.split("\n")
-    for place, line in enumerate(lines):
-        matched = _LINE.match(line)
-        if matched is not None and not _inside_string(lines[:place]):
-            lines[place] = f"{matched[1]}{CALL}({matched[2].rstrip()!r})"
-    return "\n".join(lines)
-
-
-def _inside_string(lines: list[str]) -> bool:
-    """Whether a triple-quoted string is open after these lines."""
-    return "triple-quoted" in (_error("\n".join(lines)) or "")
-
-
-def _error(source: str) -> str | None:
-    """What keeps a text from being Python; None where nothing does."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            ast.parse(source)
-        except SyntaxError as error:
-            return error.msg or "syntax error"
-        except (ValueError, RecursionError, MemoryError) as error:
-            return type(error).__name__
-    return None
 
 
 def needs_terminal(command: str) -> bool:
@@ -96,7 +59,7 @@ def _shell_argv(command: str) -> list[str]:
 
 
 def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
-    """Put the function that the calls of `transform` name into builtins."""
+    """Put the functions that the calls of `habits.lines.transform` name into builtins."""
 
     def run(command: str) -> None:
         if needs_terminal(command):
@@ -104,6 +67,19 @@ def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
         else:
             code = late_import("subprocess").call(command, shell=True)
         if code:
-            print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")
+            _tell(code)
 
-    setattr(builtins, CALL, run)
+    builtins.__dict__.update({SHELL: run, LINES: _lines})
+
+
+def _lines(command: str) -> list[str]:
+    """What a command prints, as lines; its errors are printed."""
+    subprocess = late_import("subprocess")
+    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, errors="replace")
+    if done.returncode:
+        _tell(done.returncode)
+    return str(done.stdout).splitlines()
+
+
+def _tell(code: int) -> None:
+    print(f"exit code {code}" if code > 0 else f"ended by signal {-code}")

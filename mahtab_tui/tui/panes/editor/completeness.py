@@ -7,18 +7,20 @@ import codeop
 import re
 import warnings
 
+from mahtab_tui.kernel.worker.habits.lines import transform
+
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
 _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
 
 
 def is_complete(source: str) -> bool:
-    """Whether a cell can run as it stands. One that is wrong is complete, so that its error is shown; so is ``!command``,
-    which is no Python.
+    """Whether a cell can run as it stands: one that is wrong is complete, so that its error is shown. ``!command``, ``%magic`` and
+    ``object?`` count as the calls that the kernel makes of them.
 
     A text whose last statement is a block stays open until an empty line ends it, as at Python's and IPython's prompts.
     """
     # The kernel's Python may be newer than this one, which need not know type parameters.
-    readable = _TYPE_PARAMETERS.sub(r"\1", source)
+    readable = _TYPE_PARAMETERS.sub(r"\1", transform(source))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -1,0 +1,76 @@
+"""What a thing is: its signature, its docstring, where it stands."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, NamedTuple
+
+from ..detail import doc_of_any, source_of
+from ..statics import class_dict, is_class
+from ..summary import kind_of, one_line, summary, type_name
+from .place import call_at
+from .resolve import Instance, Unknown, resolve
+from .signatures import annotated, annotations_of, function_of, parameters
+
+
+class Explanation(NamedTuple):
+    """The fields of the host's `Explanation`."""
+
+    name: str
+    signature: str
+    """Of what can be called: one parameter a line where there are many; else type and summary."""
+    doc: str
+    where: str
+    """File and line, where they are known."""
+    source: str
+    """Of functions and classes, where it was asked for."""
+
+
+def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation | None:
+    """The function in whose call the cursor stands, or the thing that it stands on; None where that is not known."""
+    expression = call_at(code, cursor)
+    try:
+        value = resolve(expression, namespace) if expression else None
+    except Unknown:
+        return None
+    return explain(value, expression) if expression else None
+
+
+def explain(value: Any, expression: str, with_source: bool = False) -> Explanation:
+    """What a value is that an expression has. No code of its class runs."""
+    if type(value) is Instance:
+        value = value.cls
+    source, where = source_of(value) if kind_of(value) in ("function", "class") else ("", "")
+    doc = doc_of_any(value)
+    if is_class(value) and not doc:
+        function, _ = function_of(value)
+        doc = doc_of_any(function) if function is not None else ""
+    return Explanation(expression, signature_of(value, expression), doc, where, source if with_source else "")
+
+
+def signature_of(value: Any, name: str) -> str:
+    """``name(parameters) -> result`` of what can be called; of other things, type and summary."""
+    function, bound = function_of(value)
+    if function is None:
+        return _builtin_signature(value, name)
+    written = [parameter.text for parameter in parameters(function, bound)]
+    result = annotations_of(function).get("return", ...)
+    arrow = "" if result is ... or is_class(value) else f" -> {annotated(result)}"
+    line = f"{name}({', '.join(written)}){arrow}"
+    if len(line) <= 80:
+        return line
+    return f"{name}(\n" + "".join(f"    {text},\n" for text in written) + f"){arrow}"
+
+
+def _builtin_signature(value: Any, name: str) -> str:
+    text = None
+    if type(value) in (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType):
+        text = value.__text_signature__
+    elif is_class(value):
+        text = "" if type(value) is type and class_dict(value).get("__doc__") else None
+        text = value.__text_signature__ if text == "" else None
+    if type(text) is str:
+        return name + text.replace("$module, ", "").replace("$self, ", "").replace("$module", "").replace("$self", "")
+    if kind_of(value) in ("function", "class"):
+        return f"{name}(…)"
+    return one_line(f"{name}: {type_name(value)}  {summary(value)}".rstrip(), 200)

@@ -1,0 +1,22 @@
+"""``object?`` and ``object??``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..completion.explaining import explain
+
+
+def show(expression: str, level: int, namespace: dict[str, Any], local: Mapping[str, Any]) -> None:
+    """Print signature and docstring of what an expression has, and from level 2 on its source."""
+    try:
+        value = eval(expression, namespace, dict(local))
+    except (NameError, AttributeError, LookupError) as error:
+        print(f"There is no {expression}: {error}")
+        return
+    about = explain(value, expression, with_source=level > 1)
+    parts = [about.signature, about.doc or "It has no docstring.", about.where]
+    if level > 1:
+        parts.append(about.source or "Its source is not known.")
+    print("\n\n".join(part.rstrip() for part in parts if part))

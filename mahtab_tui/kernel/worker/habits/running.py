@@ -1,0 +1,67 @@
+"""%run, %cd, %pip and %debug."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from ..stdlib import late_import
+
+
+def run_file(rest: str, namespace: dict[str, Any]) -> None:
+    """Run a script as a program of its own, and take its names into the namespace, whether or not it ends well."""
+    words = late_import("shlex").split(rest)
+    if not words:
+        raise ValueError("%run wants a file, as in %run script.py")
+    path = os.path.abspath(os.path.expanduser(words[0]))
+    with open(path, "rb") as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    own: dict[str, Any] = {"__name__": "__main__", "__file__": path, "__builtins__": __builtins__}
+    before = sys.argv, list(sys.path)
+    sys.argv = [path, *words[1:]]
+    sys.path.insert(0, os.path.dirname(path))
+    try:
+        exec(code, own)
+    except SystemExit as error:
+        if error.code not in (None, 0):
+            print(f"{words[0]} ended with exit code {error.code}")
+    finally:
+        sys.argv, sys.path[:] = before
+        namespace.update((name, value) for name, value in own.items() if not (name.startswith("__") and name.endswith("__")))
+
+
+def change_directory(rest: str, namespace: dict[str, Any]) -> None:
+    """Change the working directory, by default to the home folder."""
+    os.chdir(os.path.expanduser(rest.strip().strip("'\"") or "~"))
+    print(os.getcwd())
+
+
+def run_pip(rest: str, namespace: dict[str, Any]) -> None:
+    """pip, for the environment of this interpreter; where that has no pip, uv."""
+    subprocess, words = late_import("subprocess"), late_import("shlex").split(rest)
+    command = [sys.executable, "-m", "pip", *words]
+    if late_import("importlib.util").find_spec("pip") is None:
+        uv = late_import("shutil").which("uv")
+        if uv is None:
+            raise RuntimeError(f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may put it there.")
+        command = [uv, "pip", *words[:1], "--python", sys.executable, *words[1:]]
+    # Read and printed: inside the caller's own process, what a child prints by itself is not the cell's.
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as child:
+        for line in child.stdout:
+            print(line, end="", flush=True)
+    importlib.invalidate_caches()
+    if child.returncode:
+        print(f"exit code {child.returncode}")
+
+
+def debug(rest: str, namespace: dict[str, Any]) -> None:
+    """Python's debugger where the last exception was raised; it reads its commands as `input` does."""
+    traceback = getattr(sys, "last_traceback", None)
+    if traceback is None:
+        raise RuntimeError("There is nothing to debug: no cell has raised an exception yet.")
+    late_import(f"{__package__[: -len('.habits')]}.console").post_mortem(traceback)
+
+
+COMMANDS = {"run": run_file, "cd": change_directory, "pip": run_pip, "debug": debug}

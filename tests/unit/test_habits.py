@@ -1,0 +1,74 @@
+"""Lines of a cell that are no Python, and how far a cell with them is complete."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.kernel.worker.habits.lines import transform
+from mahtab_tui.kernel.worker.habits.timing import duration
+from mahtab_tui.tui.panes.editor.completeness import is_complete
+
+
+@pytest.mark.parametrize(
+    ("source", "becomes"),
+    [
+        ("!ls -l", "__mahtab_shell__('ls -l')"),
+        ("x = !ls", "x = __mahtab_lines__('ls')"),
+        ("a.b, c = !ls", "a.b, c = __mahtab_lines__('ls')"),
+        ("%time f(1)", "__mahtab_magic__('time', 'f(1)')"),
+        ("%cd", "__mahtab_magic__('cd', '')"),
+        ("x = 1\n%cd 'a b'\ny = 2", "x = 1\n__mahtab_magic__('cd', \"'a b'\")\ny = 2"),
+        ("for x in y:\n    %time f(x)", "for x in y:\n    __mahtab_magic__('time', 'f(x)')"),
+        ("obj?", "__mahtab_help__('obj', 1)"),
+        ("df.head??", "__mahtab_help__('df.head', 2)"),
+        ("?df['a']", "__mahtab_help__(\"df['a']\", 1)"),
+        ("%%time\nx = 1\nx", "__mahtab_magic__('%time', '\\nx = 1\\nx')\n\n"),
+    ],
+)
+def test_such_lines_are_calls(source: str, becomes: str) -> None:
+    assert transform(source) == becomes
+    assert becomes.count("\n") == source.count("\n")
+    ast.parse(becomes)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = 7\n%3\n",
+        "x = (7\n%y)",
+        "a != b",
+        "print('''\n%cd x\n!ls\nx?\n''')",
+        "x = (7\n%time)\nf(",
+        "'''\n!ls",
+        "x = 7 \\\n%time",
+        "what is this?",
+        "f(x)?",
+    ],
+)
+def test_what_is_python_or_stands_inside_of_something_is_left_alone(source: str) -> None:
+    assert transform(source) == source
+
+
+@given(st.lists(st.sampled_from(["%time", "!", "?", "x", "(", ")", "'''", "\n", "    ", "=", "\\", "%%"]), max_size=12))
+def test_the_number_of_lines_stays(pieces: list[str]) -> None:
+    source = "".join(pieces)
+    assert transform(source).count("\n") == source.count("\n")
+
+
+@pytest.mark.parametrize("source", ["!ls", "x = !ls", "%time x", "df?", "df.head??", "%%time\nx", "for x in y:\n    !ls\n", "%nonsense"])
+def test_they_are_complete(source: str) -> None:
+    assert is_complete(source)
+
+
+@pytest.mark.parametrize("source", ["for x in y:\n    !ls", "if x:\n    %cd", "x = !ls\nif x:", "!ls\nf("])
+def test_a_block_with_them_stays_open(source: str) -> None:
+    assert not is_complete(source)
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(2e-9, "2 ns"), (1.5e-6, "1.5 µs"), (0.25, "250 ms"), (3, "3 s"), (75, "1 min 15 s")])
+def test_durations(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
