@@ -81,6 +81,8 @@ class PaneActions(App[int]):
 
     def on_descendant_focus(self) -> None:
         """A pane that has the whole screen gives it back when the focus goes elsewhere."""
+        if not self.screen_stack:  # the application is closing
+            return
         screen = self.screen
         if screen.maximized is not None and screen.focused is not None and screen.maximized not in screen.focused.ancestors_with_self:
             screen.minimize()

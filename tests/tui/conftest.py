@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.settings import load_settings
@@ -13,6 +14,13 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.guard import ScreenGuard
 from tests.tui.story import ToldSession
+
+
+@pytest.fixture(autouse=True)
+def still_cursors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cursor blinks, so that no picture depends on when it was taken."""
+    for widget in (TextArea, Input):
+        monkeypatch.setattr(vars(widget)["cursor_blink"], "_default", False)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.events import Key
 from textual.pilot import Pilot
-from textual.widgets import Input, Static, TextArea
+from textual.widgets import Static
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.settings import resource_folder
@@ -67,10 +67,6 @@ class EditorApp(App[None]):
 
     def on_mount(self) -> None:
         self.query_one("#transcript").can_focus = True
-        for area in self.query(TextArea):
-            area.cursor_blink = False
-        for line in self.query(Input):
-            line.cursor_blink = False
         self.editor.focus()
 
     @property

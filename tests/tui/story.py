@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from textual.pilot import Pilot
-from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
@@ -79,19 +78,12 @@ class ToldSession(Session):
 
 
 async def drawn(pilot: Pilot[int]) -> None:
-    """Wait until the application stands with all its records, then show what the bus has brought, without waiting for the timer.
-
-    From then on its cursors do not blink.
-    """
+    """Wait until the application stands with all its records, then show what the bus has brought, without waiting for the timer."""
     app = pilot.app
     assert isinstance(app, MahtabApp)
     session = app.session
     assert isinstance(session, ToldSession)
     # Textual gives the focus, and calls what was to be called after the first picture, later than it is asked to.
     await until(pilot, lambda: session.told and app.focused is not None)
-    for screen in app.screen_stack:
-        for field in screen.query("TextArea, Input").results():
-            assert isinstance(field, (TextArea, Input))
-            field.cursor_blink = False
     app.drain.tick()
     await pilot.pause()

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
@@ -18,17 +17,12 @@ RunBefore = Callable[[Pilot[int]], Awaitable[None]]
 
 
 def pressing(*keys: str) -> RunBefore:
-    """Wait until the records are drawn, then press keys; cursors do not blink."""
+    """Wait until the records are drawn, then press keys."""
 
     async def run(pilot: Pilot[int]) -> None:
-        for area in pilot.app.query(TextArea):
-            area.cursor_blink = False
         await drawn(pilot)
         await pilot.press(*keys)
         await drawn(pilot)
-        for field in pilot.app.screen.query(Input):
-            field.cursor_blink = False
-        await pilot.pause()
 
     return run
 

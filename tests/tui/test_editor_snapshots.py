@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.screens.history_search import HistorySearch
@@ -112,7 +111,6 @@ def test_history_search(snap_compare: Compare, home: Path, size: tuple[int, int]
         await ready(pilot)
         search = HistorySearch(app.history)
         await app.push_screen(search)
-        search.query_one(Input).cursor_blink = False
         await write(pilot, "out")
         await until(pilot, lambda: search._found_for == "out")
 

@@ -15,6 +15,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow, estimate
 from tests.tui.search_app import RecordingControl
+from tests.tui.story import drawn
 
 
 def fan_out(state: str, request: str = "q1", node: str = "1.7", **attrs: Any) -> Record:
@@ -119,6 +120,7 @@ def test_what_is_not_known_is_said() -> None:
 
 def test_how_it_looks(app: MahtabApp, snap_compare: Callable[..., bool]) -> None:
     async def asked(pilot: Pilot[int]) -> None:
+        await drawn(pilot)
         await ask(pilot)
         await pilot.pause()
 

@@ -129,6 +129,13 @@ async def test_a_password_never_goes_to_the_editor(pilot: Pilot[None]) -> None:
     assert line_of(pilot).value == ""
 
 
+@pytest.fixture
+def lingering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that stays after an answer for as long as the test takes."""
+    monkeypatch.setattr("mahtab_tui.tui.widgets.input_row.LINGER", 1e6)
+
+
+@pytest.mark.usefixtures("lingering")
 async def test_what_is_typed_between_two_requests_is_for_the_second(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "n\nn")
@@ -138,6 +145,7 @@ async def test_what_is_typed_between_two_requests_is_for_the_second(pilot: Pilot
     assert app_of(pilot).said == [("answered", "1", "n"), ("answered", "2", "next")]
 
 
+@pytest.mark.usefixtures("lingering")
 async def test_a_line_that_was_entered_before_it_was_asked_for_is_the_answer(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await press_at_once(pilot, *"oX", "backspace", "k", "enter", *"two", "enter", *"thr")
@@ -149,6 +157,7 @@ async def test_a_line_that_was_entered_before_it_was_asked_for_is_the_answer(pil
     assert app_of(pilot).said[-1] == ("answered", "3", "three")
 
 
+@pytest.mark.usefixtures("lingering")
 async def test_once_the_kernel_is_idle_what_is_typed_goes_to_the_editor(pilot: Pilot[None]) -> None:
     await ask(pilot)
     await write(pilot, "ok\n")

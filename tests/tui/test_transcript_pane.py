@@ -43,9 +43,7 @@ class PaneApp(App[None]):
         yield Input()
 
     def on_mount(self) -> None:
-        line = self.query_one(Input)
-        line.cursor_blink = False
-        line.focus()
+        self.query_one(Input).focus()
         self.pane.fold(self.records)
 
     @property
