@@ -135,6 +135,21 @@ class Completions:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a thing is."""
+
+    name: str
+    """The expression that it was asked for by."""
+    signature: str
+    """Of what can be called; of other things type and summary."""
+    doc: str
+    where: str
+    """File and line of its source; else empty."""
+    source: str
+    """Empty but where it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class KernelInfo:
     """What a kernel runs on."""
 
@@ -213,6 +228,10 @@ class Kernel(Protocol):
     def complete(self, code: str, cursor: int) -> Completions:
         """What may stand at the cursor (in characters). Works while a cell runs, within a time limit. No code of the person's classes
         runs, and nothing is imported. Raises `KernelError` where the kernel does not answer in time."""
+
+    def explain(self, code: str, cursor: int) -> Explanation | None:
+        """The function in whose call the cursor (in characters) stands, else the thing that it stands on; None where it is not known.
+        Otherwise as `complete`."""
 
     def info(self) -> KernelInfo: ...
 

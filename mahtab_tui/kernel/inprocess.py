@@ -24,6 +24,7 @@ from mahtab_tui.kernel.base import (
     CellResult,
     Completions,
     Detail,
+    Explanation,
     KernelError,
     KernelHost,
     KernelInfo,
@@ -164,6 +165,12 @@ class InProcessKernel:
         from mahtab_tui.kernel.worker.completion.complete import complete
 
         return completions(complete(self._namespace, code, cursor))
+
+    def explain(self, code: str, cursor: int) -> Explanation | None:
+        from mahtab_tui.kernel.worker.completion.explaining import explain_at
+
+        found = explain_at(self._namespace, code, cursor)
+        return None if found is None else Explanation(**found._asdict())
 
     def info(self) -> KernelInfo:
         return KernelInfo(python_version(), sys.executable, working_directory(), os.getpid(), self._state)

@@ -13,6 +13,7 @@ from mahtab_tui.kernel.base import (
     CellResult,
     Completions,
     Detail,
+    Explanation,
     KernelError,
     KernelHost,
     KernelInfo,
@@ -131,6 +132,13 @@ class ProcessKernel:
         if worker is None:
             raise KernelError(self._failure)
         return completions(worker.request("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor))
+
+    def explain(self, code: str, cursor: int) -> Explanation | None:
+        worker = self._worker
+        if worker is None:
+            raise KernelError(self._failure)
+        found = worker.request("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
+        return None if found is None else Explanation(**found)
 
     def info(self) -> KernelInfo:
         worker = self._worker

@@ -11,7 +11,7 @@ from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.kernel.base import Completions, Detail, Kernel, KernelError, KernelHost
+from mahtab_tui.kernel.base import Completions, Detail, Explanation, Kernel, KernelError, KernelHost
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import check_model, default_model, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation
@@ -205,6 +205,10 @@ class Session:
     def complete(self, code: str, cursor: int) -> Completions:
         """What may stand at a cursor; waits for the kernel, at most half a second. Raises `KernelError`."""
         return self.kernel.complete(code, cursor)
+
+    def explain(self, code: str, cursor: int) -> Explanation | None:
+        """What stands at a cursor; waits for the kernel. Raises `KernelError`."""
+        return self.kernel.explain(code, cursor)
 
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """Tell the person something, in the transcript."""

@@ -122,6 +122,9 @@ class SessionActions(App[int]):
 
         self.push_screen(HelpScreen(self.keymap_given))
 
+    def action_explain(self) -> None:
+        self.editor.explain()
+
     def action_history_search(self) -> None:
         from mahtab_tui.tui.screens.history_search import HistorySearch
 

@@ -30,6 +30,7 @@ class Command(NamedTuple):
 COMMANDS: tuple[Command, ...] = (
     Command("toggle-mode", "toggle_mode", "f2", "Python / Ask", "Go from Python to Ask or back; the draft stays", "Input", True),
     Command("history-search", "history_search", "ctrl+r", "Search history", "Search what was entered in all sessions", "Input", slash="history"),
+    Command("explain", "explain", "alt+h", "Explain", "Show signature and docstring of the call that the cursor stands in", "Input"),
     Command("stop", "stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", True),
     Command(
         "interrupt-or-copy",

@@ -19,6 +19,7 @@ from mahtab_tui.settings import resource_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.editor.completer import Complete
+from mahtab_tui.tui.panes.editor.help_card import Explain
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -43,13 +44,14 @@ class EditorApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f7", "focus_approval", id="focus-approval", priority=True)]
 
-    def __init__(self, home: Path, theme: str = MAHTAB.name, complete: Complete | None = None) -> None:
+    def __init__(self, home: Path, theme: str = MAHTAB.name, complete: Complete | None = None, explain: Explain | None = None) -> None:
         folder = resource_folder("styles")
         super().__init__(css_path=[folder / "app.tcss", folder / "dialogs.tcss", folder / "editor.tcss", folder / "history_search.tcss"])
         for each in (MAHTAB, MAHTAB_DAY):
             self.register_theme(each)
         self.theme = theme
         self.complete = complete
+        self.explain = explain
         self.history = History(home / "history.db", "a project")
         self.clock = Clock()
         self.said: list[tuple[Any, ...]] = []
@@ -63,7 +65,7 @@ class EditorApp(App[None]):
             yield ApprovalRow(lambda: self.editor.is_empty, self.clock)
             yield InputRow()
             yield QueueRow()
-            yield EditorPane(self.history, self.complete, id="editor")
+            yield EditorPane(self.history, self.complete, self.explain, id="editor")
 
     def on_mount(self) -> None:
         self.query_one("#transcript").can_focus = True

@@ -75,6 +75,7 @@ class Control:
             **handlers,
             "inspect": lambda frame: self._aside(frame, self._describe),
             "complete": lambda frame: self._aside(frame, self._completions),
+            "explain": lambda frame: self._aside(frame, self._explanation),
             "chdir": self._chdir,
             "size": self._size,
         }
@@ -132,6 +133,10 @@ class Control:
 
     def _completions(self, frame: Frame) -> Any:
         return late_import(f"{__package__}.completion.complete").complete(self._namespace, frame["code"], frame["cursor"])
+
+    def _explanation(self, frame: Frame) -> Any:
+        found = late_import(f"{__package__}.completion.explaining").explain_at(self._namespace, frame["code"], frame["cursor"])
+        return None if found is None else found._asdict()
 
     def _chdir(self, frame: Frame) -> None:
         os.chdir(os.path.expanduser(frame["path"]))

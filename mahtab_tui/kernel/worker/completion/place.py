@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from .tokens import Token, Tokens, ends_expression, expression, tokenize
+from .tokens import Token, Tokens, ends_expression, expression, opening, tokenize
 
 _BINDS = frozenset(("def", "class", "as", "global", "nonlocal"))
 """After these comes a name that is only made here (or is known to be there)."""
@@ -40,7 +40,8 @@ def place_at(code: str, cursor: int) -> Place:
 
 
 def call_at(code: str, cursor: int) -> str:
-    """The function in whose call the cursor stands, else the expression that ends at it or goes on behind it; empty where there is none."""
+    """The function in whose call the cursor stands, or behind whose call, else the expression that ends at it or goes on behind it;
+    empty where there is none."""
     tokens = tokenize(code[:cursor])
     for bracket in reversed(tokens.open):
         if callee := _callee(code, tokens.all, bracket):
@@ -48,7 +49,10 @@ def call_at(code: str, cursor: int) -> str:
     behind = re.match(r"\w*", code[cursor:])
     assert behind is not None
     tokens = tokenize(code[: cursor + behind.end()])
-    return _text(code, tokens.all, len(tokens.all) - 1)
+    last = len(tokens.all) - 1
+    if last >= 0 and tokens.all[last].text == ")" and (bracket := opening(tokens.all, last)) and (callee := _callee(code, tokens.all, bracket)):
+        return callee
+    return _text(code, tokens.all, last)
 
 
 def _place(before: str) -> Place:

@@ -70,12 +70,12 @@ def expression(tokens: list[Token], last: int) -> int | None:
     while place >= 0:
         token = tokens[place]
         if token.text in _CLOSES and token.kind == "op":
-            opening = _opening(tokens, place)
-            if opening is None:
+            first = opening(tokens, place)
+            if first is None:
                 return None
-            before = opening - 1
+            before = first - 1
             if token.text == "}" or before < 0 or not ends_expression(tokens[before]):
-                return opening
+                return first
             place = before
         elif token.kind in ("name", "number", "string") and not (token.kind == "name" and keyword.iskeyword(token.text) and token.text != "None"):
             if place == 0 or tokens[place - 1].text != ".":
@@ -86,7 +86,8 @@ def expression(tokens: list[Token], last: int) -> int | None:
     return None
 
 
-def _opening(tokens: list[Token], closing: int) -> int | None:
+def opening(tokens: list[Token], closing: int) -> int | None:
+    """The place of the bracket that a closing one closes."""
     depth = 0
     for place in range(closing, -1, -1):
         token = tokens[place]

@@ -122,7 +122,7 @@ class CompletingArea(CodeArea):
     def _ask(self, asked_for: bool) -> None:
         assert self._completer is not None
         self._asked += 1
-        self._completer.ask(Question(self._asked, self.text, self._cursor, asked_for))
+        self._completer.ask(Question(self._asked, self.text, self.cursor_index, asked_for))
 
     def on_completing_area_answered(self, message: Answered) -> None:
         """Show what came, if it is still asked for."""
@@ -168,7 +168,8 @@ class CompletingArea(CodeArea):
             self._ask(asked_for=True)
 
     @property
-    def _cursor(self) -> int:
+    def cursor_index(self) -> int:
+        """Where the cursor stands, in characters from the beginning."""
         return len(self.get_text_range((0, 0), self.cursor_location))
 
 

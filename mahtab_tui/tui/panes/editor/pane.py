@@ -8,14 +8,16 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.events import Key
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Static, TextArea
 
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
 from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
@@ -55,11 +57,19 @@ class EditorPane(Widget):
     class LeaveRequested(Message):
         """Ctrl+D in an empty editor."""
 
-    def __init__(self, history: InputHistory, complete: Complete | None = None, *, id: str | None = None) -> None:
+    def __init__(
+        self,
+        history: InputHistory,
+        complete: Complete | None = None,
+        explain: Explain | None = None,
+        *,
+        id: str | None = None,
+    ) -> None:
         super().__init__(id=id)
         self._inputs = Inputs(history)
         self._recalls: dict[Mode, Recall] = {"python": Recall(), "ask": Recall()}
         self._completions = CompletionList()
+        self._card = HelpCard(explain)
         self._area = PromptArea(self._completions, complete, id="code")
 
     def compose(self) -> ComposeResult:
@@ -68,6 +78,7 @@ class EditorPane(Widget):
             yield self._area
         yield Static(id="hint", markup=False)
         yield self._completions
+        yield self._card
 
     def on_mount(self) -> None:
         self._inputs.start()
@@ -127,6 +138,22 @@ class EditorPane(Widget):
     def _leave_key(self, message: PromptArea.LeaveKey) -> None:
         message.stop()
         self.post_message(self.LeaveRequested())
+
+    def explain(self) -> None:
+        """Show signature and docstring of the call that the cursor stands in."""
+        if self._area.python:
+            self._area.close_completions()
+            self._card.ask(self._area.text, self._area.cursor_index, self._area.cursor_screen_offset)
+
+    def on_key(self, event: Key) -> None:
+        if event.key == "escape" and self._card.display:
+            event.stop()
+            self._card.close()
+
+    @on(TextArea.Changed)
+    @on(TextArea.SelectionChanged)
+    def _close_card(self) -> None:
+        self._card.close()
 
     @on(CompletionList.Picked)
     def _picked(self, message: CompletionList.Picked) -> None:
