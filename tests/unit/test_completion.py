@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel.worker.completion.complete import MOST, complete
@@ -222,6 +222,7 @@ def test_a_quote_that_is_there_is_not_put_in_again() -> None:
     assert found["start"] == 8
 
 
+@example("'\"\ud7fc", "'")
 @given(st.text(), st.sampled_from(["'", '"', "'''", '"""']))
 def test_a_key_that_is_put_in_is_that_key(key: str, quote: str) -> None:
     code = f"d[{quote}"

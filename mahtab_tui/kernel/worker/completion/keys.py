@@ -34,6 +34,6 @@ def literal(text: str, quote: str, after: str) -> str:
     marks = quote.lstrip("rRbBuUfFtT")
     prefix = quote[: len(quote) - len(marks)].lower()
     if "r" not in prefix:
-        text = repr(text)[1:-1] if "\\" in text or "\n" in text or not text.isprintable() else text
+        text = "".join(c if c.isprintable() and c != "\\" else c.encode("unicode_escape").decode("ascii") for c in text)
         text = text.replace(marks[0], "\\" + marks[0])
     return text if after.startswith(marks) else text + marks

@@ -50,8 +50,10 @@ def call_at(code: str, cursor: int) -> str:
     assert behind is not None
     tokens = tokenize(code[: cursor + behind.end()])
     last = len(tokens.all) - 1
-    if last >= 0 and tokens.all[last].text == ")" and (bracket := opening(tokens.all, last)) and (callee := _callee(code, tokens.all, bracket)):
-        return callee
+    if last >= 0 and tokens.all[last].text == ")":
+        first = opening(tokens.all, last)
+        if first is not None and (callee := _callee(code, tokens.all, first)):
+            return callee
     return _text(code, tokens.all, last)
 
 
