@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyte
+from wcwidth import wcwidth
 
 KEYS = {
     "enter": "\r",
@@ -91,7 +92,12 @@ class Terminal:
     @property
     def text(self) -> str:
         """The screen as text."""
-        return "\n".join(self.screen.display)
+        return "\n".join(self._line(y) for y in range(self.screen.lines))
+
+    def _line(self, y: int) -> str:
+        """A line of the screen. pyte's own `display` fails where a wide character was overwritten and its second cell was not yet."""
+        cells = [self.screen.buffer[y][x].data for x in range(self.screen.columns)]
+        return "".join(cell or ("" if x and wcwidth(cells[x - 1][:1]) == 2 else " ") for x, cell in enumerate(cells))
 
     def pump(self, wait: float = 0.05) -> bool:
         """Read what the program has drawn; False once it has ended."""

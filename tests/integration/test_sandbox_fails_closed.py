@@ -34,7 +34,10 @@ if os.fork() == 0:
     finally:
         os._exit(1)
 theirs.close()
-ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": []}))
+try:
+    ours.sendall(frames.encode({"op": "text", "kind": "str", "parts": []}))
+except BrokenPipeError:  # it has ended by now; what it said is there
+    pass
 print(ours.recv(10_000)[4:].decode())
 ours.close()
 os.wait()

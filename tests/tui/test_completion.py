@@ -188,3 +188,10 @@ def test_the_list_above_the_line(snap_compare: Compare, home: Path, kernel: Kern
         await pilot.press("down")
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
+
+
+async def test_behind_a_string_that_is_closed_nothing_is_asked_by_itself(pilot: Pilot[None], kernel: Kernel) -> None:
+    await write(pilot, "'x' in (")
+    assert kernel.asked[-1] != "'x' in ("
+    await write(pilot, ")")
+    assert kernel.asked[-1] != "'x' in ()"

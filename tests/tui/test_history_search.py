@@ -34,6 +34,12 @@ async def open_search(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: found(pilot) != [])
 
 
+def said(pilot: Pilot[None]) -> bool:
+    """Whether the search has told what was chosen."""
+    assert isinstance(pilot.app, EditorApp)
+    return bool(pilot.app.said)
+
+
 def chosen(pilot: Pilot[None]) -> HistoryEntry | None:
     assert isinstance(pilot.app, EditorApp)
     (said,) = pilot.app.said
@@ -88,7 +94,7 @@ async def test_enter_does_not_take_what_was_found_for_an_earlier_query(pilot: Pi
     query = pilot.app.screen.query_one("#query", Input)
     query.value = "pandas"
     await query.action_submit()
-    await until(pilot, lambda: not isinstance(pilot.app.screen, HistorySearch))
+    await until(pilot, lambda: not isinstance(pilot.app.screen, HistorySearch) and said(pilot))
     entry = chosen(pilot)
     assert entry is not None
     assert entry.text == "import pandas as pd"
