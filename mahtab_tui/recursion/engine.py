@@ -154,6 +154,7 @@ class Engine:
         except Exception as error:  # a node's outermost frame: a provider's own code
             return Outcome(as_sentence(error), "error")
         finally:
+            node.over = True
             await self._unwind(list(node.running))
 
     def _ended(self, node: Node, began: float, task: asyncio.Task[Outcome]) -> None:
@@ -217,6 +218,8 @@ class Engine:
         parent.batches += 1
         batch = Batch(parent.batches, len(sources))
         await self._fan_outs.consented(parent, request, sources, batch.number)
+        if parent.over:
+            raise CallRefused("The search that called has ended.")
         nodes = [
             self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
         ]

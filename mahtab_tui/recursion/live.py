@@ -112,5 +112,7 @@ class Node:
     """How often it has called for some."""
     running: dict[Node, None] = field(default_factory=dict)
     """Children that have not ended, in order."""
+    over: bool = False
+    """It ends: it cannot call for any more children."""
     task: asyncio.Task[Outcome] | None = None
     outcome: Outcome | None = None

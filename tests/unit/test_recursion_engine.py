@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -11,6 +12,7 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.recursion.live import Outcome
+from mahtab_tui.recursion.sandbox.base import CallRefused
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 
 
@@ -248,6 +250,24 @@ def test_the_children_of_code_that_has_given_its_answer_are_stopped(bench: Bench
         ("1.2", ("stopped", "It was stopped.")),
         ("1", ("done", "I know it")),
     ]
+
+
+def test_code_that_outlives_its_node_is_refused(bench: Bench) -> None:
+    async def linger(seat: Seat) -> None:
+        async def later() -> None:
+            while "1" not in bench.story.finals():
+                await asyncio.sleep(0.001)
+            with pytest.raises(CallRefused, match="has ended"):
+                await seat.llm("half")
+            refused.set()
+
+        seat.names["later"] = asyncio.ensure_future(later())
+        await answer(seat)
+
+    refused = threading.Event()
+    bench.run(replies({"what?": code("linger")}), {"linger": linger})
+    assert refused.wait(20)
+    assert bench.story.begun() == ["1"]
 
 
 @pytest.mark.parametrize(
