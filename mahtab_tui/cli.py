@@ -88,6 +88,7 @@ def screen(
         fail(str(error))
     from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost
     from mahtab_tui.kernel.process import ProcessKernel
+    from mahtab_tui.session.beginning import startup_code
     from mahtab_tui.store.resume import NoSession, new_store, resumed_store
     from mahtab_tui.tui.open import open_screen
 
@@ -101,7 +102,7 @@ def screen(
         fail(str(error))
 
     def make_kernel(host: KernelHost) -> Kernel:
-        return ProcessKernel(host, settings.python)
+        return ProcessKernel(host, settings.python, startup=startup_code(), reload=settings.reload)
 
     try:
         code = open_screen(settings, make_kernel, store=store, name=name, past=past, collector=collector)

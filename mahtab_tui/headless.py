@@ -94,8 +94,9 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
 
     def make_kernel(host: KernelHost) -> Kernel:
         from mahtab_tui.kernel.process import ProcessKernel
+        from mahtab_tui.session.beginning import startup_code
 
-        return ProcessKernel(host, settings.python)
+        return ProcessKernel(host, settings.python, startup=startup_code(), reload=settings.reload)
 
     session = Session(settings, make_kernel, NoFace())
     approver = Approver()

@@ -55,6 +55,7 @@ class Settings(BaseSettings):
     model_timeout: float = Field(120.0, gt=0, description="Seconds without a sign of the model before it is given up")
     approval: ApprovalMode = Field("ask", description="Whether the model's code waits for the person")
     python: str | None = Field(None, description="The kernel's interpreter: a file, or a virtual environment's folder")
+    reload: bool = Field(False, description="Load modules of the project anew before a cell when their file has changed")
     theme: str | None = Field(None, description="A theme's name")
     keymap: dict[str, str] = Field(default_factory=dict, description="Keys by the name of a command")
     output_format: Literal["ansi", "markdown", "plain"] = Field("ansi", description="How the answers of the MCP server look")

@@ -39,8 +39,20 @@ COMPLETE_TIMEOUT = 0.5
 class ProcessKernel:
     """A `Kernel` in a process of its own, replaced by a new one when it dies."""
 
-    def __init__(self, host: KernelHost, python: str | None = None, cwd: str | None = None, color: bool = True) -> None:
+    def __init__(
+        self,
+        host: KernelHost,
+        python: str | None = None,
+        cwd: str | None = None,
+        color: bool = True,
+        *,
+        startup: str = "",
+        reload: bool = False,
+    ) -> None:
+        """startup: code that runs in each new process before anything else. reload: load changed modules of the project anew."""
         self._host = host
+        self._startup = startup
+        self._reload = reload
         self._python = python
         self._executable = ""
         self._color = color
@@ -65,7 +77,7 @@ class ProcessKernel:
         except KernelError as error:
             self._failed(str(error))
             raise
-        self._tell(KernelState.IDLE, "")
+        self._begin("")
 
     def execute(
         self,
@@ -188,7 +200,7 @@ class ProcessKernel:
                     if attempt == ATTEMPTS:
                         self._failed(f"No new kernel could be started, {ATTEMPTS} times in a row: {error}")
                     continue
-            self._tell(KernelState.IDLE, "A new kernel has started; its namespace is empty.")
+            self._begin("A new kernel has started; its namespace is empty.")
             return
 
     def _replace(self, executable: str, text: str) -> None:
@@ -198,8 +210,30 @@ class ProcessKernel:
             old = self._worker
             new = self._launch(executable)
             self._become(new, executable)
+            self._state = KernelState.STARTING
         if old is not None:
             old.end(Status.KILLED, text)
+        self._begin(text)
+
+    def _begin(self, text: str) -> None:
+        """Run what a new process begins with, and tell that it is ready. Cells wait until then."""
+        with self._changed:
+            worker, startup = self._worker, self._startup
+            if startup:
+                self._startup = ""  # one that ends the process must not end the next one, too
+        if worker is None:
+            return
+        if self._reload:
+            worker.tell("reload")
+        if startup:
+            result = worker.execute(startup, 0, lambda kind, text: None, None, False)
+            if result.output:
+                self._host.late_output(result.output)
+            if result.status in (Status.DIED, Status.KILLED):
+                return
+            self._startup = startup
+            if result.status is not Status.OK:
+                text = f"{text} What each kernel begins with did not end well.".lstrip()
         self._tell(KernelState.IDLE, text)
 
     def _launch(self, executable: str) -> WorkerProcess:
@@ -219,7 +253,7 @@ class ProcessKernel:
     def _ready_worker(self) -> WorkerProcess | None:
         """The process, once it has started; None where there is none to come."""
         with self._changed:
-            self._changed.wait_for(lambda: self._worker is not None or self._state is not KernelState.STARTING)
+            self._changed.wait_for(lambda: self._state is not KernelState.STARTING)
             return self._worker
 
     def _needed_worker(self) -> WorkerProcess:

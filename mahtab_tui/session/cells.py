@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import threading
@@ -10,7 +11,7 @@ from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
-from mahtab_tui.kernel.base import CellResult, Change, Kernel, Origin, OutputKind, Status, Variable
+from mahtab_tui.kernel.base import CellResult, Change, Kernel, KernelError, Origin, OutputKind, Status, Variable
 from mahtab_tui.kernel.provenance import Provenance
 
 YOU = "you"
@@ -101,9 +102,13 @@ class Cells:
         return result
 
     def forget(self) -> None:
-        """The namespace is empty: a new kernel has taken the old one's place."""
+        """A new kernel has taken the old one's place: its namespace has what its start has put there, if it starts."""
         self.provenance.clear()
-        emit(self._log, tags.NAMESPACE, fresh=True, changes=[], cell=self.last, party=YOU)
+        variables: Sequence[Variable] = ()
+        with contextlib.suppress(KernelError):  # told by the kernel's state already
+            variables = self._kernel.variables()
+        changes = [{**variable_row(variable), "change": "added"} for variable in variables]
+        emit(self._log, tags.NAMESPACE, fresh=True, changes=changes, cell=self.last, party=YOU)
 
     def adopt(self, variables: Sequence[Variable]) -> None:
         """Tell of names that were there before the first cell."""

@@ -24,6 +24,7 @@ from .control import Channel, Control, python_version, working_directory
 from .executor import Executor
 from .frames import Frame
 from .interrupts import Interrupts
+from .stdlib import late_import
 from .surroundings import ProcessSurroundings
 
 _PR_SET_PDEATHSIG = 1
@@ -61,6 +62,7 @@ class Worker:
                 "answer": self._received,
                 "variables": self._variables,
                 "interrupt": self._interrupt,
+                "reload": self._reload,
             },
             active=lambda: self._begun != self._ended_cells or self._loop.exists,
             flush=self._surroundings.flush,
@@ -124,6 +126,9 @@ class Worker:
         """A child that had not yet been started when the first signal came has not got it, and the cell waits for the child."""
         if self._interrupts.requested == cell and self._executor.depth > 0:
             os.killpg(0, signal.SIGINT)
+
+    def _reload(self, frame: Frame) -> None:
+        self._executor.reloader = late_import(f"{__package__}.habits.reloading").Reloader()
 
     def _variables(self, frame: Frame) -> None:
         self._channel.send({"op": "reply", "id": frame["id"], "value": self._executor.watch.listing()})

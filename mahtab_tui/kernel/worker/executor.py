@@ -34,6 +34,14 @@ Piece = tuple[str, str]
 """Kind and text: ("value", "42\\n")."""
 
 
+class Reloader(Protocol):
+    """`habits.reloading.Reloader`, which is loaded only where it is wanted."""
+
+    def reload(self, namespace: dict[str, Any]) -> None: ...
+
+    def note(self) -> None: ...
+
+
 class Outcome(NamedTuple):
     """What became of a cell, but for what it printed."""
 
@@ -69,6 +77,8 @@ class Executor:
         self.watch = NamespaceWatch(namespace)
         self.depth = 0
         """Cells that run now, one inside the other."""
+        self.reloader: Reloader | None = None
+        """Loads changed modules of the project anew before each cell."""
         self._surroundings = surroundings
         self._interrupts = interrupts
         self._loop = loop
@@ -104,10 +114,14 @@ class Executor:
                 status = self._report(error, pieces)
         finally:
             self._surroundings.leave(stage, nested=self.depth > 1)
+            if self.reloader is not None:
+                self.reloader.note()
             changes = self._end()
         return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes)
 
     def _run(self, cell: int, source: str, pieces: list[Piece], limited: LimitedOutput | None) -> None:
+        if self.reloader is not None and self.depth == 1:
+            self.reloader.reload(self.namespace)
         filename = cell_filename(cell)
         source = source.replace("\r\n", "\n").replace("\r", "\n")
         linecache.cache[filename] = (len(source), None, [line + "\n" for line in source.split("\n")], filename)

@@ -1,0 +1,13 @@
+"""What each new kernel of a session begins with."""
+
+from __future__ import annotations
+
+from mahtab_tui.settings import home_folder
+
+
+def startup_code() -> str:
+    """Code that runs the person's ``startup.py`` in the kernel's namespace; empty where there is none."""
+    path = home_folder() / "startup.py"
+    if not path.is_file():
+        return ""
+    return f"with open({str(path)!r}, 'rb') as _: exec(compile(_.read(), {str(path)!r}, 'exec'))\ndel _"
