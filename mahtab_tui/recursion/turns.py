@@ -144,7 +144,7 @@ class Exploration:
         """What the model says next. kept: what is held for it already."""
         self._turn += 1
         try:
-            return await self._calls.say(self._node.id, self._turn, self._limits.max_turns, self._conversation, kept)
+            return await self._calls.say(self._node.id, self._turn, max(self._turn, self._limits.max_turns), self._conversation, kept)
         except BudgetSpent:
             self._turn -= 1
             raise

@@ -197,6 +197,8 @@ def test_out_of_turns_one_last_call_gives_the_best_answer(bench: Bench) -> None:
     found = bench.run(replies({"what?": [code("look")] * 3}), {"look": look}, max_turns=3)
     assert (found.text, found.state) == ("the best there is", "partial")
     assert found.usage.calls == 4
+    turns = [(record.attrs["turn"], record.attrs["turns"]) for record in bench.story.of(tags.RLM_CALL, event="turn")]
+    assert turns == [(1, 3), (2, 3), (3, 3), (4, 4)]
 
 
 def test_a_partial_answer_is_marked_for_the_parent(bench: Bench) -> None:
