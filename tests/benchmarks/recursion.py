@@ -12,7 +12,9 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.recursion.api import rlm
 from mahtab_tui.recursion.budget import Limits
+from mahtab_tui.recursion.sandbox.open import open_sandboxes
 from mahtab_tui.recursion.search import Search
+from mahtab_tui.recursion.text import Text
 from tests.benchmarks import recursion_peers
 from tests.benchmarks.table import Row, median, timed
 from tests.recursion_scripts import Reply, ScriptedModel, query_of
@@ -64,8 +66,12 @@ def rows() -> Iterator[Row]:
     search = Search(lambda record: None)
     try:
         _running(search, turns(1))()
-        few, many = (median(timed(_running(search, turns(count)), 9)) for count in (1, 101))
-        yield Row("a turn: engine and sandbox, the model at once", (many - few) / 100, "ms", "<= 2 ms")
+        few, many = (_running(search, turns(count)) for count in (1, 11))
+        yield Row("a turn, the model at once", (median(timed(many, 25)) - median(timed(few, 25))) / 10, "ms", "")
+        bare = asyncio.run(_bare_turn())
+        yield Row(
+            "of it the engine's own work", (_work(many, 25) - _work(few, 25)) / 10 - bare, "ms", "<= 2 ms", bare, "the sandbox's, in this process"
+        )
         yield Row("a search of 5 turns, sandbox start included", median(timed(_running(search, turns(5)), 15)), "ms", "<= 40 ms")
         model = ScriptedModel(reply=turns(5))
         yield Row("the same by rlm(), from nothing", median(timed(lambda: rlm("what?", TEXT, model=model), 7)), "ms", "")
@@ -81,6 +87,36 @@ def rows() -> Iterator[Row]:
     finally:
         search.close()
     yield from recursion_peers.rows(TEXT, CALL)
+
+
+class _Nobody:
+    """A node that is not there."""
+
+    async def call(self, name: str, args: dict[str, Any]) -> Any:
+        raise AssertionError(name)
+
+    def tell(self, name: str, args: dict[str, Any]) -> None: ...
+
+
+async def _bare_turn() -> float:
+    """Milliseconds of processor time for the same code in a sandbox, without an engine."""
+    sandboxes = open_sandboxes()
+    try:
+        sandbox = await sandboxes.start(Text.root(TEXT), _Nobody())
+        began = time.process_time()
+        for turn in range(300):
+            await sandbox.run(f"x{turn} = len(context)\nprint(x{turn})", 30.0)
+        return (time.process_time() - began) * 1_000 / 300
+    finally:
+        await sandboxes.close()
+
+
+def _work(run: Callable[[], object], times: int) -> float:
+    """Milliseconds of processor time, which another program's load does not change much."""
+    began = time.process_time()
+    for _ in range(times):
+        run()
+    return (time.process_time() - began) * 1_000 / times
 
 
 def _large(search: Search) -> Iterator[Row]:
