@@ -28,6 +28,9 @@ Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits 
 Python = Annotated[str | None, typer.Option(help="The kernel's interpreter: a file, or a virtual environment's folder")]
 
 LATEST = "latest"
+BY_PROJECT = "."
+_ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
+"""Options whose value may be left out, and what that means."""
 
 
 def fail(sentence: str) -> NoReturn:
@@ -68,15 +71,16 @@ def screen(
         str | None,
         typer.Option(metavar="[ID]", help="Go on with a session: its conversation, not its namespace. Without an ID, the last one"),
     ] = None,
+    no_share: Annotated[bool, typer.Option("--no-share", help="Let no agent into the session")] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
 ) -> None:
     """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
     if context.invoked_subcommand is not None:
-        if any((model, approval, python, theme, resume, continue_)):
+        if any((model, approval, python, theme, resume, continue_, no_share)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         return
-    settings = checked_settings(model=model, approval=approval, python=python, theme=theme)
+    settings = checked_settings(model=model, approval=approval, python=python, theme=theme, share=False if no_share else None)
     from mahtab_tui.tui.collector import Collector
 
     collector = Collector()
@@ -207,8 +211,20 @@ def _replay(log: Path, speed: float | None) -> NoReturn:
 def sessions(
     all_projects: Annotated[bool, typer.Option("--all", help="Of every folder, not only this one")] = False,
 ) -> None:
-    """List the sessions that can be resumed."""
+    """List the sessions that run on a screen, and those that can be resumed."""
+    from mahtab_tui.session.shared_sessions import SharingError, running_sessions
     from mahtab_tui.store.resume import describe_sessions
+
+    try:
+        running = running_sessions()
+    except SharingError as error:
+        fail(str(error))
+    if running:
+        typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
+    for session in running:
+        typer.echo(f"  {session.sentence()}")
+    if running:
+        typer.echo("Kept:")
 
     for line in describe_sessions(None if all_projects else Path.cwd()):
         typer.echo(line)
@@ -219,14 +235,20 @@ def mcp(
     context: typer.Context,
     python: Python = None,
     project: Annotated[Path | None, typer.Option(help="The project to activate: its folder, or an environment")] = None,
+    attach: Annotated[
+        str | None, typer.Option(metavar="[NAME]", help="Begin in the session on the screen: this project's, or the one of a name or process id")
+    ] = None,
+    private: Annotated[bool, typer.Option("--private", help="Never join a session")] = False,
 ) -> None:
     """Serve MCP over stdin and stdout: a persistent Python for any agent."""
     if context.invoked_subcommand is not None:
         return
-    from mahtab_tui.mcp.server import ServerError, serve
+    if attach and private:
+        fail("--attach and --private exclude each other.")
+    from mahtab_tui.mcp.server import ServerError, attachment, serve
 
     try:
-        serve(python, project)
+        serve(python, project, attachment(attach, private))
     except ServerError as error:
         fail(str(error))
 
@@ -268,11 +290,11 @@ def doctor() -> None:
 
 
 def _with_optional_value(words: list[str]) -> list[str]:
-    """``--resume`` may stand without its ID; click has no such option."""
+    """``--resume`` and ``--attach`` may stand without their value; click has no such option."""
     words = list(words)
     for place, word in enumerate(words):
-        if word == "--resume" and (place + 1 == len(words) or words[place + 1].startswith("-")):
-            words.insert(place + 1, LATEST)
+        if word in _ALONE and (place + 1 == len(words) or words[place + 1].startswith("-")):
+            words.insert(place + 1, _ALONE[word])
             break
     return words
 

@@ -64,6 +64,8 @@ class Settings(BaseSettings):
         "off", description="Whether the MCP server logs what is evaluated: in colour, as plain text, or not"
     )
     project: Path | None = Field(None, description="The folder that the MCP server works in")
+    share: bool = Field(True, description="Whether agents of this machine's same user may join a session on the screen")
+    agent_gone: Literal["continue", "stop"] = Field("continue", description="What becomes of a cell whose agent has gone away")
     skills_dir: Path | None = Field(None, description="A folder of skills")
 
     @classmethod

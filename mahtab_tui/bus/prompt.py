@@ -34,12 +34,14 @@ class PromptHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.addFilter(TagFilter(TagFilter("prompt").tags - _MESSAGES))
+        self.addFilter(TagFilter("prompt"))
         self._records: deque[Record] = deque(maxlen=RECORDS)
         self._count = 0
 
     def emit(self, record: logging.LogRecord) -> None:
         value = Record.of(record)
+        if value.tag in _MESSAGES and "guest" not in value.attrs:
+            return
         self._records.append(replace(value, text=shorten(value.text, _RAW * 2)))
         self._count += 1
 

@@ -4,6 +4,8 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 
 - ``user-repl-in``, ``assistant-repl-in`` (text: the code): ``cell``, ``party`` (who: "you", or the model's short name),
   and of the model's ``turn``, ``step`` and ``block``: which answer and which of its blocks this is (as of ``assistant-chat-stream``).
+  Of another agent's: ``party`` (its name), ``guest`` (the number of its colour, from 0) and ``call`` (id); so have their outputs and approvals, and
+  ``guest`` also what it changed in the namespace.
 - ``…-repl-out-stream`` (text: a piece of output): ``cell``, ``kind`` ("stdout" for what was printed, "value" for the last
   expression, "traceback").
 - ``…-repl-out`` (text: the whole output): ``cell``, ``status`` (a `kernel.base.Status` value), ``duration`` (seconds),
@@ -19,7 +21,7 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``approval`` (text: the code): ``request`` (id), ``turn``, ``step``, ``block`` and ``blocks`` (block 0 of 3), ``state`` ("waiting", "run", "edited"
   with the edited code, "skipped", "stopped"), ``reason`` (of a skip), ``party``. Where nobody is asked there are none.
 - ``input`` (text: the prompt): ``request`` (id), ``cell``, ``password`` (bool), ``state`` ("waiting", "answered", "cancelled").
-- ``queue``: ``items`` (list of {"id", "code"}: the cells that wait).
+- ``queue``: ``items`` (list of {"id", "code", "mode", "party" (an agent's name; empty: the person)}: the inputs that wait).
 - ``kernel`` (text: a sentence): ``state`` (a `kernel.base.KernelState` value), ``python`` (version), ``executable``, ``cwd``, ``pid``,
   ``cell`` (while busy).
 - ``namespace``: ``cell``, ``party``, ``fresh`` (true: forget all rows first), ``changes`` (list of {"name", "change" (added, rebound,

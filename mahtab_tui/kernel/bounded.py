@@ -17,10 +17,13 @@ _AGAIN = 0.01
 class BoundedCell:
     """One run of a cell, interrupted at the end of its time; what became of it stands in the attributes afterwards."""
 
-    def __init__(self, kernel: Kernel, timeout: float | None, *, may_kill: bool, grace: float = GRACE) -> None:
+    def __init__(
+        self, kernel: Kernel, timeout: float | None, *, may_kill: bool, grace: float = GRACE, on_unresponsive: Callable[[], None] = lambda: None
+    ) -> None:
         """timeout: seconds from the start of `run`, or None.
 
-        may_kill: whether the kernel is killed when the cell does not end within `grace` seconds after its interrupt.
+        may_kill: whether the kernel is killed when the cell does not end within `grace` seconds after its interrupt; else `on_unresponsive` is
+        called.
         """
         self._kernel = kernel
         self._timeout = timeout
@@ -31,8 +34,7 @@ class BoundedCell:
         self._ended = threading.Event()
         self._stop = threading.Event()
         self.timed_out = False
-        self.unresponsive = threading.Event()
-        """It goes on after its interrupt for longer than it may, and the kernel is not killed."""
+        self._on_unresponsive = on_unresponsive
 
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
         """Run `execute` to its end. The time counts from here."""
@@ -62,7 +64,7 @@ class BoundedCell:
         if not self._interrupt(timed_out) or self._ended.wait(self._grace):
             return
         if not self._may_kill:
-            self.unresponsive.set()
+            self._on_unresponsive()
             return
         if not self._ended.is_set():
             self._kernel.kill()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.mcp import evaluation, information
@@ -16,62 +17,110 @@ from mahtab_tui.mcp.look import Look
 from mahtab_tui.mcp.packages import NoCommand, plan
 from mahtab_tui.mcp.place import Place, Report
 from mahtab_tui.mcp.private import PrivatePlace
-from mahtab_tui.mcp.results import Activated, LogState, PackageReport, Workers
-from mahtab_tui.mcp.toolbox import ActivateArguments, LogArguments, NoArguments, PackageArguments, toolbox
+from mahtab_tui.mcp.results import Activated, LogState, Mode, PackageReport, Workers
+from mahtab_tui.mcp.shared import SharedPlace
+from mahtab_tui.mcp.toolbox import ActivateArguments, LogArguments, ModeArguments, NoArguments, PackageArguments, toolbox
 from mahtab_tui.mcp.tools import Answer, Tool, ToolError
 
 PACKAGE_OUTPUT = 20_000
 """Characters of a package manager's output that an answer holds."""
 
 
+class Attach(NamedTuple):
+    """What the server was told of sessions on a screen."""
+
+    at_once: bool = False
+    """Begin in one."""
+    session: str | None = None
+    """Its name or process id; None: the one of the project's folder."""
+    never: bool = False
+
+
 class Desk:
     """The tools of one server. Used on its event loop."""
 
-    def __init__(self, python: str | None, cwd: str, look: Look, journal: Journal) -> None:
+    def __init__(self, python: str | None, cwd: str, look: Look, journal: Journal, attach: Attach) -> None:
         self._look = look
         self._journal = journal
-        self.place: Place = PrivatePlace(python, cwd, look.colour, journal)
-        self.mode: Literal["private", "shared"] = "private"
+        self._cwd = cwd
+        self._attach = attach
+        self._private = PrivatePlace(python, cwd, look.colour, journal)
+        self._shared: SharedPlace | None = None
+        self._joining = asyncio.Lock()
+        self.agent = "agent"
+        """What the client calls itself."""
+        self.mode: Literal["private", "shared"] = "shared" if attach.at_once else "private"
         self.tools: dict[str, Tool[Any]] = {tool.name: tool for tool in toolbox(self)}
 
     async def close(self) -> None:
         """End what was started."""
-        await self.place.close()
+        await self._private.close()
+        if self._shared is not None:
+            await self._shared.close()
         self._journal.set_mode("off")
 
+    async def place(self) -> Place:
+        """Where code runs now. Raises `PlaceError`."""
+        if self.mode == "private":
+            return self._private
+        async with self._joining:
+            if self._shared is None:
+                self._shared = await SharedPlace.join(self._attach.session, Path(self._cwd), self.agent, self._journal)
+            return self._shared
+
+    async def set_mode(self, arguments: ModeArguments, report: Report) -> Answer:
+        if arguments.mode == "private":
+            self.mode = "private"
+            return Answer("Code runs in a worker of your own.", Mode(mode="private", session=""))
+        if self._attach.never:
+            raise ToolError("This server was started with --private: it joins no session.")
+        session = arguments.session or self._attach.session
+        if self._shared is None or self._shared.over or arguments.session not in (None, self._shared.session):
+            joined = await SharedPlace.join(session, Path(self._cwd), self.agent, self._journal)
+            if self._shared is not None:
+                await self._shared.close()
+            self._shared = joined
+        self.mode = "shared"
+        text = f"You are {self._shared.name} in the person's session {self._shared.session}: its variables are theirs, and they see what you run."
+        return Answer(text, Mode(mode="shared", session=self._shared.session))
+
     async def eval(self, arguments: EvalArguments, report: Report) -> Answer:
-        done = await self.place.evaluate(arguments.code, arguments.timeout_s, report)
+        place = await self.place()
+        done = await place.evaluate(arguments.code, arguments.timeout_s, report)
         return evaluation.answer(done, arguments, self._look)
 
     async def reset(self, arguments: NoArguments, report: Report) -> Answer:
-        old, new = await self.place.reset(report)
-        kernel = await self.place.kernel()
+        place = await self.place()
+        old, new = await place.reset(report)
+        kernel = await place.kernel()
         data = Workers(old_worker=old, new_worker=new, executable=kernel.executable)
         return Answer(f"The namespace is empty. Worker {old} is gone, worker {new} runs on {kernel.executable}.", data)
 
     async def info(self, arguments: NoArguments, report: Report) -> Answer:
-        return information.answer(await self.place.inside(), self.mode)
+        return information.answer(await (await self.place()).inside(), self.mode)
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> Answer:
-        kernel = await self.place.kernel()
+        place = await self.place()
+        kernel = await place.kernel()
         try:
             found = find_environment(arguments.path, Path(kernel.cwd))
         except NoEnvironment as error:
             raise ToolError(str(error)) from None
         python = None if found.python is None else str(found.python)
-        now = await self.place.activate(python, None if found.folder is None else str(found.folder), report)
+        now = await place.activate(python, None if found.folder is None else str(found.folder), report)
         data = Activated(kind=found.kind, path=str(found.path), python=now.python, executable=now.executable, cwd=now.cwd, worker=now.pid)
         kept = "" if python is not None else " It has no environment of its own: the interpreter stays."
         return Answer(f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, in {now.cwd}.{kept}", data)
 
     async def pkg(self, arguments: PackageArguments, report: Report) -> Answer:
-        kernel = await self.place.kernel()
+        place = await self.place()
+        kernel = await place.kernel()
         try:
             steps = plan(arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd))
         except NoCommand as error:
             raise ToolError(str(error)) from None
         if arguments.action != "status":
-            await self.place.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
+            await place.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
         written: list[str] = []
         code = 0
         start = time.monotonic()
@@ -85,7 +134,7 @@ class Desk:
                 raise ToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
             if code:
                 break
-        await self.place.renewed()
+        await place.renewed()
         output = plain("".join(written))
         data = PackageReport(
             action=arguments.action,

@@ -39,7 +39,7 @@ def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
     value, cut_of_value = shortened(parts["value"].rstrip("\n"), arguments.max_output)
     output, cut_of_output = shortened(parts["stdout"], arguments.max_output)
     error = shorter_traceback(parts["traceback"].rstrip("\n"))
-    status: Ending = "running" if done.running else cast(Ending, str(result.status))
+    status: Ending = "declined" if done.declined else "running" if done.running else cast(Ending, str(result.status))
     note = how_it_ended(done, arguments.timeout_s)
     changes = [changed(change) for change in result.changes]
     data = Evaluation(
@@ -73,6 +73,8 @@ def how_it_ended(done: Done, timeout: float | None) -> str:
     """A sentence for every end but the plain ones; of a time-out it says exactly what followed."""
     over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
     match done.result.status:
+        case _ if done.declined:
+            return f"The code did not run: {done.declined}."
         case _ if done.running:
             return f"{over}the code was interrupted, but has not ended within {GRACE:g} s and goes on running. What it printed so far:"
         case Status.INTERRUPTED:

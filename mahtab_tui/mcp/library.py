@@ -54,13 +54,13 @@ def templates() -> list[types.ResourceTemplate]:
 async def read(desk: Desk, uri: str) -> tuple[str, str]:
     """A resource's text and its MIME type. Raises `NotThere`, `PlaceError`."""
     if uri.startswith(VARIABLE):
-        detail = await desk.place.inspect(unquote(uri.removeprefix(VARIABLE)))
+        detail = await (await desk.place()).inspect(unquote(uri.removeprefix(VARIABLE)))
         parts = [f"{detail.name}: {detail.type} {detail.summary}".rstrip(), detail.text, detail.doc, detail.source, detail.error]
         return plain("\n\n".join(part for part in parts if part)), "text/plain"
     if uri == "mahtab://session/log":
         return plain(log_tail()), "text/plain"
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
-        told = information(await desk.place.inside(), desk.mode).model_dump(mode="json")
+        told = information(await (await desk.place()).inside(), desk.mode).model_dump(mode="json")
         return json.dumps(told["variables"] if uri.endswith("variables") else told, ensure_ascii=False, indent=1), "application/json"
     raise NotThere(f"There is no resource {uri}.")
 

@@ -30,6 +30,8 @@ class Done:
     """What was printed between cells since the last one."""
     pictures: list[bytes] = field(default_factory=list)
     """PNG."""
+    declined: str = ""
+    """Why the person did not let it run; empty where it ran."""
 
 
 @dataclass(frozen=True, slots=True)

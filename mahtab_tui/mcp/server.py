@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
 
-    from mahtab_tui.mcp.desk import Desk
+    from mahtab_tui.mcp.desk import Attach, Desk
     from mahtab_tui.mcp.library import Skills
     from mahtab_tui.mcp.tools import Answer
 
@@ -31,7 +31,7 @@ class ServerError(Exception):
     """The server cannot start; the message is a sentence."""
 
 
-def serve(python: str | None, project: Path | None) -> None:
+def serve(python: str | None, project: Path | None, attach: Attach | None = None) -> None:
     """Serve MCP over this process's stdin and stdout until the client closes them. Raises `ServerError`."""
     streams = take_stdio()
     try:
@@ -43,16 +43,23 @@ def serve(python: str | None, project: Path | None) -> None:
         settings = load_settings(python=python, project=project)
     except SettingsError as error:
         raise ServerError(str(error)) from None
-    desk = open_desk(settings)
+    desk = open_desk(settings, attach)
     from mahtab_tui.mcp.library import Skills
 
     os.environ.setdefault("MPLBACKEND", "agg")  # a window would wait for a person
     anyio.run(_serve, streams, desk, Skills(Path.cwd(), settings.skills_dir))
 
 
-def open_desk(settings: Settings) -> Desk:
+def attachment(attach: str | None, private: bool) -> Attach:
+    """What ``--attach [NAME]`` and ``--private`` mean; the name ``.`` is this project's session."""
+    from mahtab_tui.mcp.desk import Attach
+
+    return Attach(attach is not None, None if attach == "." else attach, private)
+
+
+def open_desk(settings: Settings, attach: Attach | None = None) -> Desk:
     """The desk by the settings, in the project's folder and environment. Raises `ServerError`."""
-    from mahtab_tui.mcp.desk import Desk
+    from mahtab_tui.mcp.desk import Attach, Desk
     from mahtab_tui.mcp.environments import NoEnvironment, find_environment
     from mahtab_tui.mcp.journal import Journal, log_file
     from mahtab_tui.mcp.look import Look
@@ -73,7 +80,7 @@ def open_desk(settings: Settings) -> Desk:
         journal = Journal(settings.viewer)
     except OSError as error:
         raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
-    return Desk(python, os.getcwd(), Look(settings.output_format, settings.highlight), journal)
+    return Desk(python, os.getcwd(), Look(settings.output_format, settings.highlight), journal, attach or Attach())
 
 
 async def _serve(streams: ProtocolStreams, desk: Desk, skills: Skills) -> None:
@@ -108,6 +115,8 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
         async def report(seconds: float, sentence: str) -> None:
             await context.session.report_progress(seconds, None, sentence)
 
+        if (client := context.session.client_params) is not None:
+            desk.agent = client.client_info.name
         try:
             tool = desk.tools.get(params.name)
             if tool is None:

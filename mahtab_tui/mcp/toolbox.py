@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from mahtab_tui.mcp.evaluation import EvalArguments
 from mahtab_tui.mcp.journal import ViewerMode
 from mahtab_tui.mcp.packages import Action
-from mahtab_tui.mcp.results import Activated, Evaluation, Information, LogState, PackageReport, Workers
+from mahtab_tui.mcp.results import Activated, Evaluation, Information, LogState, Mode, PackageReport, Workers
 from mahtab_tui.mcp.tools import Arguments, Tool
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ class PackageArguments(Arguments):
 
 class LogArguments(Arguments):
     mode: ViewerMode = Field(description="auto: written in colour, for tail -f; file: written as plain text; off")
+
+
+class ModeArguments(Arguments):
+    mode: Literal["private", "shared"] = Field(description="private: a worker of your own; shared: the session that the person is looking at")
+    session: str | None = Field(None, description="The session's name or process id, where several run")
 
 
 def toolbox(desk: Desk) -> list[Tool[Any]]:
@@ -97,6 +102,17 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             LogArguments,
             LogState,
             desk.log_viewer,
+            idempotent=True,
+        ),
+        Tool(
+            "mode",
+            "Private or shared",
+            "Run code in a worker of your own (private, the default) or in the person's live session (shared): the same variables, in their "
+            "view, and where they want it only after their approval. There reset, pkg and activate always wait for the person. A time limit "
+            "counts from the start of the execution, not from the queue.",
+            ModeArguments,
+            Mode,
+            desk.set_mode,
             idempotent=True,
         ),
     ]

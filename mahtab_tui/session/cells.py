@@ -6,15 +6,29 @@ import contextlib
 import itertools
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
-from mahtab_tui.kernel.base import CellResult, Change, Kernel, KernelError, Origin, OutputKind, Status, Variable
+from mahtab_tui.kernel.base import CellResult, Change, Kernel, KernelError, OnOutput, Origin, OutputKind, Status, Variable
+from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
 
 YOU = "you"
+
+REMEMBERED = 1_000
+"""Cells whose first lines are remembered, to be told to agents."""
+
+
+class Ended(NamedTuple):
+    """A cell that was run, in short."""
+
+    cell: int
+    party: str
+    code: str
+    status: str
 
 
 def change_row(change: Change) -> dict[str, Any]:
@@ -38,7 +52,11 @@ class Cells:
         self._log = log
         self._numbers = itertools.count(first)
         self._number_lock = threading.Lock()
-        self._running: list[Origin] = []
+        self._running: list[str] = []
+        self._alone = threading.Lock()
+        """Held by a cell of an agent's or the model's that is not nested: they wait for each other before their time begins."""
+        self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
+        """The cells that have ended, the newest last."""
         self.provenance = Provenance()
         self.last = first - 1
         """The number of the newest cell."""
@@ -49,6 +67,11 @@ class Cells:
     def running(self) -> bool:
         """Whether a cell runs, or waits for another one's end."""
         return bool(self._running)
+
+    @property
+    def guest_runs(self) -> bool:
+        """Whether one of an agent's cells is among them."""
+        return "guest" in self._running
 
     @property
     def assistant_runs(self) -> bool:
@@ -63,11 +86,31 @@ class Cells:
         party: str = YOU,
         limit: int | None = None,
         nested: bool = False,
+        bounded: BoundedCell | None = None,
+        listener: OnOutput | None = None,
         **attrs: Any,
     ) -> CellResult:
-        """Run one cell to its end. `attrs` go on its records (the model's turn, step and block)."""
+        """Run one cell to its end. `attrs` go on its records (the model's turn, step and block; `guest` of an agent's).
+
+        bounded: limits its run. listener: hears its output besides the bus.
+        """
+        with contextlib.nullcontext() if nested or origin == "user" else self._alone:
+            return self._run(code, origin, party, limit, nested, bounded, listener, attrs)
+
+    def _run(
+        self,
+        code: str,
+        origin: Origin,
+        party: str,
+        limit: int | None,
+        nested: bool,
+        bounded: BoundedCell | None,
+        listener: OnOutput | None,
+        attrs: dict[str, Any],
+    ) -> CellResult:
         with self._number_lock:
             cell = self.last = next(self._numbers)
+        guest: int | None = attrs.get("guest")
         attrs = {"cell": cell, "party": party, **attrs}
         code_tag, stream_tag, output_tag = (
             (tags.USER_REPL_IN, tags.USER_REPL_OUT_STREAM, tags.USER_REPL_OUT)
@@ -77,13 +120,20 @@ class Cells:
 
         def on_output(kind: OutputKind, text: str) -> None:
             emit(self._log, stream_tag, text, cell=cell, kind=kind)
+            if listener is not None:
+                listener(kind, text)
+
+        def execute() -> CellResult:
+            return self._kernel.execute(code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested)
 
         emit(self._log, code_tag, code, **attrs)
-        self._running.append(origin)
+        whose = origin if guest is None else "guest"
+        self._running.append(whose)
         try:
-            result = self._kernel.execute(code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested)
+            result = execute() if bounded is None else bounded.run(execute)
         finally:
-            self._running.remove(origin)
+            self._running.remove(whose)
+        self.ended.append(Ended(cell, party, code, str(result.status)))
         emit(
             self._log,
             output_tag,
@@ -97,7 +147,7 @@ class Cells:
         if result.status in (Status.KILLED, Status.DIED):
             self.forget()
         elif result.changes:
-            self._tell_changes(cell, party, result.changes)
+            self._tell_changes(cell, party, result.changes, guest)
         self.on_end()
         return result
 
@@ -115,10 +165,11 @@ class Cells:
         changes = [{**variable_row(variable), "change": "added"} for variable in variables]
         emit(self._log, tags.NAMESPACE, fresh=True, changes=changes, cell=0, party=YOU)
 
-    def _tell_changes(self, cell: int, party: str, changes: Sequence[Change]) -> None:
+    def _tell_changes(self, cell: int, party: str, changes: Sequence[Change], guest: int | None) -> None:
         self.provenance.fold(cell, party, changes)
         rows = [change_row(change) for change in changes]
-        emit(self._log, tags.NAMESPACE, fresh=False, changes=rows, cell=cell, party=party)
+        marked = {} if guest is None else {"guest": guest}
+        emit(self._log, tags.NAMESPACE, fresh=False, changes=rows, cell=cell, party=party, **marked)
         self._tell_hidden_tools([change.name for change in changes if change.change == "added"])
 
     def _tell_hidden_tools(self, new: Sequence[str]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Literal
 
 from mahtab_tui.bus import tags
@@ -21,6 +22,12 @@ class Item:
     id: int
     mode: Mode
     text: str
+    party: str = ""
+    """The agent that wants it run; empty: the person."""
+    work: Callable[[], None] | None = field(default=None, compare=False)
+    """What serving it means, where that is not the session's own business."""
+    withdrawn: Callable[[], None] | None = field(default=None, compare=False)
+    """Called when it is taken back."""
 
 
 class Inbox:
@@ -36,13 +43,25 @@ class Inbox:
         self._told: list[Item] = []
 
     def put(self, mode: Mode, text: str) -> int:
-        """Enter an input; returns its id."""
+        """Enter an input of the person's, before what agents wait with; returns its id."""
         with self._changed:
             item = Item(next(self._numbers), mode, text)
-            self._items.append(item)
-            self._changed.notify_all()
-            self._tell()
+            first = next((place for place, waiting in enumerate(self._items) if waiting.party), len(self._items))
+            self._enter(first, item)
         return item.id
+
+    def put_for(self, party: str, text: str, work: Callable[[], None], withdrawn: Callable[[], None]) -> tuple[int, int]:
+        """Enter a cell of an agent's, after all that waits; returns its id, and how many inputs are before it."""
+        with self._changed:
+            item = Item(next(self._numbers), "python", text, party, work, withdrawn)
+            before = sum(waiting.mode == "python" for waiting in self._items) + ("python" in self._serving)
+            self._enter(len(self._items), item)
+        return item.id, before
+
+    def _enter(self, place: int, item: Item) -> None:
+        self._items.insert(place, item)
+        self._changed.notify_all()
+        self._tell()
 
     def take(self, mode: Mode) -> Item | None:
         """Wait for the next input of a mode, and call the one before served; None when the inbox is closed."""
@@ -67,7 +86,9 @@ class Inbox:
             if item is not None:
                 self._items.remove(item)
                 self._tell()
-            return item
+        if item is not None and item.withdrawn is not None:
+            item.withdrawn()
+        return item
 
     @property
     def idle(self) -> bool:
@@ -91,4 +112,4 @@ class Inbox:
         waiting = [item for item in self._items if item.mode in self._serving]
         if waiting != self._told:
             self._told = waiting
-            emit(self._log, tags.QUEUE, items=[{"id": item.id, "code": item.text, "mode": item.mode} for item in waiting])
+            emit(self._log, tags.QUEUE, items=[{"id": item.id, "code": item.text, "mode": item.mode, "party": item.party} for item in waiting])

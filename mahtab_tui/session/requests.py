@@ -56,6 +56,11 @@ class Requests(Generic[T]):
             question.ended.set()
             return True
 
+    def cancel(self, request: str) -> None:
+        """Withdraw a question, also one that is not yet waited for."""
+        with self._lock:
+            self._open.setdefault(request, _Question()).ended.set()
+
     def cancel_all(self) -> None:
         """Withdraw every open question."""
         with self._lock:

@@ -17,6 +17,7 @@ from mahtab_tui.llm.providers import check_model, default_model, get_llm, model_
 from mahtab_tui.session.agent_thread import AgentThread, conversation
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.face import Face
+from mahtab_tui.session.guests import Guests
 from mahtab_tui.session.inbox import Inbox, Item, Mode
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.searches import Searches
@@ -73,6 +74,7 @@ class Session:
         self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
         self.cells.on_end = self.host.cell_ended
         self.inbox = Inbox(self.log)
+        self.guests = Guests(self.log)
         self.turns = TurnHost(
             self.log, self.kernel, self.cells, prompt, party=model_label(self.model), approval=settings.approval, resumed=bool(past)
         )
@@ -96,6 +98,7 @@ class Session:
             return
         self._closed = True
         self.inbox.close()
+        self.guests.close()
         self.host.inputs.cancel_all()
         self.turns.approvals.cancel_all()
         self.agent.close()
@@ -121,6 +124,8 @@ class Session:
 
     def decide(self, request: str, decision: Decision) -> bool:
         """Answer an approval."""
+        if request.startswith("guest-"):
+            return self.guests.approvals.answer(request, decision)
         return self.turns.approvals.answer(request, decision)
 
     # What goes on, and stopping it
@@ -228,7 +233,10 @@ class Session:
             self.notice(str(error), "error")
         while (item := self.inbox.take("python")) is not None:
             try:
-                self.cells.run(item.text, origin="user", party=YOU)
+                if item.work is not None:
+                    item.work()
+                else:
+                    self.cells.run(item.text, origin="user", party=YOU)
             except Exception as error:  # the thread's outermost frame
                 self.notice(f"The cell could not be run: {type(error).__name__}: {error}", "error")
 
@@ -285,7 +293,7 @@ class Session:
 
     def _ask_from_cell(self, prompt: str) -> str:
         """`ask("…")` in a cell: the answer in words. Raises `RuntimeError`."""
-        if self.cells.assistant_runs:
+        if self.cells.assistant_runs or self.cells.guest_runs:
             raise RuntimeError("ask() cannot be called by code that the model itself runs.")
         with self.turns.asked_from_cell():
             try:

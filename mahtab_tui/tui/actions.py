@@ -111,6 +111,15 @@ class SessionActions(App[int]):
     def action_choose_model(self, value: str = "") -> None:
         self._with_value(value, "Model (claude, claude:opus, demo, replay:FILE, anthropic:…, openai:…)", self._set_model, self.session.model)
 
+    def action_agents(self) -> None:
+        self.session.notice(self.session.guests.sentence())
+
+    def action_pause_agent(self, name: str = "") -> None:
+        self.session.notice(self.session.guests.pause(name))
+
+    def action_disconnect_agent(self, name: str = "") -> None:
+        self.session.notice(self.session.guests.disconnect(name))
+
     def action_usage(self) -> None:
         self.session.notice(self.session.turns.used.sentence())
 

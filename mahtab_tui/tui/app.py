@@ -172,7 +172,7 @@ class MahtabApp(SessionActions, PaneActions):
     @on(QueueRow.Cancelled)
     def _cancelled(self, message: QueueRow.Cancelled) -> None:
         item = self.session.cancel(message.item_id)
-        if item is not None and self.editor.is_empty:
+        if item is not None and not item.party and self.editor.is_empty:
             self.editor.text = item.text
 
     @on(NamespacePane.Opened)

@@ -12,6 +12,8 @@ from mahtab_tui.bus.handlers import Store
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session import Session
 from mahtab_tui.session.session import KernelFactory
+from mahtab_tui.session.share_server import ShareServer
+from mahtab_tui.session.shared_sessions import SharingError
 from mahtab_tui.settings import Settings, home_folder, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
@@ -54,7 +56,8 @@ def open_screen(
     """
     check_terminal()
     face = ScreenFace()
-    session = Session(settings, make_kernel, face, store=store, name=name, past=past)
+    session = Session(settings, make_kernel, face, store=store, name=name or Path.cwd().name, past=past)
+    server = shared(session) if settings.share else None
     history = History(home_folder() / "history.db", str(Path.cwd()))
     afterwards: list[str] = []
 
@@ -72,11 +75,22 @@ def open_screen(
             app.run()
             app.choices.save()
     finally:
+        if server is not None:
+            server.close()
         session.close()
         history.close()
         if afterwards:
             print("\n".join(afterwards), file=sys.stderr)
     return app.return_code or 0
+
+
+def shared(session: Session) -> ShareServer | None:
+    """Let agents into a session; where that cannot be, a notice says why."""
+    try:
+        return ShareServer(session, Path.cwd())
+    except SharingError as error:
+        session.notice(f"Agents cannot join this session: {error}", "warning")
+        return None
 
 
 def replay_log(path: Path, speed: float | None) -> int:

@@ -12,6 +12,10 @@ _NIGHT = {
     "bad": "#f08a8a",
     "hairline": "#242b47",
     "muted": "#6b7596",
+    "guest-1": "#6fd0c4",
+    "guest-2": "#f0a878",
+    "guest-3": "#e79ac8",
+    "guest-4": "#b9cc74",
 }
 _DAY = {
     "person": "#0b62a8",
@@ -21,6 +25,10 @@ _DAY = {
     "bad": "#b3261e",
     "hairline": "#cfd4e4",
     "muted": "#626b86",
+    "guest-1": "#0f6f68",
+    "guest-2": "#9a4a0a",
+    "guest-3": "#a12d70",
+    "guest-4": "#56651a",
 }
 
 MAHTAB = Theme(
@@ -65,6 +73,9 @@ MAHTAB_DAY = Theme(
     },
 )
 
+GUESTS = ("guest-1", "guest-2", "guest-3", "guest-4")
+"""The colours of other agents."""
+
 ROLES = tuple(_NIGHT)
 """Names of the theme variables that only our own themes define; `role_variables` gives them to every other theme."""
 
@@ -78,6 +89,6 @@ def role_variables(theme: Theme) -> dict[str, str]:
         "good": theme.success or theme.primary,
         "bad": theme.error or theme.primary,
         "hairline": theme.panel or theme.surface or theme.primary,
-        "muted": (_NIGHT if theme.dark else _DAY)["muted"],
+        **{role: (_NIGHT if theme.dark else _DAY)[role] for role in ("muted", *GUESTS)},
     }
     return {**derived, **{role: theme.variables[role] for role in ROLES if role in theme.variables}}

@@ -18,6 +18,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.pasting import clean
+from mahtab_tui.tui.theme import GUESTS
 from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 from mahtab_tui.tui.widgets.line import Line
@@ -127,6 +128,8 @@ class ApprovalRow(Widget):
         """Which block it is, which keys there are, and how to reach the row."""
         record = self._shown
         parts: list[tuple[str, str]] = []
+        if (guest := record.attrs.get("guest")) is not None:
+            parts.append((clean(str(record.attrs["party"])), f"${GUESTS[int(guest) % len(GUESTS)]}"))
         if int(record.attrs["blocks"]) > 1:
             parts.append((f"block {int(record.attrs['block']) + 1} of {record.attrs['blocks']}", "$muted"))
         if _HINTS[self._part]:

@@ -91,7 +91,9 @@ class QueueRow(Widget, can_focus=True):
 
     def _text(self, place: int) -> str:
         """An input on one line."""
+        party = plain(str(self.items[place].get("party") or ""))
         first, _, more = plain(str(self.items[place]["code"])).expandtabs(4).strip("\n").partition("\n")
+        first = f"{party}: {first}" if party else first
         room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
         return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
 

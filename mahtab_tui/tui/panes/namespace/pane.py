@@ -22,6 +22,7 @@ from textual.timer import Timer
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.namespace.columns import Columns, fitted
 from mahtab_tui.tui.panes.namespace.rows import SORTS, Row, Rows
+from mahtab_tui.tui.theme import GUESTS
 
 HEAD = 2
 """Lines of the title and the column names."""
@@ -142,7 +143,7 @@ class NamespacePane(ScrollView, can_focus=True):
 
     def _row(self, row: Row, index: int, width: int, base: Style) -> Strip:
         columns, muted = self._columns, self._colour("muted")
-        author = self._colour("person" if row.party == "you" else "model")
+        author = self._colour("person" if row.party == "you" else "model" if row.guest is None else GUESTS[row.guest % len(GUESTS)])
         style = base
         if index == self.cursor and self.has_focus:
             style = base + Style(bgcolor=Color.parse(self.app.theme_variables["panel"]).rich_color)

@@ -30,6 +30,8 @@ class Row:
     """Counts changes: a higher one is more recent."""
     time: float
     """When it changed, in seconds since the epoch."""
+    guest: int | None = None
+    """The number of the colour of another agent who changed it."""
 
     @property
     def by(self) -> str:
@@ -113,4 +115,5 @@ class Rows:
                 perhaps=change["change"] == "perhaps",
                 number=self._number,
                 time=record.time,
+                guest=record.attrs.get("guest"),
             )

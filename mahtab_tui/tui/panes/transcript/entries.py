@@ -55,10 +55,12 @@ class Words(Entry):
 
 @dataclass(kw_only=True, eq=False)
 class Cell(Entry):
-    """Code of the person's or the model's: proposed, waiting, running or done."""
+    """Code of the person's, the model's or another agent's: proposed, waiting, running or done."""
 
     party: str
     person: bool
+    guest: int | None = None
+    """The number of the colour of another agent, from 0; None of the person's and the model's own."""
     code: str = ""
     block: int | None = None
     """The number that the stream gave to this piece of an answer."""

@@ -8,6 +8,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.answers import Answers
 from mahtab_tui.tui.panes.transcript.entries import Activity, Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.guests import GuestCells
 from mahtab_tui.tui.panes.transcript.memory import Memory
 from mahtab_tui.tui.panes.transcript.output import Output
 
@@ -30,6 +31,7 @@ class Transcript:
         """Cells that run now, by number."""
         self._memory = Memory()
         self._answers = Answers(self.append, self.touch)
+        self._guests = GuestCells(self.append, self.touch)
         self._folds: dict[str, Callable[[Record], None]] = {
             tags.USER_REPL_IN: self._user_code,
             tags.ASSISTANT_REPL_IN: self._model_code,
@@ -92,7 +94,8 @@ class Transcript:
         self._start(cell, record)
 
     def _model_code(self, record: Record) -> None:
-        cell = self._answers.code_that_runs(record)
+        cells = self._answers if record.attrs.get("guest") is None else self._guests
+        cell = cells.code_that_runs(record)
         self._start(cell, record)
         self.touch(cell)
 
@@ -182,7 +185,8 @@ class Transcript:
 
     def _approval(self, record: Record) -> None:
         if record.time >= self._since or record.attrs.get("state") != "waiting":
-            self._answers.approval(record)
+            cells = self._answers if record.attrs.get("guest") is None else self._guests
+            cells.approval(record)
 
     def _agent(self, record: Record) -> None:
         state, party = str(record.attrs.get("state", "")), str(record.attrs.get("party", "model"))

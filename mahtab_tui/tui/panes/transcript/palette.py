@@ -10,6 +10,8 @@ from pygments.token import _TokenType as TokenType
 from rich.style import Style
 from textual.color import Color
 
+from mahtab_tui.tui.theme import GUESTS
+
 
 @dataclass(frozen=True, slots=True)
 class Palette:
@@ -27,6 +29,8 @@ class Palette:
     """A background: under code."""
     panel: Style
     """A background: under code within words."""
+    guests: tuple[Style, ...] = ()
+    """Other agents', by the number of their colour."""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Palette:
@@ -49,9 +53,12 @@ class Palette:
             text=ink("foreground"),
             surface=ground("surface"),
             panel=ground("panel"),
+            guests=tuple(ink(role) for role in GUESTS),
         )
 
-    def party(self, person: bool) -> Style:
+    def party(self, person: bool, guest: int | None = None) -> Style:
+        if guest is not None and self.guests:
+            return self.guests[guest % len(self.guests)]
         return self.person if person else self.model
 
     def token(self, token: TokenType) -> Style:

@@ -1,0 +1,190 @@
+"""A place in a person's live session."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from mahtab_tui.kernel.base import CellResult, Change, Detail, KernelInfo, KernelState, Status, Variable
+from mahtab_tui.kernel.pictures import pieces
+from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.mcp.journal import Journal
+from mahtab_tui.mcp.place import Done, Inside, PlaceError, Report
+from mahtab_tui.session.shared_sessions import SharingError, session_for
+
+BEAT = 1.0
+"""Seconds between two reports on a call that goes on."""
+
+GONE = "mode private goes on with a worker of your own; mode shared joins a session again."
+
+
+class _Waiting:
+    """A call that has no answer yet."""
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.said = "waits for the session"
+
+
+class SharedPlace:
+    """`Place` over the socket of a running session."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal) -> None:
+        self._reader, self._writer = reader, writer
+        self._journal = journal
+        self._frames = FrameReader()
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, _Waiting] = {}
+        self._over = ""
+        self._listening: asyncio.Task[None] | None = None
+        self.session = ""
+        """Name of the session."""
+        self.name = ""
+        """What the agent is called there."""
+
+    @classmethod
+    async def join(cls, session: str | None, project: Path, agent: str, journal: Journal) -> SharedPlace:
+        """Join the session of a name, or of a project's folder. Raises `PlaceError`."""
+        try:
+            found = await asyncio.to_thread(session_for, session, project)
+            reader, writer = await asyncio.open_unix_connection(str(found.path))
+        except (SharingError, OSError) as error:
+            raise PlaceError(str(error)) from None
+        place = cls(reader, writer, journal)
+        writer.write(encode({"op": "join", "name": agent}))
+        welcome = await place._next_frames()
+        if not welcome:
+            raise PlaceError("The session closed the connection.")
+        place.session, place.name = str(welcome[0]["name"]), str(welcome[0]["you"])
+        place._listening = asyncio.create_task(place._listen())
+        return place
+
+    async def evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
+        done = await self._evaluate(code, timeout, report)
+        self._journal.code(done.result.cell, self.name, code)
+        for kind, text in pieces(done.result):
+            self._journal.output(kind, text)
+        self._journal.end(done.result.cell, done.declined or str(done.result.status), done.result.duration)
+        return done
+
+    async def _evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
+        told = await self._call("run", {"code": code, "timeout": timeout}, report)
+        if "declined" in told:
+            return Done(CellResult(0, Status.ERROR, "", (), 0.0, ()), 0, declined=str(told["declined"]))
+        if told.get("running"):
+            output = str(told["output"])
+            result = CellResult(int(told["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ())
+            return Done(result, int(told["worker"]), bool(told["timed_out"]), running=True)
+        pictures = [base64.b64decode(data) for data in told["pictures"]]
+        return Done(_result(told["result"]), int(told["worker"]), bool(told["timed_out"]), pictures=pictures)
+
+    async def reset(self, report: Report) -> tuple[int, int]:
+        old, new = await self._call("reset", {}, report)
+        return int(old), int(new)
+
+    async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
+        return _kernel(await self._call("activate", {"python": python, "folder": folder}, report))
+
+    async def permit(self, action: str, report: Report) -> None:
+        await self._call("permit", {"action": action}, report)
+
+    async def renewed(self) -> None:
+        await self._call("renewed", {})
+
+    async def inside(self) -> Inside:
+        told = await self._call("inside", {})
+        variables = [Variable(**row) for row in told["variables"]]
+        return Inside(_kernel(told["kernel"]), variables, int(told["cells"]), float(told["busy"]), float(told["alive"]), list(told["others"]))
+
+    async def kernel(self) -> KernelInfo:
+        return _kernel(await self._call("kernel", {}))
+
+    async def inspect(self, name: str) -> Detail:
+        told = await self._call("inspect", {"name": name})
+        return Detail(**{**told, "attributes": tuple(Variable(**row) for row in told["attributes"])})
+
+    @property
+    def over(self) -> bool:
+        """The session is gone."""
+        return bool(self._over)
+
+    async def close(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+        self._writer.close()
+
+    async def _call(self, what: str, args: Mapping[str, Any], report: Report | None = None) -> Any:
+        if self._over:
+            raise PlaceError(self._over)
+        number = next(self._numbers)
+        waiting = self._waiting[number] = _Waiting()
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        try:
+            self._writer.write(encode({"op": "call", "id": number, "what": what, "args": dict(args)}))
+            while not (await asyncio.wait({waiting.answer}, timeout=BEAT))[0]:
+                if report is not None:
+                    seconds = loop.time() - start
+                    await report(seconds, f"{waiting.said} ({seconds:.0f} s)")
+            return waiting.answer.result()
+        except FrameError as error:
+            raise PlaceError(f"The call cannot be sent: {error}.") from None
+        finally:
+            self._waiting.pop(number, None)
+            if not waiting.answer.done():
+                with anyio.CancelScope(shield=True):
+                    self._writer.write(encode({"op": "cancel", "id": number}))
+
+    async def _listen(self) -> None:
+        """Hand on what the session says, until it ends."""
+        over = "The session is gone."
+        try:
+            while frames := await self._next_frames():
+                for frame in frames:
+                    if frame["op"] == "bye":
+                        over = str(frame["text"])
+                    else:
+                        self._handle(frame)
+        except (OSError, FrameError):
+            pass
+        finally:
+            self._over = f"{over} {GONE}"
+            for waiting in self._waiting.values():
+                if not waiting.answer.done():
+                    waiting.answer.set_exception(PlaceError(self._over))
+
+    def _handle(self, frame: Frame) -> None:
+        waiting = self._waiting.get(int(frame["id"]))
+        if waiting is None or waiting.answer.done():
+            return
+        if frame["op"] == "progress":
+            waiting.said = str(frame["text"])
+        elif frame["op"] == "refused":
+            waiting.answer.set_exception(PlaceError(str(frame["text"])))
+        else:
+            waiting.answer.set_result(frame["value"])
+
+    async def _next_frames(self) -> list[Frame]:
+        """What comes next; nothing at the end."""
+        while data := await self._reader.read(65536):
+            if frames := self._frames.feed(data):
+                return frames
+        return []
+
+
+def _kernel(told: Mapping[str, Any]) -> KernelInfo:
+    return KernelInfo(**{**told, "state": KernelState(told["state"])})
+
+
+def _result(told: Mapping[str, Any]) -> CellResult:
+    changes = tuple(
+        Change(change["name"], change["change"], None if change["variable"] is None else Variable(**change["variable"])) for change in told["changes"]
+    )
+    kinds = tuple((kind, int(count)) for kind, count in told["kinds"])
+    return CellResult(int(told["cell"]), Status(told["status"]), told["output"], kinds, float(told["duration"]), changes, told["detail"])

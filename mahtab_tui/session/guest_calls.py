@@ -1,0 +1,210 @@
+"""What an agent can ask of a session."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind
+from mahtab_tui.kernel.bounded import BoundedCell
+from mahtab_tui.kernel.pictures import pictures
+from mahtab_tui.session.guests import Call, Declined, Guest, Refused
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.session import Session
+
+HEAD = 100
+"""Characters of a cell's first line that other agents are told."""
+
+KEPT = 1_000_000
+"""Characters that are kept of what a cell prints, for an answer before its end."""
+
+
+class GuestCalls:
+    """Serves the calls of all agents of a session; each on a thread of its own."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._serve: dict[str, Callable[[Guest, Call, Mapping[str, Any]], Any]] = {
+            "run": self._run,
+            "reset": self._reset,
+            "activate": self._activate,
+            "permit": self._permit,
+            "renewed": self._renewed,
+            "inside": self._inside,
+            "kernel": lambda guest, call, args: asdict(session.kernel.info()),
+            "inspect": lambda guest, call, args: asdict(session.kernel.inspect(str(args["name"]))),
+        }
+
+    def serve(self, guest: Guest, call: Call, what: str, args: Mapping[str, Any]) -> Any:
+        """The answer to a call, a JSON value. Raises `Refused`."""
+        served = self._serve.get(what)
+        if served is None:
+            raise Refused(f"The session knows no {what!r}.")
+        guest.calls.add(call)
+        try:
+            return served(guest, call, args)
+        except KernelError as error:
+            raise Refused(str(error)) from None
+        finally:
+            guest.calls.discard(call)
+
+    def _run(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+        session, code, timeout = self._session, str(args["code"]), args.get("timeout")
+        session.guests.wait_while_paused(guest, call)
+        request = session.guests.new_call()
+        if session.approval == "ask" and not guest.trusted:
+            try:
+                code = session.guests.approved(guest, call, request, code)
+            except Declined as error:
+                return {"declined": str(error)}
+        run = _Run(session, guest, call, request, code, None if timeout is None else float(timeout))
+        return run.answer()
+
+    def _reset(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+        session = self._session
+        self._ask(guest, call, "# start over: a fresh kernel, all variables are lost")
+        old = session.kernel.info().pid
+        session.kernel.reset()
+        session.cells.forget()
+        session.notice(f"{guest.name} has reset the kernel: the namespace is empty. The conversation stays.")
+        return [old, session.kernel.info().pid]
+
+    def _activate(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+        session, python, folder = self._session, args.get("python"), args.get("folder")
+        self._ask(
+            guest,
+            call,
+            f"# go on with {' in '.join(str(part) for part in (python, folder) if part)}" + ("; all variables are lost" if python else ""),
+        )
+        if python is not None:
+            session.kernel.activate(str(python))
+            session.cells.forget()
+        if folder is not None:
+            session.kernel.change_directory(str(folder))
+        info = session.kernel.info()
+        session.notice(f"{guest.name} has changed the environment: {info.executable}, in {info.cwd}.")
+        return asdict(info)
+
+    def _permit(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+        action = str(args["action"])
+        self._ask(guest, call, f"# {action}")
+        self._session.notice(f"{guest.name}: {action}")
+        return None
+
+    def _renewed(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+        code = "__import__('importlib').invalidate_caches()"
+        self._session.kernel.execute(code, cell=0, origin="assistant", on_output=lambda kind, text: None)
+        return None
+
+    def _inside(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
+        session = self._session
+        ended = [cell for cell in list(session.cells.ended) if cell.cell > guest.told and cell.party != guest.name]
+        guest.told = max([guest.told, *(cell.cell for cell in session.cells.ended)])
+        return {
+            "kernel": asdict(session.kernel.info()),
+            "variables": [asdict(variable) for variable in session.kernel.variables()],
+            "cells": guest.cells,
+            "busy": guest.busy,
+            "alive": time.monotonic() - guest.since,
+            "others": [f"In [{cell.cell}] {cell.party} ({cell.status}): {first_line(cell.code)}" for cell in ended],
+        }
+
+    def _ask(self, guest: Guest, call: Call, action: str) -> None:
+        """What touches the environment always needs the person's word. Raises `Declined`, `Refused`."""
+        guests = self._session.guests
+        guests.wait_while_paused(guest, call)
+        trusted = guest.trusted
+        guests.approved(guest, call, guests.new_call(), action)
+        guest.trusted = trusted  # the word was about this action
+
+
+class _Run:
+    """One cell of an agent's in the session's queue."""
+
+    def __init__(self, session: Session, guest: Guest, call: Call, request: str, code: str, timeout: float | None) -> None:
+        self._session, self._guest, self._call, self._request, self._code = session, guest, call, request, code
+        self._moved = threading.Event()
+        """It has ended, was taken back, or does not end."""
+        self._bounded = BoundedCell(session.kernel, timeout, may_kill=False, on_unresponsive=self._moved.set)
+        self._ended: tuple[CellResult, list[bytes]] | None = None
+        self._failure = ""
+        self._withdrawn = False
+        self._printed: list[str] = []
+        self._room = KEPT
+
+    def answer(self) -> Any:
+        """Wait for its end."""
+        item, before = self._session.inbox.put_for(self._guest.name, self._code, self._work, self._withdraw)
+        if before:
+            self._call.say(f"waits in the session's queue, {before} before it")
+
+        def stop() -> None:
+            if self._session.inbox.cancel(item) is None:
+                self._bounded.stop()
+
+        try:
+            with self._call.stoppable(stop):
+                self._moved.wait()
+        except Refused:
+            stop()
+            raise
+        if self._withdrawn:
+            return {"declined": "declined: the person took the code out of the queue"}
+        if self._failure:
+            raise Refused(self._failure)
+        pid = self._session.kernel.info().pid
+        if self._ended is None:
+            output = "".join(self._printed)
+            return {"running": True, "timed_out": self._bounded.timed_out, "output": output, "cell": self._session.cells.last, "worker": pid}
+        result, drawn = self._ended
+        return {
+            "result": {**asdict(result), "status": str(result.status)},
+            "timed_out": self._bounded.timed_out,
+            "worker": pid,
+            "pictures": [base64.b64encode(data).decode() for data in drawn],
+        }
+
+    def _work(self) -> None:
+        """Runs on the session's thread of cells."""
+        session, guest = self._session, self._guest
+        self._call.running = True
+        self._call.say("runs")
+        try:
+            result = session.cells.run(
+                self._code,
+                origin="assistant",
+                party=guest.name,
+                bounded=self._bounded,
+                listener=self._hear,
+                guest=guest.colour,
+                call=self._request,
+            )
+            guest.cells += 1
+            guest.busy += result.duration
+            self._ended = result, pictures(session.kernel, self._code, result)
+        except Exception as error:  # the agent waits for an answer, whatever went wrong
+            self._failure = f"The cell could not be run: {type(error).__name__}: {error}"
+            raise
+        finally:
+            self._call.running = False
+            self._moved.set()
+
+    def _withdraw(self) -> None:
+        self._withdrawn = True
+        self._moved.set()
+
+    def _hear(self, kind: OutputKind, text: str) -> None:
+        if self._room > 0:
+            self._printed.append(text[: self._room])
+            self._room -= len(text)
+
+
+def first_line(code: str) -> str:
+    """The first line of a cell, and whether there is more."""
+    line, _, more = code.strip().partition("\n")
+    return line[:HEAD] + (" …" if more or len(line) > HEAD else "")

@@ -1,0 +1,216 @@
+"""The agents that take part in a session: who they are, and what the person can do about them."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+from mahtab_tui.session.requests import Cancelled, Requests
+
+COLOURS = 4
+"""Colours that tell agents apart; a fifth agent has the first one's."""
+
+_NAME = re.compile(r"[^a-z0-9-]+")
+
+
+class Refused(Exception):
+    """A call that is not served; the message is a sentence for the agent."""
+
+
+class Declined(Refused):
+    """The person did not let it happen."""
+
+
+class Call:
+    """One request of an agent's, from its coming to its answer."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        """Tells the agent how far it is."""
+        self._lock = threading.Lock()
+        self._stop: Callable[[], object] | None = None
+        self.cancelled = False
+        self.running = False
+        """Its cell runs now."""
+
+    def cancel(self) -> None:
+        """The agent does not wait for it any longer."""
+        with self._lock:
+            self.cancelled = True
+            stop = self._stop
+        if stop is not None:
+            stop()
+
+    @contextmanager
+    def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
+        """What `cancel` does in here. Raises `Refused` where it was cancelled before."""
+        with self._lock:
+            if self.cancelled:
+                raise Refused("The call was cancelled.")
+            self._stop = stop
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stop = None
+
+
+class Guest:
+    """An agent in the session."""
+
+    def __init__(self, name: str, colour: int, leave: Callable[[str], None], last: int) -> None:
+        self.name = name
+        self.colour = colour
+        self.leave = leave
+        """Ends its connection, with a sentence for it."""
+        self.trusted = False
+        """The person said that its code runs without asking."""
+        self.runs = threading.Event()
+        """Cleared while it is paused."""
+        self.runs.set()
+        self.gone = False
+        self.calls: set[Call] = set()
+        self.told = last
+        """The newest cell that it knows of."""
+        self.since = time.monotonic()
+        self.cells = 0
+        self.busy = 0.0
+
+
+class Guests:
+    """All agents of one session. Any thread may call."""
+
+    def __init__(self, log: logging.Logger) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._guests: list[Guest] = []
+        self._numbers = itertools.count(1)
+        self.approvals: Requests[Decision] = Requests()
+
+    @property
+    def names(self) -> list[str]:
+        with self._lock:
+            return [guest.name for guest in self._guests]
+
+    def join(self, wanted: str, leave: Callable[[str], None], last: int) -> Guest:
+        """An agent comes; it gets a name and a colour of its own. last: the newest cell."""
+        base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
+        with self._lock:
+            taken = {"you", *(guest.name for guest in self._guests)}
+            name = next(name for name in _names(base) if name not in taken)
+            used = {guest.colour for guest in self._guests}
+            colour = next((colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS)
+            guest = Guest(name, colour, leave, last)
+            self._guests.append(guest)
+        self._notice(f"{name} has joined the session. /agents lists who is here, /pause and /disconnect act on one.")
+        return guest
+
+    def left(self, guest: Guest, *, stop: bool) -> None:
+        """An agent's connection is gone. stop: end its running cell, too. What it waits for is withdrawn in any case."""
+        with self._lock:
+            if guest not in self._guests:
+                return
+            self._guests.remove(guest)
+            calls = list(guest.calls)
+        guest.gone = True
+        guest.runs.set()
+        running = [call for call in calls if call.running]
+        for call in calls:
+            if stop or call not in running:
+                call.cancel()
+        goes_on = " Its cell goes on." if running and not stop else ""
+        self._notice(f"{guest.name} has left the session.{goes_on}")
+
+    def pause(self, name: str = "") -> str:
+        """Hold an agent's calls back, or let them go on; returns a sentence. name: may be left out where there is one agent."""
+        guest = self._named(name)
+        if isinstance(guest, str):
+            return guest
+        if guest.runs.is_set():
+            guest.runs.clear()
+            return f"{guest.name} is paused: what it wants to run waits. /pause {guest.name} lets it go on."
+        guest.runs.set()
+        return f"{guest.name} goes on."
+
+    def disconnect(self, name: str = "") -> str:
+        """Send an agent away; returns a sentence."""
+        guest = self._named(name)
+        if isinstance(guest, str):
+            return guest
+        guest.leave("The person disconnected you from the session.")
+        return f"{guest.name} is disconnected."
+
+    def sentence(self) -> str:
+        """Who is here."""
+        with self._lock:
+            here = [f"{guest.name}{'' if guest.runs.is_set() else ' (paused)'}, {guest.cells} cells" for guest in self._guests]
+        return "Agents in the session: " + "; ".join(here) + "." if here else "No agent is in the session."
+
+    def close(self) -> None:
+        """The session ends."""
+        self.approvals.cancel_all()
+        with self._lock:
+            guests = list(self._guests)
+        for guest in guests:
+            guest.leave("The session was closed.")
+
+    # What the calls need
+
+    def new_call(self) -> str:
+        """An id for a call's records, that no other request has."""
+        return f"guest-{next(self._numbers)}"
+
+    def wait_while_paused(self, guest: Guest, call: Call) -> None:
+        """Returns when the agent may go on. Raises `Refused`."""
+        if guest.runs.is_set():
+            return
+        call.say("the person has paused you")
+        with call.stoppable(guest.runs.set):
+            guest.runs.wait()
+        if call.cancelled or guest.gone:
+            raise Refused("The call was cancelled.")
+
+    def approved(self, guest: Guest, call: Call, request: str, code: str) -> str:
+        """The code that the person lets run, which may be edited. Raises `Declined`, `Refused`."""
+        about = {"request": request, "call": request, "party": guest.name, "guest": guest.colour, "step": 0, "block": 0, "blocks": 1}
+        call.say("waits for the person's approval")
+        emit(self._log, tags.APPROVAL, code, **about, state="waiting")
+        try:
+            with call.stoppable(lambda: self.approvals.cancel(request)):
+                decision = self.approvals.wait(request)
+        except (Cancelled, Refused):
+            emit(self._log, tags.APPROVAL, code, **about, state="stopped")
+            raise Refused("The call was cancelled before the person had decided.") from None
+        if decision.action in ("skip", "stop"):
+            state = "skipped" if decision.action == "skip" else "stopped"
+            emit(self._log, tags.APPROVAL, code, **about, state=state, reason=decision.reason)
+            raise Declined(f"declined: {decision.reason}" if decision.reason else "declined: the person gave no reason")
+        guest.trusted = guest.trusted or decision.action == "all"
+        state = "run" if decision.code is None else "edited"
+        emit(self._log, tags.APPROVAL, decision.code or code, **about, state=state)
+        return decision.code or code
+
+    def _named(self, name: str) -> Guest | str:
+        with self._lock:
+            found = [guest for guest in self._guests if not name or guest.name == name]
+        if len(found) == 1:
+            return found[0]
+        here = ", ".join(self.names)
+        return f"Which one? In the session: {here}." if here else "No agent is in the session."
+
+    def _notice(self, text: str) -> None:
+        emit(self._log, tags.NOTICE, text, level="info")
+
+
+def _names(base: str) -> Iterator[str]:
+    yield base
+    for number in itertools.count(2):
+        yield f"{base}-{number}"

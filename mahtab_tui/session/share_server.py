@@ -1,0 +1,161 @@
+"""Lets agents of the same person into a session, over a unix socket."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.session.guest_calls import GuestCalls
+from mahtab_tui.session.guests import Call, Guest, Refused
+from mahtab_tui.session.shared_sessions import SharingError, peer_uid, socket_path
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.session import Session
+
+SEND_TIMEOUT = 5
+"""Seconds that an agent may take to read; one that does not is sent away, lest it hold the session up."""
+
+LARGEST = 64 * 1024 * 1024
+"""Bytes of one message of an agent's."""
+
+
+class ShareServer:
+    """Listens as long as its session is on the screen."""
+
+    def __init__(self, session: Session, project: Path) -> None:
+        """project: the folder by which agents find the session."""
+        self._session = session
+        self._project = project
+        self._calls = GuestCalls(session)
+        self._connections: set[_Connection] = set()
+        self._closed = False
+        self._path = socket_path(os.getpid())
+        with contextlib.suppress(FileNotFoundError):
+            self._path.unlink()  # of a program that had this process id and crashed
+        self._listener = socket.socket(socket.AF_UNIX)
+        try:
+            before = os.umask(0o177)
+            try:
+                self._listener.bind(str(self._path))
+            finally:
+                os.umask(before)
+            self._path.chmod(0o600)
+            self._listener.listen(16)
+        except OSError as error:
+            self._listener.close()
+            raise SharingError(f"{self._path} cannot be made: {error.strerror}.") from None
+        threading.Thread(target=self._accept, name="share", daemon=True).start()
+
+    def close(self) -> None:
+        """Send all agents away, and listen no more."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        for connection in list(self._connections):
+            connection.leave("The session was closed: its screen is gone.")
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                accepted, _ = self._listener.accept()
+            except OSError:
+                return
+            if peer_uid(accepted) != os.getuid():
+                accepted.close()
+                continue
+            connection = _Connection(accepted, self)
+            self._connections.add(connection)
+            threading.Thread(target=connection.serve, name="share-agent", daemon=True).start()
+
+    # What a connection asks
+
+    def described(self) -> Frame:
+        return {"op": "session", "name": self._session.name, "project": str(self._project), "pid": os.getpid(), "agents": self._session.guests.names}
+
+    def join(self, wanted: str, leave: Callable[[str], None]) -> Guest:
+        return self._session.guests.join(wanted, leave, self._session.cells.last)
+
+    def call(self, guest: Guest, call: Call, what: str, args: dict[str, Any]) -> Any:
+        return self._calls.serve(guest, call, what, args)
+
+    def gone(self, connection: _Connection, guest: Guest | None) -> None:
+        self._connections.discard(connection)
+        if guest is not None:
+            self._session.guests.left(guest, stop=self._session.settings.agent_gone == "stop")
+
+
+class _Connection:
+    """One agent's connection: a thread reads, and each call is served on a thread of its own."""
+
+    def __init__(self, accepted: socket.socket, server: ShareServer) -> None:
+        self._socket = accepted
+        self._server = server
+        self._sending = threading.Lock()
+        self._guest: Guest | None = None
+        self._calls: dict[int, Call] = {}
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0))
+
+    def serve(self) -> None:
+        reader = FrameReader(LARGEST)
+        try:
+            while data := self._socket.recv(65536):
+                for frame in reader.feed(data):
+                    self._handle(frame)
+        except (OSError, FrameError, KeyError, TypeError, ValueError):
+            pass  # whoever is there does not speak the protocol, or is gone
+        finally:
+            self._server.gone(self, self._guest)
+            self._socket.close()
+
+    def leave(self, sentence: str) -> None:
+        """End the connection, with a sentence for the agent."""
+        self._send({"op": "bye", "text": sentence})
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _handle(self, frame: Frame) -> None:
+        if frame["op"] == "probe":
+            self._send(self._server.described())
+        elif frame["op"] == "join" and self._guest is None:
+            self._guest = self._server.join(str(frame["name"]), self.leave)
+            self._send({**self._server.described(), "you": self._guest.name})
+        elif frame["op"] == "cancel":
+            if call := self._calls.get(int(frame["id"])):
+                call.cancel()
+        elif frame["op"] == "call" and self._guest is not None:
+            number = int(frame["id"])
+            call = self._calls[number] = Call(lambda text: self._send({"op": "progress", "id": number, "text": text}))
+            arguments = (self._guest, call, number, str(frame["what"]), dict(frame["args"]))
+            threading.Thread(target=self._serve_call, args=arguments, name="share-call", daemon=True).start()
+
+    def _serve_call(self, guest: Guest, call: Call, number: int, what: str, args: dict[str, Any]) -> None:
+        try:
+            answer: Frame = {"op": "answer", "id": number, "value": self._server.call(guest, call, what, args)}
+        except Refused as error:
+            answer = {"op": "refused", "id": number, "text": str(error)}
+        except Exception as error:  # the thread's outermost frame: the agent waits for an answer
+            answer = {"op": "refused", "id": number, "text": f"The session failed: {type(error).__name__}: {error}"}
+        self._calls.pop(number, None)
+        self._send(answer)
+
+    def _send(self, frame: Frame) -> None:
+        try:
+            data = encode(frame)
+        except FrameError as error:
+            data = encode({"op": "refused", "id": frame.get("id", 0), "text": f"The answer cannot be sent: {error}."})
+        with self._sending:
+            try:
+                self._socket.sendall(data)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)

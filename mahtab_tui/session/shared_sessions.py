@@ -1,0 +1,124 @@
+"""Finding the sessions that run on this machine: a socket for each, in a folder that only their person can enter."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import stat
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mahtab_tui.kernel.worker.frames import FrameError, FrameReader, encode
+from mahtab_tui.settings import home_folder
+
+PATIENCE = 2.0
+"""Seconds that a session may take to say what it is."""
+
+LONGEST_PATH = 100
+"""Bytes of a socket's path; systems allow a few more at most."""
+
+_LOCAL_PEERCRED = 1
+"""macOS: the socket option that tells the other side's user."""
+
+
+class SharingError(Exception):
+    """Sessions cannot be shared or found here; the message is a sentence."""
+
+
+class Running(NamedTuple):
+    """A session on a screen."""
+
+    name: str
+    project: str
+    pid: int
+    agents: list[str]
+    path: Path
+
+    def sentence(self) -> str:
+        agents = f"  with {', '.join(self.agents)}" if self.agents else ""
+        return f"{self.name}  {self.pid}  {self.project}{agents}"
+
+
+def share_folder() -> Path:
+    """The folder of the sockets, made if need be. Raises `SharingError` where others can enter it."""
+    folder = home_folder() / "run"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise SharingError(f"{folder} is not a folder of yours.")
+        if stat.S_IMODE(found.st_mode) != 0o700:
+            folder.chmod(0o700)
+    except OSError as error:
+        raise SharingError(f"{folder} cannot be used: {error.strerror}.") from None
+    return folder
+
+
+def socket_path(pid: int) -> Path:
+    """The socket of a program's session. Raises `SharingError`."""
+    path = share_folder() / f"{pid}.sock"
+    if len(os.fsencode(path)) > LONGEST_PATH:
+        raise SharingError(f"the path {path} is too long for a socket.")
+    return path
+
+
+def peer_uid(connection: socket.socket) -> int:
+    """The user at the other end."""
+    if sys.platform == "darwin":
+        _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
+        return int(uid)
+    _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(uid)
+
+
+def running_sessions() -> list[Running]:
+    """The sessions that can be joined, the oldest socket first. A socket that a crash has left is removed. Raises `SharingError`."""
+    return list(_answering(share_folder()))
+
+
+def session_for(name: str | None, project: Path) -> Running:
+    """The one session of a name or process id, or else of a project's folder. Raises `SharingError`: there is never a guess."""
+    running = running_sessions()
+    if name is not None:
+        found = [session for session in running if name in (session.name, str(session.pid))]
+        what = f"called {name}"
+    else:
+        found = [session for session in running if Path(session.project) == project or Path(session.project) in project.parents]
+        nearest = max((len(session.project) for session in found), default=0)
+        found = [session for session in found if len(session.project) == nearest]
+        what = f"of {project}"
+    if len(found) == 1:
+        return found[0]
+    others = "; ".join(f"{session.name} ({session.pid}) in {session.project}" for session in found or running) or "none"
+    if found:
+        raise SharingError(f"Several sessions are {what}. Choose one by its name or process id: {others}.")
+    raise SharingError(f"No session on a screen is {what}. Running: {others}. mahtab-tui opens one there.")
+
+
+def _answering(folder: Path) -> Iterator[Running]:
+    for path in sorted(folder.glob("*.sock"), key=lambda path: path.name):
+        try:
+            told = _probe(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            with contextlib.suppress(OSError):
+                path.unlink()
+        except (OSError, FrameError):
+            continue
+        else:
+            yield Running(str(told["name"]), str(told["project"]), int(told["pid"]), [str(agent) for agent in told["agents"]], path)
+
+
+def _probe(path: Path) -> dict[str, Any]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(str(path))
+        connection.sendall(encode({"op": "probe"}))
+        reader = FrameReader()
+        while data := connection.recv(65536):
+            for frame in reader.feed(data):
+                return frame
+    raise FrameError("the session said nothing")

@@ -1,0 +1,47 @@
+"""Other agents' code: what waits for the person, and what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
+
+
+class GuestCells:
+    """Builds the entries of agents' cells through the two functions that it is given. A cell belongs to a call of the agent's."""
+
+    def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
+        self._append = append
+        self._touch = touch
+        self._waiting: dict[str, Cell] = {}
+
+    def approval(self, record: Record) -> None:
+        """Code waits, or its fate is decided."""
+        call, state = str(record.attrs["call"]), str(record.attrs.get("state", ""))
+        cell = self._waiting.get(call)
+        if cell is None:
+            if state == "waiting":
+                self._waiting[call] = cell = self._made(record)
+                cell.approval = state
+                self._append(cell)
+            return
+        cell.approval = state if state in ("skipped", "stopped") else ""
+        cell.reason = str(record.attrs.get("reason") or "")
+        if state == "edited":
+            cell.code = record.text
+        if cell.approval:
+            del self._waiting[call]
+        self._touch(cell)
+
+    def code_that_runs(self, record: Record) -> Cell:
+        """The entry of code that begins to run."""
+        cell = self._waiting.pop(str(record.attrs.get("call")), None)
+        if cell is None:
+            cell = self._made(record)
+            self._append(cell)
+        cell.code = record.text
+        return cell
+
+    def _made(self, record: Record) -> Cell:
+        return Cell(party=str(record.attrs.get("party", "agent")), person=False, guest=int(record.attrs["guest"]), code=record.text)

@@ -1,0 +1,42 @@
+"""A session that agents can join, without a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.share_server import ShareServer
+from mahtab_tui.settings import load_settings
+from tests.integration.sessions import Opened, Watched
+
+
+class Shared(Opened):
+    """An open session, its store and its server."""
+
+    def __init__(self, session: Session, store: Watched, server: ShareServer) -> None:
+        super().__init__(session, store)
+        self.server = server
+
+
+@pytest.fixture
+def share(project: Path) -> Iterator[Callable[..., Shared]]:
+    """Open a session of `project` that agents can join; it is closed with the test."""
+    opened: list[Shared] = []
+
+    def open_it(approval: str = "auto", **settings: object) -> Shared:
+        store = Watched()
+        session = Session(load_settings(model="demo", approval=approval, **settings), ProcessKernel, NoFace(), store=store, name="moon")
+        shared = Shared(session, store, ShareServer(session, project))
+        opened.append(shared)
+        session.start()
+        return shared
+
+    yield open_it
+    for each in opened:
+        each.server.close()
+        each.session.close()

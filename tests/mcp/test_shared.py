@@ -1,0 +1,349 @@
+"""Agents in a live session, over real STDIO; the person acts through the session's own methods."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.session.shared_sessions import running_sessions, share_folder
+from tests.mcp.clients import agent, text_of
+from tests.mcp.conftest import Shared
+
+Share = Callable[..., Shared]
+
+HELLO: dict[str, Any] = {
+    "method": "initialize",
+    "id": 1,
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "dies", "version": "1"}},
+}
+INITIALIZED: dict[str, Any] = {"method": "notifications/initialized"}
+
+
+async def waited(it: Shared, tag: str, **attrs: Any) -> Record:
+    return await anyio.to_thread.run_sync(lambda: it.store.wait(tag, **attrs))
+
+
+async def test_an_agent_sees_and_changes_the_persons_variables(share: Share, project: Path) -> None:
+    it = share()
+    it.session.submit("python", "mine = [1, 2]")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    async with agent("--attach", cwd=project) as a:
+        told = await a.eval("mine.append(3); theirs = sum(mine); theirs")
+        assert (told["value"], told["status"]) == ("6", "ok")
+        assert {change["name"] for change in told["changes"]} == {"mine", "theirs"}
+    ran = it.store.wait(tags.ASSISTANT_REPL_OUT)
+    assert (ran.attrs["party"], ran.attrs["guest"]) == ("mcp", 0)
+    changed = it.store.wait(tags.NAMESPACE, cell=2)
+    assert (changed.attrs["party"], changed.attrs["guest"]) == ("mcp", 0)
+    it.session.submit("python", "theirs")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "6\n"
+
+
+async def test_info_lists_what_others_have_run_since_the_last_call(share: Share, project: Path) -> None:
+    it = share()
+    async with agent("--attach", cwd=project) as a, agent("--attach", cwd=project) as b:
+        await a.eval("from_a = 1")
+        await b.eval("from_b = 2")
+        it.session.submit("python", "from_me = 3\nfrom_me")
+        await waited(it, tags.USER_REPL_OUT)
+        others = (await a.data("info"))["others"]
+        assert [line.split(":")[-1].strip() for line in others] == ["from_b = 2", "from_me = 3 …"]
+        assert (await a.data("info"))["others"] == []
+        assert {row["name"] for row in (await b.data("info"))["variables"]} == {"from_a", "from_b", "from_me"}
+
+
+async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, project: Path) -> None:
+    it = share("ask")
+    async with agent("--attach", cwd=project) as a:
+        sentences: list[str] = []
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            sentences.append(message or "")
+
+        async def decide(state: str, decision: Decision, number: int) -> None:
+            waiting = await waited(it, tags.APPROVAL, state="waiting", request=f"guest-{number}")
+            assert it.session.decide(waiting.attrs["request"], decision)
+
+        answers: list[dict[str, Any]] = []
+
+        async def run(code: str) -> None:
+            result = await a.client.call_tool("eval", {"code": code}, progress_callback=on_progress)
+            answers.append(result.structured_content or {})
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run, "x = 1")
+            await waited(it, tags.APPROVAL, state="waiting")
+            while not any("approval" in sentence for sentence in sentences):
+                await anyio.sleep(0.05)
+            await decide("skipped", Decision("skip", reason="not now"), 1)
+        assert (answers[-1]["status"], answers[-1]["note"]) == ("declined", "The code did not run: declined: not now.")
+        async with anyio.create_task_group() as group:
+            group.start_soon(run, "x = 2\nx")
+            await decide("edited", Decision("run", code="x = 22\nx"), 2)
+        assert answers[-1]["value"] == "22"
+        async with anyio.create_task_group() as group:
+            group.start_soon(run, "x = 3\nx")
+            await decide("run", Decision("all"), 3)
+        await run("x = 4\nx")
+        assert [answer["value"] for answer in answers[2:]] == ["3", "4"]
+        assert it.session.approval == "ask"
+
+
+@pytest.mark.parametrize(("tool", "arguments"), [("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "add", "packages": ["tiny"]})])
+async def test_what_touches_the_environment_always_asks(share: Share, project: Path, tool: str, arguments: dict[str, Any]) -> None:
+    it = share("auto")
+    async with agent("--attach", cwd=project) as a:
+        await a.eval("kept = 1")
+        async with anyio.create_task_group() as group:
+
+            async def refuse() -> None:
+                waiting = await waited(it, tags.APPROVAL, state="waiting")
+                it.session.decide(waiting.attrs["request"], Decision("skip", reason="no"))
+
+            group.start_soon(refuse)
+            answer = await a.call(tool, **arguments)
+        assert answer.is_error
+        assert text_of(answer) == "declined: no"
+        assert (await a.eval("kept"))["value"] == "1"
+
+
+async def test_a_reset_that_the_person_allows(share: Share, project: Path) -> None:
+    it = share()
+    async with agent("--attach", cwd=project) as a, anyio.create_task_group() as group:
+        await a.eval("x = 1")
+
+        async def allow() -> None:
+            waiting = await waited(it, tags.APPROVAL, state="waiting")
+            it.session.decide(waiting.attrs["request"], Decision("run"))
+
+        group.start_soon(allow)
+        told = await a.data("reset")
+        assert told["old_worker"] != told["new_worker"]
+        assert "NameError" in (await a.eval("x"))["error"]
+
+
+async def test_cells_wait_in_one_queue_and_the_persons_goes_first(share: Share, project: Path) -> None:
+    it = share()
+    it.session.submit("python", "import time\ngo = False\nwhile not go: time.sleep(0.01)")
+    it.store.wait(tags.USER_REPL_IN, cell=1)
+    queues: list[list[str]] = []
+
+    class Watch(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if getattr(record, "tag", "") == tags.QUEUE:
+                queues.append([item["party"] or "you" for item in record.__dict__["attrs"]["items"]])
+
+    it.session.log.addHandler(Watch())
+    async with agent("--attach", cwd=project) as a, agent("--attach", cwd=project) as b, anyio.create_task_group() as group:
+        group.start_soon(lambda: a.eval("'a'", timeout_s=30))
+        while ["mcp"] not in queues:
+            await anyio.sleep(0.01)
+        group.start_soon(lambda: b.eval("'b'"))
+        while ["mcp", "mcp-2"] not in queues:
+            await anyio.sleep(0.01)
+        it.session.submit("python", "'me'")
+        while ["you", "mcp", "mcp-2"] not in queues:
+            await anyio.sleep(0.01)
+        it.session.stop()
+    order = [record.attrs["party"] for record in it.store.records if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)]
+    assert order == ["you", "you", "mcp", "mcp-2"]
+
+
+async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(share: Share, project: Path) -> None:
+    it = share()
+    async with agent("--attach", cwd=project) as a:
+        async with anyio.create_task_group() as group:
+            answers: list[dict[str, Any]] = []
+
+            async def run(code: str) -> None:
+                answers.append(await a.eval(code))
+
+            group.start_soon(run, "import time\nprint('on', flush=True)\ntime.sleep(600)")
+            await waited(it, tags.ASSISTANT_REPL_IN)
+            group.start_soon(run, "'waits'")
+            while not it.session.inbox._items:
+                await anyio.sleep(0.01)
+            it.session.cancel(it.session.inbox._items[0].id)
+            while not answers:
+                await anyio.sleep(0.01)
+            assert "took the code out of the queue" in answers[0]["note"]
+            while it.session.stop() is None:
+                await anyio.sleep(0.01)
+        assert answers[1]["status"] == "interrupted"
+        assert not answers[1]["timed_out"]
+
+
+async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share, project: Path) -> None:
+    it = share()
+    async with agent("--attach", cwd=project) as a:
+        await a.eval("1")
+        assert "paused" in it.session.guests.pause()
+        sentences: list[str] = []
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            sentences.append(message or "")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: a.client.call_tool("eval", {"code": "after = 1"}, progress_callback=on_progress))
+            while not any("paused" in sentence for sentence in sentences):
+                await anyio.sleep(0.05)
+            assert "goes on" in it.session.guests.pause("mcp")
+        assert (await a.eval("after"))["value"] == "1"
+        assert "Which one" in it.session.guests.pause("nobody")
+        it.session.guests.disconnect()
+        while (text := await a.text("eval", code="1")) == "1":
+            await anyio.sleep(0.01)
+        assert "The person disconnected you" in text
+        assert (await a.data("mode", mode="private"))["mode"] == "private"
+        assert (await a.eval("2"))["value"] == "2"
+        assert (await a.data("mode", mode="shared"))["session"] == "moon"
+        assert (await a.eval("after"))["value"] == "1"
+
+
+async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_kernel(share: Share, project: Path) -> None:
+    it = share()
+    it.session.submit("python", "import time; time.sleep(1.5); kept = 1")
+    async with agent("--attach", cwd=project) as a:
+        it.store.wait(tags.USER_REPL_IN)
+        assert (await a.eval("kept", timeout_s=1))["value"] == "1"
+        told = await a.eval(
+            "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)", timeout_s=0.3
+        )
+        assert (told["status"], told["timed_out"], told["output"]) == ("running", True, "stubborn\n")
+        assert "goes on running" in told["note"]
+        it.session.kill_kernel()
+        await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")
+
+
+async def test_the_end_of_the_screen_is_told_and_private_works_on(share: Share, project: Path) -> None:
+    it = share()
+    async with agent("--attach", cwd=project) as a:
+        await a.eval("1")
+        async with anyio.create_task_group() as group:
+            texts: list[str] = []
+
+            async def run() -> None:
+                texts.append(await a.text("eval", code="import time; time.sleep(600)"))
+
+            group.start_soon(run)
+            await waited(it, tags.ASSISTANT_REPL_IN, cell=2)
+            await anyio.to_thread.run_sync(it.server.close)
+        assert "its screen is gone" in texts[0]
+        assert "mode private" in texts[0]
+        await a.data("mode", mode="private")
+        assert (await a.eval("3"))["value"] == "3"
+        assert "No session on a screen" in await a.text("mode", mode="shared")
+
+
+@pytest.mark.parametrize(("setting", "status"), [("continue", "ok"), ("stop", "interrupted")])
+async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(share: Share, project: Path, setting: str, status: str) -> None:
+    it = share(agent_gone=setting)
+    code = "import os, time\nprint('pid', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    server = await anyio.open_process([sys.executable, "-m", "mahtab_tui", "mcp", "--attach"], cwd=project)
+    assert server.stdin is not None
+    for message in (HELLO, INITIALIZED, {"method": "tools/call", "id": 2, "params": {"name": "eval", "arguments": {"code": code}}}):
+        await server.stdin.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    await waited(it, tags.ASSISTANT_REPL_IN)
+    server.kill()
+    await server.aclose()
+    while it.session.guests.names:
+        await anyio.sleep(0.01)
+    (project / "go").touch()
+    ended = await waited(it, tags.ASSISTANT_REPL_OUT)
+    assert ended.attrs["status"] == status
+    goes_on = [record.text for record in it.store.records if record.tag == tags.NOTICE and "has left" in record.text]
+    assert ("goes on" in goes_on[0]) == (setting == "continue")
+
+
+async def test_the_kernels_death_is_told_to_the_agent(share: Share, project: Path) -> None:
+    share()
+    async with agent("--attach", cwd=project) as a:
+        told = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        assert told["status"] == "died"
+        assert (await a.eval("1"))["value"] == "1"
+
+
+def test_only_the_person_can_reach_the_socket(share: Share) -> None:
+    share()
+    folder = share_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (path,) = folder.glob("*.sock")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    folder.chmod(0o755)
+    assert stat.S_IMODE(share_folder().stat().st_mode) == 0o700
+
+
+def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
+    share()
+    (path,) = share_folder().glob("*.sock")
+    monkeypatch.setattr("mahtab_tui.session.share_server.peer_uid", lambda connection: os.getuid() + 1)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(path))
+        assert connection.recv(1) == b""
+
+
+def test_what_does_not_speak_the_protocol_harms_nobody(share: Share) -> None:
+    it = share()
+    (path,) = share_folder().glob("*.sock")
+    for words in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\x00\x00\x00\x02{}", b'\x00\x00\x00\x0d{"op":"call"}'):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(20)
+            connection.connect(str(path))
+            connection.sendall(words)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+    assert [session.name for session in running_sessions()] == ["moon"]
+    it.session.submit("python", "1")
+    assert it.store.wait(tags.USER_REPL_OUT).text == "1\n"
+
+
+def test_a_socket_that_a_crash_has_left_is_removed(project: Path) -> None:
+    left = share_folder() / "999999.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(left))
+    assert left.exists()
+    assert running_sessions() == []
+    assert not left.exists()
+
+
+async def test_a_private_server_joins_no_session(share: Share, project: Path) -> None:
+    share()
+    async with agent("--private", cwd=project) as a:
+        assert "--private" in await a.text("mode", mode="shared")
+
+
+async def test_several_agents_lose_and_mix_nothing(share: Share, project: Path) -> None:
+    it = share()
+    it.session.submit("python", "log = []")
+    it.store.wait(tags.USER_REPL_OUT)
+
+    async def work(number: int) -> None:
+        async with agent("--attach", cwd=project) as a:
+            for turn in range(10):
+                assert (await a.eval(f"log.append(({number}, {turn})); print('out', {number}, {turn}); ({number}, {turn})"))[
+                    "value"
+                ] == f"({number}, {turn})"
+
+    async with anyio.create_task_group() as group:
+        for number in range(3):
+            group.start_soon(work, number)
+    it.session.submit("python", "len(log), all([t for n, t in log if n == k] == list(range(10)) for k in range(3))")
+    while not (ended := [record for record in it.store.records if record.tag == tags.USER_REPL_OUT])[1:]:
+        await anyio.sleep(0.01)
+    assert ended[1].text == "(30, True)\n"
+    outputs = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_REPL_OUT]
+    assert len(set(outputs)) == 30
