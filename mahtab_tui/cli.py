@@ -281,6 +281,21 @@ def mcp_plugin() -> None:
 
 
 @app.command()
+def watch(
+    what: Annotated[str | None, typer.Argument(metavar="[FILE|SESSION]", help="A log, or a running session's name or process id")] = None,
+) -> None:
+    """Follow what agents run, read-only: the log of the MCP server, or a session on another screen."""
+    from mahtab_tui.tui.open import NoTerminal, watch_live
+
+    try:
+        raise typer.Exit(watch_live(what))
+    except NoTerminal as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or what} cannot be read: {error.strerror}.")
+
+
+@app.command()
 def doctor() -> None:
     """Say what was found on this machine, and what to do about what is missing."""
     from mahtab_tui.doctor import report

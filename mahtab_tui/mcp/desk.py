@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.mcp import evaluation, information
@@ -18,9 +18,11 @@ from mahtab_tui.mcp.packages import NoCommand, plan
 from mahtab_tui.mcp.place import Place, Report
 from mahtab_tui.mcp.private import PrivatePlace
 from mahtab_tui.mcp.results import Activated, LogState, Mode, PackageReport, Workers
-from mahtab_tui.mcp.shared import SharedPlace
 from mahtab_tui.mcp.toolbox import ActivateArguments, LogArguments, ModeArguments, NoArguments, PackageArguments, toolbox
 from mahtab_tui.mcp.tools import Answer, Tool, ToolError
+
+if TYPE_CHECKING:
+    from mahtab_tui.mcp.shared import SharedPlace
 
 PACKAGE_OUTPUT = 20_000
 """Characters of a package manager's output that an answer holds."""
@@ -65,7 +67,7 @@ class Desk:
             return self._private
         async with self._joining:
             if self._shared is None:
-                self._shared = await SharedPlace.join(self._attach.session, Path(self._cwd), self.agent, self._journal)
+                self._shared = await self._join(self._attach.session)
             return self._shared
 
     async def set_mode(self, arguments: ModeArguments, report: Report) -> Answer:
@@ -76,7 +78,7 @@ class Desk:
             raise ToolError("This server was started with --private: it joins no session.")
         session = arguments.session or self._attach.session
         if self._shared is None or self._shared.over or arguments.session not in (None, self._shared.session):
-            joined = await SharedPlace.join(session, Path(self._cwd), self.agent, self._journal)
+            joined = await self._join(session)
             if self._shared is not None:
                 await self._shared.close()
             self._shared = joined
@@ -154,3 +156,8 @@ class Desk:
         path = str(log_file())
         text = "Nothing is written any more." if arguments.mode == "off" else f"Everything that is evaluated is written to {path}: tail -f {path}"
         return Answer(text, LogState(mode=self._journal.mode, path=path))
+
+    async def _join(self, session: str | None) -> SharedPlace:
+        from mahtab_tui.mcp.shared import SharedPlace
+
+        return await SharedPlace.join(session, Path(self._cwd), self.agent, self._journal)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+import queue
 import socket
 import struct
 import threading
@@ -11,16 +13,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mahtab_tui.bus.filters import TagFilter
+from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.session.guest_calls import GuestCalls
 from mahtab_tui.session.guests import Call, Guest, Refused
 from mahtab_tui.session.shared_sessions import SharingError, peer_uid, socket_path
+from mahtab_tui.session.watching import record_frame
 
 if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 SEND_TIMEOUT = 5
 """Seconds that an agent may take to read; one that does not is sent away, lest it hold the session up."""
+
+WATCHED = 10_000
+"""Records that wait for a watcher at most."""
 
 LARGEST = 64 * 1024 * 1024
 """Bytes of one message of an agent's."""
@@ -88,10 +96,33 @@ class ShareServer:
     def call(self, guest: Guest, call: Call, what: str, args: dict[str, Any]) -> Any:
         return self._calls.serve(guest, call, what, args)
 
+    def watch(self) -> _Feed:
+        """What goes over the bus from now on."""
+        feed = _Feed()
+        self._session.log.addHandler(feed)
+        return feed
+
+    def unwatch(self, feed: _Feed) -> None:
+        self._session.log.removeHandler(feed)
+        feed.records.put(None)
+
     def gone(self, connection: _Connection, guest: Guest | None) -> None:
         self._connections.discard(connection)
         if guest is not None:
             self._session.guests.left(guest, stop=self._session.settings.agent_gone == "stop")
+
+
+class _Feed(logging.Handler):
+    """Keeps what a watcher has not yet read; one that reads too slowly misses some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addFilter(TagFilter("display"))
+        self.records: queue.Queue[Record | None] = queue.Queue(WATCHED)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(queue.Full):
+            self.records.put_nowait(Record.of(record))
 
 
 class _Connection:
@@ -103,6 +134,7 @@ class _Connection:
         self._sending = threading.Lock()
         self._guest: Guest | None = None
         self._calls: dict[int, Call] = {}
+        self._feed: _Feed | None = None
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0))
 
     def serve(self) -> None:
@@ -114,6 +146,8 @@ class _Connection:
         except (OSError, FrameError, KeyError, TypeError, ValueError):
             pass  # whoever is there does not speak the protocol, or is gone
         finally:
+            if self._feed is not None:
+                self._server.unwatch(self._feed)
             self._server.gone(self, self._guest)
             self._socket.close()
 
@@ -129,6 +163,9 @@ class _Connection:
         elif frame["op"] == "join" and self._guest is None:
             self._guest = self._server.join(str(frame["name"]), self.leave)
             self._send({**self._server.described(), "you": self._guest.name})
+        elif frame["op"] == "watch" and self._feed is None:
+            self._feed = self._server.watch()
+            threading.Thread(target=self._tell_records, args=(self._feed,), name="share-watch", daemon=True).start()
         elif frame["op"] == "cancel":
             if call := self._calls.get(int(frame["id"])):
                 call.cancel()
@@ -147,6 +184,10 @@ class _Connection:
             answer = {"op": "refused", "id": number, "text": f"The session failed: {type(error).__name__}: {error}"}
         self._calls.pop(number, None)
         self._send(answer)
+
+    def _tell_records(self, feed: _Feed) -> None:
+        while (record := feed.records.get()) is not None:
+            self._send(record_frame(record))
 
     def _send(self, frame: Frame) -> None:
         try:

@@ -84,6 +84,27 @@ def open_screen(
     return app.return_code or 0
 
 
+def watch_live(what: str | None) -> int:
+    """Follow a log file or a running session until the person leaves; returns the exit code. Raises `OSError`, `NoTerminal`."""
+    from mahtab_tui.session.shared_sessions import SharingError, session_for
+    from mahtab_tui.tui.watch_app import WatchFile, WatchSession
+
+    check_terminal()
+    settings = load_settings()
+    theme = settings.theme or Choices.load().theme
+    path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
+    if path.is_file():
+        file_app = WatchFile(path, theme=theme)
+        file_app.run()
+        return file_app.return_code or 0
+    try:
+        session_app = WatchSession(session_for(what, Path.cwd()), theme=theme)
+    except SharingError as error:
+        raise NoTerminal(f"There is no log {path}. {error}") from None
+    session_app.run()
+    return session_app.return_code or 0
+
+
 def shared(session: Session) -> ShareServer | None:
     """Let agents into a session; where that cannot be, a notice says why."""
     try:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import tests.benchmarks.kernel as kernel
+import tests.benchmarks.mcp as mcp
 import tests.benchmarks.recursion as recursion
 import tests.benchmarks.sandbox as sandbox
 import tests.benchmarks.screen as screen
@@ -18,6 +19,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "screen": screen.rows,
     "sandbox": sandbox.rows,
     "recursion": recursion.rows,
+    "mcp": mcp.rows,
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mcp import Client, StdioServerParameters
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult, Implementation, TextContent
 
 
 def parameters(*args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **environment: str) -> StdioServerParameters:
@@ -45,9 +45,11 @@ class Agent:
 
 
 @asynccontextmanager
-async def agent(*args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **environment: str) -> AsyncIterator[Agent]:
+async def agent(
+    *args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, name: str = "mcp", **environment: str
+) -> AsyncIterator[Agent]:
     """A server with a client connected to it."""
-    async with Client(parameters(*args, cwd=cwd, env=env, **environment)) as client:
+    async with Client(parameters(*args, cwd=cwd, env=env, **environment), client_info=Implementation(name=name, version="1")) as client:
         yield Agent(client)
 
 

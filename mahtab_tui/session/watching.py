@@ -1,0 +1,30 @@
+"""Following a session of another program: what goes over its bus, from now on."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.session.shared_sessions import Running
+
+
+def record_frame(record: Record) -> Frame:
+    return {"op": "record", "tag": record.tag, "text": record.text, "attrs": record.attrs, "time": record.time}
+
+
+def follow(running: Running) -> Iterator[Record]:
+    """The records of a session as they come, until it ends. Raises `OSError` where it cannot be reached."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(running.path))
+        connection.sendall(encode({"op": "watch"}))
+        reader = FrameReader()
+        while data := connection.recv(65536):
+            try:
+                frames = reader.feed(data)
+            except FrameError:
+                return
+            for frame in frames:
+                if frame["op"] == "record":
+                    yield Record(str(frame["tag"]), str(frame["text"]), dict(frame["attrs"]), float(frame["time"]))

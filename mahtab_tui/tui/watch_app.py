@@ -1,0 +1,144 @@
+"""What others run, on a screen of its own, read-only: a log file, or a session of another program."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Footer, RichLog, Static
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import styled
+from mahtab_tui.session.shared_sessions import Running
+from mahtab_tui.session.watching import follow
+from mahtab_tui.settings import resource_folder
+from mahtab_tui.tui.drain import RATE
+from mahtab_tui.tui.panes.namespace import NamespacePane
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+
+TAIL = 1_000_000
+"""Bytes of a log's end that are shown at first."""
+
+LINES = 20_000
+"""Lines of a log that are kept."""
+
+
+class WatchApp(App[int]):
+    """A head line that says what is watched, and below it what happens."""
+
+    TITLE = "mahtab"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f10", "dark_light", "Dark / light", priority=True),
+        Binding("q,ctrl+q", "quit", "Leave", priority=True),
+    ]
+
+    def __init__(self, what: str, *, theme: str = "") -> None:
+        styles = resource_folder("styles")
+        super().__init__(css_path=[styles / name for name in ("app.tcss", "panes.tcss", "transcript.tcss")])
+        for each in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(each)
+        self.theme = theme if theme in self.available_themes else MAHTAB.name
+        self._what = what
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def on_mount(self) -> None:
+        self.tell("")
+        self.set_interval(RATE, self.look)
+
+    def head(self) -> Static:
+        return Static(id="replay-head", markup=False)
+
+    def tell(self, state: str) -> None:
+        """Say in the head line what is watched, and how that stands."""
+        self.query_one("#replay-head", Static).update(
+            Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), ("  watches ", "$muted"), (self._what, "$model"), (f"  {state}", "$muted"))
+        )
+
+    def look(self) -> None:
+        """Show what has come."""
+        raise NotImplementedError
+
+    def action_dark_light(self) -> None:
+        self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
+
+
+class WatchFile(WatchApp):
+    """The end of a log, and what is added to it."""
+
+    def __init__(self, path: Path, *, theme: str = "") -> None:
+        super().__init__(str(path), theme=theme)
+        self._path = path
+        self._read = max(0, path.stat().st_size - TAIL)
+        self._rest = b""
+
+    def compose(self) -> ComposeResult:
+        yield self.head()
+        yield RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
+        yield Footer(show_command_palette=False)
+
+    def look(self) -> None:
+        try:
+            size = self._path.stat().st_size
+            if size < self._read:  # it was put aside, and begun anew
+                self._read, self._rest = 0, b""
+            if size == self._read:
+                return
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+        except OSError:
+            self.tell("the file is gone")
+            return
+        self._read += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        log = self.query_one(RichLog)
+        for line in lines:
+            log.write(styled(line.decode("utf-8", "replace")))
+
+
+class WatchSession(WatchApp):
+    """The transcript and the namespace of a session, from now on."""
+
+    def __init__(self, running: Running, *, theme: str = "") -> None:
+        super().__init__(f"{running.name} ({running.pid}) in {running.project}", theme=theme)
+        self._watched = running
+        self._records: deque[Record] = deque()
+        self._over = threading.Event()
+
+    def compose(self) -> ComposeResult:
+        yield self.head()
+        yield TranscriptPane(id="transcript")
+        yield NamespacePane(id="watched-namespace")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(TranscriptPane).focus()
+        threading.Thread(target=self._follow, name="watch", daemon=True).start()
+
+    def look(self) -> None:
+        records = [self._records.popleft() for _ in range(len(self._records))]
+        if records:
+            self.query_one(TranscriptPane).fold(records)
+            self.query_one(NamespacePane).fold(records)
+        if self._over.is_set() and not self._records:
+            self.tell("it has ended")
+
+    def _follow(self) -> None:
+        try:
+            for record in follow(self._watched):
+                self._records.append(record)
+        except OSError as error:
+            self._records.append(Record("notice", f"The session cannot be reached: {error.strerror}.", {"level": "error"}, time.time()))
+        finally:
+            self._over.set()

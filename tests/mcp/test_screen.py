@@ -1,0 +1,97 @@
+"""Agents in the program on a real terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import anyio
+import pytest
+
+from mahtab_tui.session.shared_sessions import share_folder
+from tests.e2e.conftest import PROGRAM, Start, start
+from tests.e2e.terminal import Terminal
+from tests.mcp.clients import agent
+
+__all__ = ["start"]
+
+IDLE = r"● kernel .*idle"
+
+
+async def seen(screen: Terminal, pattern: str) -> str:
+    return await anyio.to_thread.run_sync(screen.wait, pattern)
+
+
+async def test_two_agents_work_in_view_and_under_approval(start: Start, project: Path) -> None:
+    screen = start("--model", "demo", "--approval", "auto")
+    await seen(screen, IDLE)
+    async with agent("--attach", cwd=project, name="claude-code") as a, agent("--attach", cwd=project, name="codex") as b:
+        await a.eval("first = 11")
+        await seen(screen, r"In 1 · claude-code")
+        await seen(screen, r"first\s+int\s+11\s+claude")
+        await b.eval("print('said by', first)")
+        await seen(screen, r"In 2 · codex")
+        await seen(screen, "said by 11")
+        screen.press("f8")
+        await seen(screen, "ask first")
+        answers: list[str] = []
+
+        async def ask() -> None:
+            answers.append((await b.eval("second = 22; second"))["value"])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await seen(screen, "waits for you")
+            await seen(screen, "run all from now on")
+            assert not re.search(r"second\s+int", screen.text)
+            screen.press("f7")
+            await anyio.to_thread.run_sync(screen.press_until, "y", r"second\s+int\s+22")
+        assert answers == ["22"]
+        print(screen.text)
+        screen.press("f2")
+        screen.enter("/agents")
+        await seen(screen, r"claude-code, 1 cells; codex, 2 cells")
+        screen.enter("/disconnect codex")
+        await seen(screen, "codex has left the session")
+        assert "disconnected you" in await b.text("eval", code="1")
+        screen.press("ctrl+q")
+        assert await anyio.to_thread.run_sync(screen.wait_end) == 0
+        assert "its screen is gone" in await a.text("eval", code="1")
+    assert list(share_folder().iterdir()) == []
+
+
+async def test_a_crash_of_the_screen_is_told_and_cleaned_up(start: Start, project: Path) -> None:
+    screen = start("--model", "demo", "--approval", "auto")
+    await seen(screen, IDLE)
+    async with agent("--attach", cwd=project) as a:
+        await a.eval("1")
+        os.kill(screen.pid, signal.SIGKILL)
+        await anyio.to_thread.run_sync(screen.wait_end)
+        assert "The session is gone" in await a.text("eval", code="1")
+    assert len(list(share_folder().iterdir())) == 1
+    listed = subprocess.run([*PROGRAM, "sessions"], capture_output=True, text=True, check=True)
+    assert "Running" not in listed.stdout
+    assert list(share_folder().iterdir()) == []
+
+
+async def test_a_second_screen_on_the_same_project_is_never_guessed(start: Start, project: Path) -> None:
+    screens = [start("--model", "demo", "--approval", "auto") for _ in range(2)]
+    for screen in screens:
+        await seen(screen, IDLE)
+    listed = subprocess.run([*PROGRAM, "sessions"], capture_output=True, text=True, check=True).stdout
+    assert all(str(screen.pid) in listed for screen in screens)
+    async with agent("--attach", cwd=project) as a:
+        assert "Several sessions" in await a.text("eval", code="1")
+        await a.data("mode", mode="shared", session=str(screens[1].pid))
+        await a.eval("here = 1")
+        await seen(screens[1], r"here\s+int\s+1")
+
+
+@pytest.mark.parametrize("words", [("--no-share",), ()])
+async def test_a_session_can_be_closed_to_agents(start: Start, project: Path, words: tuple[str, ...]) -> None:
+    screen = start("--model", "demo", *words)
+    await seen(screen, IDLE)
+    assert bool(list(share_folder().iterdir())) == (not words)

@@ -1,0 +1,46 @@
+"""Following what others run, in a real terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+
+from tests.e2e.conftest import Start, start
+from tests.mcp.clients import agent
+from tests.mcp.test_screen import IDLE, seen
+
+__all__ = ["start"]
+
+
+async def test_the_log_is_followed(start: Start, project: Path) -> None:
+    async with agent(cwd=project, MAHTAB_VIEWER="auto") as a:
+        await a.eval("'before'")
+        screen = start("watch")
+        await seen(screen, "'before'")
+        await a.eval("print('after', 6 * 7)")
+        await seen(screen, r"after 42")
+        screen.send("q")
+        assert await anyio.to_thread.run_sync(screen.wait_end) == 0
+
+
+async def test_a_session_is_followed_to_its_end(start: Start, project: Path) -> None:
+    screen = start("--model", "demo", "--approval", "auto")
+    await seen(screen, IDLE)
+    watcher = start("watch", str(screen.pid))
+    await seen(watcher, "watches")
+    async with agent("--attach", cwd=project, name="codex") as a:
+        await a.eval("told = 5; told")
+        await seen(watcher, r"In 1 · codex")
+        await seen(watcher, r"told\s+int\s+5\s+codex 1")
+        screen.press("ctrl+q")
+        assert await anyio.to_thread.run_sync(screen.wait_end) == 0
+        await seen(watcher, "it has ended")
+    watcher.send("q")
+    assert await anyio.to_thread.run_sync(watcher.wait_end) == 0
+
+
+async def test_what_cannot_be_watched_is_a_sentence(start: Start) -> None:
+    screen = start("watch", "nothing")
+    await seen(screen, "There is no log nothing")
+    assert await anyio.to_thread.run_sync(screen.wait_end) == 2
