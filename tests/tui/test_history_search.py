@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -133,3 +135,24 @@ async def test_nothing_found_is_said_and_enter_stays(pilot: Pilot[None]) -> None
     await pilot.press("enter")
     assert isinstance(pilot.app.screen, HistorySearch)
     assert whole(pilot).text == ""
+
+
+async def test_a_search_that_is_still_made_when_it_is_left_changes_nothing(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = pilot.app.screen
+    assert isinstance(screen, HistorySearch)
+    begun, ended = threading.Event(), threading.Event()
+    search = screen._history.search
+
+    def search_slowly(query: str, limit: int = 100) -> list[HistoryEntry]:
+        begun.set()
+        ended.wait()
+        return search(query, limit)
+
+    monkeypatch.setattr(screen._history, "search", search_slowly)
+    finding = asyncio.create_task(screen._find("median"))
+    await until(pilot, begun.is_set)
+    await pilot.press("escape")
+    await until(pilot, lambda: not screen.is_running)
+    ended.set()
+    await finding
+    assert chosen(pilot) is None

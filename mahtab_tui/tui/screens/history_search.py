@@ -105,8 +105,10 @@ class HistorySearch(ModalScreen[HistoryEntry | None]):
 
     async def _find(self, query: str) -> None:
         """Search on a thread, and show what was found."""
-        self._found = await asyncio.to_thread(self._history.search, query)
-        self._found_for = query
+        found = await asyncio.to_thread(self._history.search, query)
+        if not self.is_current:  # it was left meanwhile, and what it would show this in is going
+            return
+        self._found, self._found_for = found, query
         options = self.query_one(OptionList)
         options.set_options(Option(_line(entry, query)) for entry in self._found)
         options.highlighted = 0 if self._found else None
