@@ -31,6 +31,7 @@ class BoundedCell:
         self._grace = grace
         self._lock = threading.Lock()
         self._watched = False
+        self._begun = threading.Event()
         self._ended = threading.Event()
         self._stop = threading.Event()
         self.timed_out = False
@@ -38,6 +39,7 @@ class BoundedCell:
 
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
         """Run `execute` to its end. The time counts from here."""
+        self._begun.set()
         if self._timeout is not None:
             self._watch()
         try:
@@ -48,7 +50,7 @@ class BoundedCell:
             self._stop.set()
 
     def stop(self) -> None:
-        """Interrupt it, from any thread; returns at once."""
+        """Interrupt it, from any thread; returns at once. What was not yet begun is interrupted when it begins."""
         self._stop.set()
         self._watch()
 
@@ -61,6 +63,7 @@ class BoundedCell:
 
     def _bound(self) -> None:
         timed_out = not self._stop.wait(self._timeout)
+        self._begun.wait()
         if not self._interrupt(timed_out) or self._ended.wait(self._grace):
             return
         if not self._may_kill:

@@ -73,9 +73,7 @@ class Guest:
         """Ends its connection, with a sentence for it."""
         self.trusted = False
         """The person said that its code runs without asking."""
-        self.runs = threading.Event()
-        """Cleared while it is paused."""
-        self.runs.set()
+        self.paused = False
         self.gone = False
         self.calls: set[Call] = set()
         self.told = last
@@ -90,7 +88,8 @@ class Guests:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
+        """Notified when an agent is paused no more, or its call is over."""
         self._guests: list[Guest] = []
         self._numbers = itertools.count(1)
         self.approvals: Requests[Decision] = Requests()
@@ -121,7 +120,7 @@ class Guests:
             self._guests.remove(guest)
             calls = list(guest.calls)
         guest.gone = True
-        guest.runs.set()
+        self._look_again()
         running = [call for call in calls if call.running]
         for call in calls:
             if stop or call not in running:
@@ -134,10 +133,10 @@ class Guests:
         guest = self._named(name)
         if isinstance(guest, str):
             return guest
-        if guest.runs.is_set():
-            guest.runs.clear()
+        guest.paused = not guest.paused
+        self._look_again()
+        if guest.paused:
             return f"{guest.name} is paused: what it wants to run waits. /pause {guest.name} lets it go on."
-        guest.runs.set()
         return f"{guest.name} goes on."
 
     def disconnect(self, name: str = "") -> str:
@@ -151,7 +150,7 @@ class Guests:
     def sentence(self) -> str:
         """Who is here."""
         with self._lock:
-            here = [f"{guest.name}{'' if guest.runs.is_set() else ' (paused)'}, {guest.cells} cells" for guest in self._guests]
+            here = [f"{guest.name}{' (paused)' if guest.paused else ''}, {guest.cells} cells" for guest in self._guests]
         return "Agents in the session: " + "; ".join(here) + "." if here else "No agent is in the session."
 
     def close(self) -> None:
@@ -170,11 +169,11 @@ class Guests:
 
     def wait_while_paused(self, guest: Guest, call: Call) -> None:
         """Returns when the agent may go on. Raises `Refused`."""
-        if guest.runs.is_set():
+        if not guest.paused:
             return
         call.say("the person has paused you")
-        with call.stoppable(guest.runs.set):
-            guest.runs.wait()
+        with call.stoppable(self._look_again), self._lock:
+            self._lock.wait_for(lambda: call.cancelled or guest.gone or not guest.paused)
         if call.cancelled or guest.gone:
             raise Refused("The call was cancelled.")
 
@@ -197,6 +196,10 @@ class Guests:
         state = "run" if decision.code is None else "edited"
         emit(self._log, tags.APPROVAL, decision.code or code, **about, state=state)
         return decision.code or code
+
+    def _look_again(self) -> None:
+        with self._lock:
+            self._lock.notify_all()
 
     def _named(self, name: str) -> Guest | str:
         with self._lock:

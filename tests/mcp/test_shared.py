@@ -213,6 +213,37 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
         assert (await a.eval("after"))["value"] == "1"
 
 
+async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(share: Share, project: Path) -> None:
+    it = share()
+    async with agent("--attach", cwd=project) as a:
+
+        async def run() -> None:
+            await a.eval("import time; time.sleep(600)")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await waited(it, tags.ASSISTANT_REPL_IN)
+            group.cancel_scope.cancel()
+        assert (await waited(it, tags.ASSISTANT_REPL_OUT)).attrs["status"] == "interrupted"
+        it.session.set_approval("ask")
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await waited(it, tags.APPROVAL, state="waiting")
+            group.cancel_scope.cancel()
+        await waited(it, tags.APPROVAL, state="stopped")
+        it.session.set_approval("auto")
+        it.session.guests.pause("mcp")
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            while not (calls := [call for guest in it.session.guests._guests for call in guest.calls]):
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+        while not calls[0].cancelled:
+            await anyio.sleep(0.01)
+        assert "(paused)" in it.session.guests.sentence()
+    assert sum(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records) == 1
+
+
 async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_kernel(share: Share, project: Path) -> None:
     it = share()
     it.session.submit("python", "import time; time.sleep(1.5); kept = 1")

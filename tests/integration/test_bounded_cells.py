@@ -1,0 +1,43 @@
+"""Cells that are stopped at the end of their time, or by whoever waits for them."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from mahtab_tui.kernel.base import CellResult
+from mahtab_tui.kernel.bounded import BoundedCell
+from tests.integration.kernels import Cells
+
+
+def run(cells: Cells, bounded: BoundedCell, code: str) -> CellResult:
+    return bounded.run(lambda: cells.run(code))
+
+
+def test_a_cell_that_ends_in_time_is_left_alone(cells: Cells) -> None:
+    bounded = BoundedCell(cells.kernel, 60, may_kill=True)
+    assert run(cells, bounded, "1").status == "ok"
+    assert not bounded.timed_out
+    bounded.stop()
+    assert cells.text("2") == "2\n"
+
+
+def test_what_is_stopped_before_it_begins_leaves_the_cell_before_it_alone(cells: Cells) -> None:
+    bounded = BoundedCell(cells.kernel, None, may_kill=False)
+    earlier = cells.run_until("on", bounded.stop, "import time; print('on', flush=True); time.sleep(0.3); 'whole'")
+    assert earlier.status == "ok"
+    assert run(cells, bounded, "time.sleep(600)").status == "interrupted"
+
+
+def test_a_kernel_that_may_not_be_killed_goes_on(cells: Cells) -> None:
+    told = threading.Event()
+    bounded = BoundedCell(cells.kernel, 0.1, may_kill=False, grace=0.1, on_unresponsive=told.set)
+    code = "import signal, os, time\nold = signal.signal(signal.SIGINT, lambda *a: None)\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'"
+
+    def let_go() -> None:
+        told.wait()
+        Path("go").touch()
+
+    threading.Thread(target=let_go, daemon=True).start()
+    result = run(cells, bounded, code)
+    assert (result.status, bounded.timed_out, told.is_set()) == ("ok", True, True)
