@@ -175,6 +175,19 @@ class MahtabApp(SessionActions, PaneActions):
         if item is not None and not item.party and self.editor.is_empty:
             self.editor.text = item.text
 
+    def action_edit_input(self) -> None:
+        # Not within the key's own event: the screen would not be drawn anew.
+        self.editor.when_typed(lambda: self.call_later(self._edit_input))
+
+    def _edit_input(self) -> None:
+        from mahtab_tui.tui.external_editor import edited
+
+        try:
+            self.editor.text = edited(self, self.editor.text, ".py" if self.editor.mode == "python" else ".md")
+        except RuntimeError as error:
+            self.tell(str(error), "warning")
+        self.editor.focus()
+
     @on(NamespacePane.Opened)
     def _opened(self, message: NamespacePane.Opened) -> None:
         from mahtab_tui.tui.screens.detail import DetailScreen

@@ -30,6 +30,7 @@ class Command(NamedTuple):
 COMMANDS: tuple[Command, ...] = (
     Command("toggle-mode", "toggle_mode", "f2", "Python / Ask", "Go from Python to Ask or back; the draft stays", "Input", True),
     Command("history-search", "history_search", "ctrl+r", "Search history", "Search what was entered in all sessions", "Input", slash="history"),
+    Command("edit-input", "edit_input", "f4,ctrl+g", "Open in $EDITOR", "Write the input in your editor; what it saves comes back", "Input"),
     Command("explain", "explain", "alt+h", "Explain", "Show signature and docstring of the call that the cursor stands in", "Input"),
     Command("stop", "stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", True),
     Command(
@@ -114,6 +115,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("up, down", "At the first and last line: earlier and later inputs", "Editor"),
     Row("tab", "Take the completion that is chosen; behind something: complete it; else indent. Shift+Tab dedents", "Editor"),
     Row("up, down, enter, escape", "In the list of completions: choose, take (after Tab or an arrow), close", "Editor"),
+    Row("alt+e", "Show a large pasted text in full, where [Pasted 312 lines] stands for it; undo folds it again", "Editor"),
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),
     Row("ctrl+d", "Leave, when the editor is empty", "Editor"),
     Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),

@@ -29,6 +29,17 @@ def keys_that_signal_ignored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def run_suspended(app: MahtabApp, argv: Sequence[str], cwd: str) -> int:
+    """Run a program that has the terminal until it ends, on the application's thread; returns its exit code. Raises `RuntimeError`."""
+    try:
+        with app.suspend(), app.guard.lifted(), keys_that_signal_ignored():
+            return subprocess.run(list(argv), cwd=cwd, check=False).returncode
+    except SuspendNotSupported:
+        raise RuntimeError("This terminal cannot be given to another program.") from None
+    except (OSError, ValueError) as error:
+        raise RuntimeError(f"{argv[0]} could not be started: {getattr(error, 'strerror', None) or error}.") from None
+
+
 class ScreenFace:
     """`session.face.Face` over the application, which is told once it exists."""
 
@@ -46,12 +57,9 @@ class ScreenFace:
 
         def run() -> None:
             try:
-                with app.suspend(), app.guard.lifted(), keys_that_signal_ignored():
-                    done.set_result(subprocess.run(list(argv), cwd=cwd, check=False).returncode)
-            except SuspendNotSupported:
-                done.set_exception(RuntimeError("This terminal cannot be given to another program."))
-            except (OSError, ValueError) as error:
-                done.set_exception(RuntimeError(f"{argv[0]} could not be started: {getattr(error, 'strerror', None) or error}."))
+                done.set_result(run_suspended(app, argv, cwd))
+            except RuntimeError as error:
+                done.set_exception(error)
 
         app.call_later(run)
         return done.result()

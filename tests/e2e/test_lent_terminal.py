@@ -93,3 +93,27 @@ def test_ctrl_c_in_a_program_is_the_programs(start: Start, path: str) -> None:
     screen.wait("exit code 3")
     screen.enter("6 * 7")
     screen.wait(r"\b42\b")
+
+
+def test_the_input_goes_to_the_editor_and_comes_back(start: Start, project: Path) -> None:
+    editor = project / "my editor"
+    editor.write_text(
+        "#!/usr/bin/env python3\nimport pathlib, sys\nfile = pathlib.Path(sys.argv[1])\nfile.write_text(file.read_text() + ' + 2\\n')\n"
+    )
+    editor.chmod(0o755)
+    screen = start(env={"EDITOR": f"'{editor}'"})
+    screen.wait(IDLE)
+    screen.type("print(40")
+    screen.press("ctrl+g")
+    screen.wait(r"❯ print\(40 \+ 2")
+    screen.enter(")")
+    screen.wait(r"\b42\b")
+
+
+def test_an_editor_that_fails_leaves_the_input_as_it_was(start: Start) -> None:
+    screen = start(env={"EDITOR": "false"})
+    screen.wait(IDLE)
+    screen.type("print(40")
+    screen.press("ctrl+g")
+    screen.wait("exit code 1")
+    screen.wait(r"❯ print\(40")

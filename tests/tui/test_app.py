@@ -94,9 +94,9 @@ async def test_the_chosen_theme_is_kept(make_app: Callable[..., MahtabApp]) -> N
 
 async def test_a_persons_keymap_changes_a_binding(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app()
-    app.keymap_given = {"toggle-mode": "f4"}
+    app.keymap_given = {"toggle-mode": "f12"}
     async with app.run_test() as pilot:
-        await pilot.press("f4")
+        await pilot.press("f12")
         assert app.editor.mode == "ask"
         await pilot.press("f2")
         assert app.editor.mode == "ask"

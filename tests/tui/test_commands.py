@@ -42,14 +42,14 @@ async def test_every_command_has_its_action(make_app: MakeApp) -> None:
 
 async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(make_app: MakeApp) -> None:
     app = make_app()
-    app.keymap_given = {"toggle-mode": "f4"}
+    app.keymap_given = {"toggle-mode": "f12"}
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         shown = await help_text(pilot)
         lines = shown.splitlines()
         for command in COMMANDS:
             (row,) = [line for line in lines if f"{command.title}: {command.help}" in line]
-            key = "f4" if command.id == "toggle-mode" else command.keys.replace(",", ", ")
+            key = "f12" if command.id == "toggle-mode" else command.keys.replace(",", ", ")
             assert row.split()[0].startswith(key.split(",")[0] or ("/" if command.slash else "palette"))
             assert not command.slash or f"/{command.slash}" in row
         for pane_row in PANE_KEYS:
@@ -72,14 +72,14 @@ async def test_typing_in_the_help_filters_it(make_app: MakeApp) -> None:
 
 async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -> None:
     app = make_app()
-    app.keymap_given = {"toggle-mode": "f4"}
+    app.keymap_given = {"toggle-mode": "f12"}
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await pilot.press("ctrl+p")
         await until(pilot, lambda: len(palette_rows(pilot)) >= len(COMMANDS))
         rows = palette_rows(pilot)
         for command in COMMANDS:
-            key = "f4" if command.id == "toggle-mode" else command.keys
+            key = "f12" if command.id == "toggle-mode" else command.keys
             assert any(row.startswith(f"{command.title}  {key}" if key else command.title) and command.help in row for row in rows), command.id
 
 

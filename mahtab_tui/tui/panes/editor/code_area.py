@@ -81,7 +81,12 @@ class CodeArea(SeenHighlights):
     def may_run(self) -> bool:
         """Whether Enter runs the text: it is complete, and the cursor does not stand in the middle of several lines."""
         at_end = not self.get_text_range(self.cursor_location, self.document.end).strip()
-        return (at_end or self.document.line_count == 1) and is_complete(self.text)
+        return (at_end or self.document.line_count == 1) and is_complete(self.whole_text)
+
+    @property
+    def whole_text(self) -> str:
+        """The text with all that it stands for."""
+        return self.text
 
     def action_submit(self) -> None:
         """Enter the text as it stands."""
@@ -142,7 +147,17 @@ class CodeArea(SeenHighlights):
 
     def _put_in(self, text: str) -> None:
         text = pasted_python(text, into_empty=not self.text.strip()) if self.python else clean(text)
-        self._replace_via_keyboard(text, *self.selection)
+        self._replace_via_keyboard(self.folded(text), *self.selection)
+
+    def folded(self, text: str) -> str:
+        """A pasted text as it shall stand here."""
+        return text
+
+    def _recompute_cursor_offset(self) -> None:
+        # Undo may take the scrollbar away while the cursor still stands in a line that is gone; it is put right a moment later.
+        row, column = self.cursor_location
+        if row < self.document.line_count and column <= len(self.document.get_line(row)):
+            super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
 
     # Brackets
 

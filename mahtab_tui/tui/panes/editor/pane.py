@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from textual import on
@@ -90,7 +91,7 @@ class EditorPane(Widget):
     @property
     def text(self) -> str:
         """What stands in the editor; setting it can be undone."""
-        return self._area.text
+        return self._area.whole_text
 
     @text.setter
     def text(self, text: str) -> None:
@@ -113,6 +114,10 @@ class EditorPane(Widget):
     def focus(self, scroll_visible: bool = True) -> EditorPane:
         self._area.focus(scroll_visible)
         return self
+
+    def when_typed(self, work: Callable[[], object]) -> None:
+        """Do something when the keys that were pressed before have all been typed."""
+        self._area.call_later(work)
 
     def toggle_mode(self) -> None:
         """From Python to Ask or back; the draft stays."""

@@ -10,7 +10,10 @@ from textual.events import Key
 from textual.message import Message
 
 from mahtab_tui.tui.panes.editor.completeness import is_complete
+from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
+from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from mahtab_tui.tui.panes.editor.pastes import Pastes
 
 
 class PromptArea(CompletingArea):
@@ -18,6 +21,7 @@ class PromptArea(CompletingArea):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
+        Binding("alt+e", "unfold", "Show what was pasted", show=False),
     ]
 
     class ModeChanged(Message):
@@ -40,6 +44,10 @@ class PromptArea(CompletingArea):
     _recalled: tuple[str, Selection] | None = None
     """The text and the cursor as the history put them."""
 
+    def __init__(self, completions: CompletionList, complete: Complete | None, *, id: str | None = None) -> None:
+        super().__init__(completions, complete, id=id)
+        self._pastes = Pastes()
+
     async def on_key(self, event: Key) -> None:
         if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
             event.stop()
@@ -53,9 +61,23 @@ class PromptArea(CompletingArea):
 
     def action_submit(self) -> None:
         """Enter what is written, if anything is; what is typed next belongs to another input."""
-        if text := self.text.rstrip():
+        if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
             self.load_text("")
+            self._pastes.forget()
+
+    @property
+    def whole_text(self) -> str:
+        return self._pastes.unfold(self.text)
+
+    def folded(self, text: str) -> str:
+        return self._pastes.fold(text)
+
+    def action_unfold(self) -> None:
+        """Show what was pasted in full; undo folds it again."""
+        text = self.whole_text
+        if text != self.text:
+            self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
 
     def recall(self, text: str) -> None:
         """Show an input of the history; undo brings back what stood here."""
@@ -68,7 +90,7 @@ class PromptArea(CompletingArea):
         return self._recalled == (self.text, self.selection)
 
     def may_run(self) -> bool:
-        return is_complete(self.text + "\n") if self._untouched else super().may_run()
+        return is_complete(self.whole_text + "\n") if self._untouched else super().may_run()
 
     def action_cursor_up(self, select: bool = False) -> None:
         if not select and (self._untouched or self.navigator.is_first_wrapped_line(self.cursor_location)):
@@ -83,7 +105,11 @@ class PromptArea(CompletingArea):
             super().action_cursor_down(select)
 
     def action_delete_left(self) -> None:
-        if self.text:
+        row, column = self.cursor_location
+        word = self._pastes.word_before(self.document.get_line(row)[:column]) if self.selection.is_empty else ""
+        if word:
+            self._delete_via_keyboard((row, column - len(word)), (row, column))
+        elif self.text:
             super().action_delete_left()
         else:
             self._change_mode(True)

@@ -1,0 +1,40 @@
+"""Large pasted texts, which stand in the editor as one word each."""
+
+from __future__ import annotations
+
+LINES, CHARACTERS = 50, 10_000
+"""A pasted text with more of either is folded."""
+
+
+class Pastes:
+    """The folded texts by the words that stand for them."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def fold(self, text: str) -> str:
+        """The word that stands for a text from now on; the text itself where it is not large."""
+        lines = text.count("\n") + 1
+        if lines <= LINES and len(text) <= CHARACTERS:
+            return text
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        word, number = f"[Pasted {size}]", 1
+        while self._texts.get(word, text) != text:
+            number += 1
+            word = f"[Pasted {size}, {number}]"
+        self._texts[word] = text
+        return word
+
+    def unfold(self, text: str) -> str:
+        """The text with all that was pasted."""
+        for word, pasted in self._texts.items():
+            text = text.replace(word, pasted)
+        return text
+
+    def word_before(self, text: str) -> str:
+        """The word with which a text ends; empty where it ends with none."""
+        return next((word for word in self._texts if text.endswith(word)), "")
+
+    def forget(self) -> None:
+        """The editor is empty, and what was in it cannot come back."""
+        self._texts.clear()
