@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -19,7 +20,9 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.share_server import ShareServer
 from mahtab_tui.settings import load_settings
+from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99
+from tests.e2e.terminal import Terminal
 
 MINIMAL = ["-m", "tests.benchmarks.minimal_mcp"]
 PRIVATE = ["-m", "mahtab_tui", "mcp"]
@@ -32,9 +35,9 @@ AGENTS, EACH = 10, 100
 
 
 @contextlib.asynccontextmanager
-async def connected(args: list[str]) -> AsyncIterator[Client]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    async with Client(StdioServerParameters(command=sys.executable, args=args, env=environment), mode="legacy") as client:
+async def connected(args: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> AsyncIterator[Client]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    async with Client(StdioServerParameters(command=sys.executable, args=args, env=environment, cwd=cwd), mode="legacy") as client:
         yield client
 
 
@@ -101,8 +104,53 @@ def session() -> Iterator[None]:
         shutil.rmtree(home)
 
 
+async def _keep_busy(folder: Path, env: dict[str, str], ready: threading.Event, enough: threading.Event) -> None:
+    """Agents that evaluate in a session without a pause."""
+
+    async def work(number: int) -> None:
+        async with connected(SHARED, folder, env) as client:
+            turn = 0
+            while not enough.is_set():
+                await client.call_tool("eval", {"code": f"x{number} = {turn}; print('agent', {number}, {turn})"})
+                turn += 1
+                if turn > 3:
+                    ready.set()
+
+    await asyncio.gather(*(work(number) for number in range(AGENTS)))
+
+
+def _key_echo() -> Row:
+    """Keys on a screen in whose session agents are at work, beside the bare application while the same agents work."""
+    with tempfile.TemporaryDirectory() as home:
+        env, folder = {"HOME": home}, Path(home, "project")
+        folder.mkdir()
+        with Terminal([*OURS, "demo", "--approval", "auto"], cwd=folder, env=env) as terminal, Terminal(BARE, env=env) as bare:
+            terminal.wait("idle")
+            bare.wait("ready to type")
+            ready, enough = threading.Event(), threading.Event()
+            agents = threading.Thread(target=lambda: asyncio.run(_keep_busy(folder, env, ready, enough)))
+            agents.start()
+            while not ready.wait(0.01):
+                terminal.pump(0)
+            draining = threading.Thread(target=lambda: _drain(terminal, enough))
+            echo = key_echo(terminal)
+            draining.start()
+            baseline = key_echo(bare)
+            enough.set()
+            draining.join()
+            while agents.is_alive():
+                terminal.pump(0.01)
+    note = f"p99 {p99(echo):.0f} ms; bare app beside the same agents: p99 {p99(baseline):.0f} ms"
+    return Row(f"MCP: key echo while {AGENTS} agents work", median(echo), "ms", "median <= 1.5 x, p99 <= 50 ms", median(baseline), note)
+
+
+def _drain(terminal: Terminal, enough: threading.Event) -> None:
+    while not enough.is_set():
+        terminal.pump(0.01)
+
+
 def rows() -> Iterator[Row]:
-    """Start, a round trip in both modes, many agents at once."""
+    """Start, a round trip in both modes, many agents at once, keys beside them."""
     minimal = median(asyncio.run(starts(MINIMAL)))
     yield Row("MCP: start until initialize is answered", median(asyncio.run(starts(PRIVATE))), "ms", "<= 1.5 x the SDK's smallest server", minimal)
     bare = median(asyncio.run(evals(MINIMAL)))
@@ -120,3 +168,4 @@ def rows() -> Iterator[Row]:
             None,
             f"{wrong} wrong",
         )
+    yield _key_echo()

@@ -13,9 +13,9 @@ from tests.benchmarks.kernel import memory_mib
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import DEADLINE, Terminal
 
-_BARE = [sys.executable, str(Path(__file__).with_name("bare_app.py"))]
+BARE = [sys.executable, str(Path(__file__).with_name("bare_app.py"))]
 _SEARCHING = [sys.executable, "-m", "tests.benchmarks.searching_app"]
-_OURS = [sys.executable, "-m", "mahtab_tui", "--model"]
+OURS = [sys.executable, "-m", "mahtab_tui", "--model"]
 # Each letter is typed once, so that its bytes in the output can be nothing but its echo.
 _LETTERS = [chr(code) for code in (*range(0x0430, 0x0450), *range(0x0561, 0x0587), *range(0x10D0, 0x10F0))]
 _STARTS = 7
@@ -32,21 +32,21 @@ def rows() -> Iterator[Row]:
     """First picture, key echo, memory of the host."""
     with tempfile.TemporaryDirectory() as home:
         env = {"HOME": home}
-        bare = median([_first_picture(_BARE, "ready to type", env) for _ in range(_STARTS)])
-        ours = median([_first_picture([*_OURS, "demo"], "mahtab", env) for _ in range(_STARTS)])
+        bare = median([_first_picture(BARE, "ready to type", env) for _ in range(_STARTS)])
+        ours = median([_first_picture([*OURS, "demo"], "mahtab", env) for _ in range(_STARTS)])
         yield Row("first picture", ours, "ms", "<= 1.5 x bare", bare)
-        with Terminal(_BARE, env=env) as terminal:
+        with Terminal(BARE, env=env) as terminal:
             terminal.wait("ready to type")
-            echo = _echo(terminal)
+            echo = key_echo(terminal)
         baseline = median(echo)
         yield Row("key echo of the bare app", baseline, "ms", "", note=f"p99 {p99(echo):.0f} ms")
         for load, code in _LOADS.items():
-            yield _echo_row(load, code, [*_OURS, "demo"], env, baseline)
+            yield _echo_row(load, code, [*OURS, "demo"], env, baseline)
         replay = Path(home, "replay.jsonl")
         replay.write_text(_replay_line(), "utf-8")
-        yield _echo_row("the model streams", "", [*_OURS, f"replay:{replay}"], env, baseline, ask=True)
+        yield _echo_row("the model streams", "", [*OURS, f"replay:{replay}"], env, baseline, ask=True)
         yield _echo_row("a search of 1,000 live calls streams", "", _SEARCHING, env, baseline)
-        with Terminal([*_OURS, f"replay:{replay}"], env=env) as terminal:
+        with Terminal([*OURS, f"replay:{replay}"], env=env) as terminal:
             terminal.wait("idle")
             yield Row("host memory, before the agent warms up", memory_mib(terminal.pid), "MiB", "<= 80 MiB")
             terminal.type("`hello")
@@ -77,11 +77,11 @@ def _echo_row(load: str, code: str, argv: list[str], env: dict[str, str], baseli
             terminal.paste(code)
             terminal.press("enter", "enter")
             terminal.wait("busy")
-        echo = _echo(terminal)
+        echo = key_echo(terminal)
     return Row(f"key echo, {load}", median(echo), "ms", "median <= 1.5 x, p99 <= 50 ms", baseline, f"p99 {p99(echo):.0f} ms")
 
 
-def _echo(terminal: Terminal) -> list[float]:
+def key_echo(terminal: Terminal) -> list[float]:
     """Milliseconds from each key to its echo."""
     took = []
     for letter in _LETTERS:
