@@ -9,6 +9,8 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from mahtab_tui import __version__
+from mahtab_tui.cli_skills import SkillsDir, skills_app
+from mahtab_tui.command_line import fail
 from mahtab_tui.settings import Settings, SettingsError, load_settings
 
 app = typer.Typer(
@@ -22,6 +24,7 @@ app = typer.Typer(
 
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.", context_settings=app.info.context_settings)
 app.add_typer(mcp_app, name="mcp")
+app.add_typer(skills_app, name="skills")
 
 Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
 Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
@@ -31,12 +34,6 @@ LATEST = "latest"
 BY_PROJECT = "."
 _ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
 """Options whose value may be left out, and what that means."""
-
-
-def fail(sentence: str) -> NoReturn:
-    """One sentence, and exit code 2."""
-    typer.echo(f"mahtab-tui: {sentence}", err=True)
-    raise typer.Exit(2)
 
 
 def checked_settings(**given: object) -> Settings:
@@ -73,14 +70,16 @@ def screen(
     ] = None,
     no_share: Annotated[bool, typer.Option("--no-share", help="Let no agent into the session")] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
+    skills_dir: SkillsDir = None,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
 ) -> None:
     """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
     if context.invoked_subcommand is not None:
-        if any((model, approval, python, theme, resume, continue_, no_share)):
+        if any((model, approval, python, theme, resume, continue_, no_share, skills_dir)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         return
-    settings = checked_settings(model=model, approval=approval, python=python, theme=theme, share=False if no_share else None)
+    share = False if no_share else None
+    settings = checked_settings(model=model, approval=approval, python=python, theme=theme, share=share, skills_dir=skills_dir or None)
     from mahtab_tui.tui.collector import Collector
 
     collector = Collector()
@@ -122,6 +121,7 @@ def ask(
     approval: Approval = None,
     python: Python = None,
     load: Annotated[list[Path] | None, typer.Option(help="A file that becomes a variable of its name")] = None,
+    skills_dir: SkillsDir = None,
     json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
 ) -> None:
     """Ask without a screen: the answer on stdout, code and output on stderr.
@@ -129,7 +129,7 @@ def ask(
     What is piped in is the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel failed, 2 wrong arguments,
     3 code was refused because nobody could approve it (give --approval auto), 130 interrupted.
     """
-    settings = checked_settings(model=model, approval=approval, python=python)
+    settings = checked_settings(model=model, approval=approval, python=python, skills_dir=skills_dir or None)
     from mahtab_tui.headless import ask_once
 
     raise typer.Exit(ask_once(question, settings, load or [], as_json=json))

@@ -6,13 +6,14 @@ Precedence: command line > ``MAHTAB_*`` environment > ``.env`` > the project's `
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -66,7 +67,24 @@ class Settings(BaseSettings):
     project: Path | None = Field(None, description="The folder that the MCP server works in")
     share: bool = Field(True, description="Whether agents of this machine's same user may join a session on the screen")
     agent_gone: Literal["continue", "stop"] = Field("continue", description="What becomes of a cell whose agent has gone away")
-    skills_dir: Path | None = Field(None, description="A folder of skills")
+    skills_dir: Annotated[tuple[Path, ...], NoDecode] = Field((), description="Folders of skills; in the environment with : between them")
+
+    @field_validator("skills_dir", mode="before")
+    @classmethod
+    def _folders(cls, value: Any) -> Any:
+        """One folder may stand for itself."""
+        if isinstance(value, Path):
+            value = str(value)
+        return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
+
+    @field_validator("skills_dir")
+    @classmethod
+    def _folders_there(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
+        folders = tuple(folder.expanduser() for folder in value)
+        for folder in folders:
+            if not folder.is_dir():
+                raise ValueError(f"{folder} is not a folder")
+        return folders
 
     @classmethod
     def settings_customise_sources(
@@ -137,7 +155,7 @@ def _sentence(error: ValidationError, given: dict[str, Any]) -> str:
     """Which key of which source is wrong, and what is allowed."""
     first = error.errors()[0]
     key = str(first["loc"][0])
-    reason = str(first["msg"])
+    reason = str(first["msg"]).removeprefix("Value error, ")
     reason = reason[0].lower() + reason[1:]
     if given.get(key) is not None:
         return f"--{key.replace('_', '-')}: {reason}."

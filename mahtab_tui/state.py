@@ -147,7 +147,7 @@ class SessionState(BaseModel):
 
     def skills(self) -> dict[str, str]:
         """Descriptions of skills by name."""
-        return {name: skill.description for name, skill in self._workbench().skills().items()}
+        return self._workbench().skills.descriptions()
 
     def adopt(self, agent: ReplAgent) -> None:
         """An agent has been made over this session."""

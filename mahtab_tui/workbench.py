@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Kernel, Variable
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.knowledge.skills import Skill, load_skills, skill_folders
+from mahtab_tui.knowledge.library import SkillLibrary
+from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.session.cells import YOU, Cells
@@ -52,7 +53,8 @@ class Workbench:
         self.namespace = namespace
         self.log, prompt = setup_logging()
         self.log.addHandler(listener)
-        self._skills_dir = skills_dir
+        folders = skill_folders(Path.cwd(), (skills_dir,) if skills_dir else ())
+        self.skills = SkillLibrary(SkillsLoader(*folders), self.log.warning)
         self._agent: ReplAgent | None = None
         self.searches = Searches(self.log, load_settings(), model=self._model, used=lambda attrs: None, asking="refuse")
         host = _KernelHost(
@@ -60,7 +62,7 @@ class Workbench:
             NoFace(),
             ask=self._ask_from_cell,
             stop_asking=self._stop_asking,
-            skill=self._skill,
+            skills=self.skills,
             searches=self.searches,
             current_cell=lambda: self.cells.last,
         )
@@ -79,13 +81,6 @@ class Workbench:
         """The agent that `ask()` in a cell asks."""
         self._agent = agent
 
-    def skills(self) -> dict[str, Skill]:
-        """The skills by name; those that cannot be used are left out, with a notice."""
-        skills, problems = load_skills(skill_folders(Path.cwd(), self._skills_dir))
-        for problem in problems:
-            self.log.warning(problem)
-        return skills
-
     def close(self) -> None:
         """Let go of everything but the namespace, and a kernel that was brought."""
         if self._agent is not None:
@@ -98,12 +93,6 @@ class Workbench:
     def _model(self) -> str | BaseChatModel:
         """What searches are answered by: the agent's model, where there is an agent."""
         return default_model() if self._agent is None else self._agent.model
-
-    def _skill(self, name: str, args: str) -> str:
-        skills = self.skills()
-        if name not in skills:
-            raise RuntimeError(f"There is no skill {name!r}. Skills: {', '.join(sorted(skills)) or 'none'}.")
-        return skills[name].content + (f"\n\nArguments: {args}" if args else "")
 
     def _ask_from_cell(self, prompt: str) -> str:
         if self.cells.assistant_runs:

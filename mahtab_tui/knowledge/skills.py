@@ -1,17 +1,20 @@
-"""Skills: folders with a ``SKILL.md``, by the Agent Skills specification."""
+"""One skill: a folder with a ``SKILL.md`` by the Agent Skills specification (agentskills.io), or one ``NAME.md``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import yaml
+SKILL_FILE = "SKILL.md"
+NAME_LENGTH, DESCRIPTION_LENGTH, COMPATIBILITY_LENGTH = 64, 1024, 500
+FILE_SIZE = 1_000_000
+"""Bytes of a skill's file; more is no text that a model should load at once."""
 
-from mahtab_tui.settings import home_folder, resource_folder
-
-_FRONTMATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
+_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
+_HEADING = re.compile(r"#{1,6}\s+")
 
 
 class Skill(NamedTuple):
@@ -19,53 +22,145 @@ class Skill(NamedTuple):
 
     name: str
     description: str
-    folder: Path
+    folder: Path | None
+    """Where the files stand that the instructions name; None for one ``NAME.md``."""
     content: str
     """The instructions, without the frontmatter."""
+    file: Path
+    license: str = ""
+    compatibility: str = ""
+    metadata: Mapping[str, str] = {}
+    allowed_tools: tuple[str, ...] = ()
 
 
 class SkillError(Exception):
     """A skill that cannot be used; the message says what and where."""
 
 
-def skill_folders(project: Path, extra: Path | None = None) -> tuple[Path, ...]:
-    """Where skills are looked for; later folders win by name."""
-    places = (resource_folder("skills"), home_folder() / "skills", project / ".mahtab" / "skills")
-    return (*places, extra) if extra is not None else places
-
-
 def read_skill(path: Path) -> Skill:
-    """The skill of a ``SKILL.md``. Raises `SkillError`."""
-    try:
-        matched = _FRONTMATTER.match(path.read_text("utf-8"))
-        fields = yaml.safe_load(matched[1]) if matched else None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SkillError(f"{path}: the skill cannot be read: {error}") from None
-    if matched is None or not isinstance(fields, dict):
+    """The skill of a ``SKILL.md``, or of a ``NAME.md``. Raises `SkillError`."""
+    text = _text(path)
+    matched = _FRONTMATTER.match(text)
+    whole = path.name == SKILL_FILE
+    if matched is None and text.startswith("---\n"):
+        raise SkillError(f"{path}: the frontmatter has no second line of ---.")
+    if matched is None and whole:
         raise SkillError(f"{path}: the file does not begin with frontmatter between two lines of ---.")
-    name, description = str(fields.get("name", "")), str(fields.get("description", "")).strip()
-    if name != path.parent.name:
-        raise SkillError(f"{path}: its name is {name!r}, but its folder is {path.parent.name!r}.")
+    fields = _fields(path, matched[1]) if matched else {}
+    content = (matched[2] if matched else text).strip()
+    expected = path.parent.name if whole else path.stem
+    if whole and "name" not in fields:
+        raise SkillError(f"{path}: the name is missing.")
+    return Skill(
+        _name(path, _word(path, fields, "name") or expected, expected),
+        _description(path, fields, "" if whole else first_paragraph(content)),
+        path.parent if whole else None,
+        content,
+        path,
+        _word(path, fields, "license"),
+        _compatibility(path, fields),
+        _metadata(path, fields.get("metadata") or {}),
+        _tools(path, fields.get("allowed-tools") or ()),
+    )
+
+
+def name_problem(name: str) -> str:
+    """What is wrong with a skill's name, as the end of a sentence; empty where nothing is."""
+    if len(name) > NAME_LENGTH:
+        return f"a name has at most {NAME_LENGTH} characters"
+    if not _NAME.fullmatch(name):
+        return "a name is made of a-z, 0-9 and single hyphens between them"
+    return ""
+
+
+def first_paragraph(content: str) -> str:
+    """The first paragraph that is no heading, on one line and no longer than a description; else the first heading."""
+    heading = ""
+    for block in re.split(r"\n\s*\n", content):
+        lines = [line.strip() for line in block.strip().splitlines()]
+        headings = [line for line in lines if _HEADING.match(line)]
+        heading = heading or (_HEADING.sub("", headings[0]) if headings else "")
+        if words := " ".join(line for line in lines if line not in headings):
+            return words[:DESCRIPTION_LENGTH]
+    return heading[:DESCRIPTION_LENGTH]
+
+
+def _text(path: Path) -> str:
+    try:
+        if not path.is_file():
+            raise SkillError(f"{path}: this is not a file.")
+        if (size := path.stat().st_size) > FILE_SIZE:
+            raise SkillError(f"{path}: the file has {size:,} bytes; a skill has at most {FILE_SIZE:,}.")
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SkillError(f"{path}: the file is not UTF-8 text (byte {error.start}).") from None
+    except OSError as error:
+        raise SkillError(f"{path}: the file cannot be read: {error.strerror}.") from None
+
+
+def _fields(path: Path, text: str) -> dict[str, Any]:
+    import yaml
+
+    # All scalars stay text, as the specification wants them: `name: 007` is no number, and no date can be out of range.
+    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        fields = yaml.load(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        line = min(error.problem_mark.line, text.count("\n") - 1) + 2 if error.problem_mark else 1
+        raise SkillError(f"{path}, line {line}: the frontmatter is not YAML: {error.problem}.") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise SkillError(f"{path}: the frontmatter is not YAML: {str(error).splitlines()[0]}.") from None
+    if fields in (None, ""):
+        return {}
+    if not isinstance(fields, dict):
+        raise SkillError(f"{path}: the frontmatter has no lines of the form key: value.")
+    return fields
+
+
+def _word(path: Path, fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key, "")
+    if not isinstance(value, str):
+        raise SkillError(f"{path}: {key} must be text.")
+    return value.strip()
+
+
+def _name(path: Path, name: str, expected: str) -> str:
+    if problem := name_problem(name):
+        raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
+    if name != expected:
+        raise SkillError(f"{path}: its name is {name!r}, but its {'folder' if path.name == SKILL_FILE else 'file'} is {expected!r}.")
+    return name
+
+
+def _description(path: Path, fields: Mapping[str, Any], otherwise: str) -> str:
+    description = _word(path, fields, "description") or otherwise
     if not description:
         raise SkillError(f"{path}: the description is missing.")
-    return Skill(name, description, path.parent, matched[2].strip())
+    if len(description) > DESCRIPTION_LENGTH:
+        raise SkillError(f"{path}: the description has {len(description):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed.")
+    return description
 
 
-def load_skills(folders: Sequence[Path]) -> tuple[dict[str, Skill], list[str]]:
-    """All skills by name, and a sentence for each that cannot be used."""
-    skills: dict[str, Skill] = {}
-    problems: list[str] = []
-    for path in _skill_files(folders):
-        try:
-            skill = read_skill(path)
-        except SkillError as error:
-            problems.append(str(error))
-        else:
-            skills[skill.name] = skill
-    return skills, problems
+def _compatibility(path: Path, fields: Mapping[str, Any]) -> str:
+    compatibility = _word(path, fields, "compatibility")
+    if len(compatibility) > COMPATIBILITY_LENGTH:
+        raise SkillError(f"{path}: compatibility has {len(compatibility):,} characters; at most {COMPATIBILITY_LENGTH} are allowed.")
+    return compatibility
 
 
-def _skill_files(folders: Sequence[Path]) -> Iterator[Path]:
-    for folder in folders:
-        if folder.is_dir():
-            yield from sorted(folder.glob("*/SKILL.md"))
+def _metadata(path: Path, value: Any) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(word, str) for pair in value.items() for word in pair):
+        raise SkillError(f"{path}: metadata must be lines of the form key: text.")
+    return value
+
+
+def _tools(path: Path, value: Any) -> tuple[str, ...]:
+    """Names between blanks by the specification; lists and commas are met, too."""
+    if isinstance(value, str):
+        # A blank within brackets belongs to the tool: Bash(git add:*).
+        return tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", value))
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return tuple(value)
+    if value == ():
+        return ()
+    raise SkillError(f"{path}: allowed-tools must be names between blanks.")

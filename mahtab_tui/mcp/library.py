@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.knowledge.skills import Skill, load_skills, skill_folders
+from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
+from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.mcp.desk import Desk
 from mahtab_tui.mcp.information import information
 from mahtab_tui.mcp.journal import log_file
@@ -79,11 +81,11 @@ def log_tail() -> str:
 class Skills:
     """The skills as prompts."""
 
-    def __init__(self, project: Path, extra: Path | None) -> None:
-        self._folders = skill_folders(project, extra)
+    def __init__(self, project: Path, extra: Sequence[Path]) -> None:
+        self._loader = SkillsLoader(*skill_folders(project, extra))
 
     def _found(self) -> dict[str, Skill]:
-        return load_skills(self._folders)[0]
+        return {skill.name: skill for skill in self._loader.load_all()}
 
     def prompts(self) -> list[types.Prompt]:
         import mcp_types as types

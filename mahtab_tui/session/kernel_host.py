@@ -10,6 +10,7 @@ from typing import Any
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import KernelInfo, KernelState
+from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.session.searches import Searches
@@ -25,7 +26,7 @@ class SessionKernelHost:
         *,
         ask: Callable[[str], str],
         stop_asking: Callable[[], None],
-        skill: Callable[[str, str], str],
+        skills: SkillLibrary,
         searches: Searches,
         current_cell: Callable[[], int],
     ) -> None:
@@ -40,7 +41,7 @@ class SessionKernelHost:
         """A cell has called `exit()`."""
         self._calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "ask": lambda args: ask(str(args["prompt"])),
-            "skill": lambda args: skill(str(args["name"]), str(args.get("args", ""))),
+            "skill": lambda args: skills.instructions(str(args["name"]), str(args.get("args", ""))),
             "rlm": lambda args: searches.from_cell(args, current_cell()),
             "terminal": lambda args: face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"])),
             "quit": lambda args: self._leaves.set(),

@@ -12,6 +12,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Completions, Detail, Explanation, Kernel, KernelError, KernelHost
+from mahtab_tui.knowledge.library import SkillLibrary
+from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import check_model, default_model, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
-    from mahtab_tui.knowledge.skills import Skill
 
 KernelFactory = Callable[[KernelHost], Kernel]
 Stopped = Literal["model", "cell"]
@@ -61,12 +62,13 @@ class Session:
             used=lambda attrs: self.turns.used.add(**attrs),
             asking="ask" if face.can_ask else "refuse",
         )
+        self.skills = SkillLibrary(SkillsLoader(*skill_folders(Path.cwd(), settings.skills_dir)), lambda problem: self.notice(problem, "warning"))
         self.host = SessionKernelHost(
             self.log,
             face,
             ask=self._ask_from_cell,
             stop_asking=self._stop_turn,
-            skill=self._skill,
+            skills=self.skills,
             searches=self.searches,
             current_cell=lambda: self.cells.last,
         )
@@ -89,6 +91,7 @@ class Session:
     def start(self) -> None:
         """Begin: the kernel starts on a thread, and inputs are served from now on."""
         self._tell_session()
+        self.skills.start()
         self._runner.start()
         self.agent.start()
 
@@ -259,7 +262,7 @@ class Session:
             reflection_llm=self._llm(reflection) if reflection else None,
             reflection=self.settings.reflection,
             max_turns=self.settings.max_turns,
-            skills={name: skill.description for name, skill in self._skills().items()},
+            skills=self.skills.descriptions(),
             history=conversation(self.past),
             first_turn=1 + max((record.attrs.get("turn") or 0 for record in self.past), default=0),
         )
@@ -273,23 +276,6 @@ class Session:
 
     def _stop_turn(self) -> None:
         self.agent.stop()
-
-    def _skill(self, name: str, args: str) -> str:
-        """`skill("…")` in a cell: the instructions. Raises `RuntimeError`."""
-        skills = self._skills()
-        if name not in skills:
-            known = ", ".join(sorted(skills)) or "none"
-            raise RuntimeError(f"There is no skill {name!r}. Skills: {known}.")
-        found = skills[name]
-        return found.content + (f"\n\nArguments: {args}" if args else "")
-
-    def _skills(self) -> dict[str, Skill]:
-        from mahtab_tui.knowledge.skills import load_skills, skill_folders
-
-        skills, problems = load_skills(skill_folders(Path.cwd(), self.settings.skills_dir))
-        for problem in problems:
-            self.notice(problem, "warning")
-        return skills
 
     def _ask_from_cell(self, prompt: str) -> str:
         """`ask("…")` in a cell: the answer in words. Raises `RuntimeError`."""

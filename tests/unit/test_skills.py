@@ -2,42 +2,168 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from mahtab_tui.knowledge.skills import load_skills, skill_folders
+import pytest
+
+from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
+from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
+from mahtab_tui.knowledge.skills import Skill
+from mahtab_tui.settings import SettingsError, load_settings, resource_folder
+from tests.skills import write_skill
+
+BUNDLED = {"debug", "refactor", "explore-data", "rlm-strategies", "repl-tools", "write-tests"}
 
 
-def write_skill(folder: Path, name: str, text: str) -> Path:
-    path = folder / name / "SKILL.md"
-    path.parent.mkdir(parents=True)
-    path.write_text(text, "utf-8")
-    return path
+def load(*places: Path) -> tuple[dict[str, Skill], list[str]]:
+    loader = SkillsLoader(*places)
+    return {skill.name: skill for skill in loader.load_all()}, list(loader.problems)
 
 
 def test_the_bundled_skills_load(project: Path) -> None:
-    skills, problems = load_skills(skill_folders(project))
-    assert {"debug", "explore-data"} <= skills.keys()
+    skills, problems = load(*skill_folders(project))
+    assert skills.keys() == BUNDLED
     assert not problems
 
 
-def test_a_later_folder_wins_by_name(project: Path) -> None:
-    write_skill(project / ".mahtab" / "skills", "debug", "---\nname: debug\ndescription: ours\n---\nOurs.\n")
-    skills, _ = load_skills(skill_folders(project))
-    assert skills["debug"].content == "Ours."
+def test_each_place_wins_over_those_before_it(project: Path, home: Path) -> None:
+    named = project / "named", project / "named-last"
+    places = [
+        home / ".mahtab" / "skills",
+        project / ".mahtab" / "skills",
+        project / ".claude" / "skills",
+        *named,
+    ]
+    for number, place in enumerate(places):
+        write_skill(place, "debug", content=f"Of place {number}.")
+        folders = skill_folders(project, [folder for folder in named if folder.is_dir()])
+        assert load(*folders)[0]["debug"].content == f"Of place {number}."
 
 
-def test_a_broken_skill_is_said_and_the_others_load(project: Path) -> None:
-    folder = project / ".mahtab" / "skills"
-    write_skill(folder, "good", "---\nname: good\ndescription: fine\n---\nGood.\n")
-    broken = {
-        "no-frontmatter": "Words only.",
-        "other-name": "---\nname: another\ndescription: x\n---\n",
-        "no-description": "---\nname: no-description\n---\n",
-        "no-yaml": "---\nname: [\n---\n",
-    }
-    for name, text in broken.items():
-        write_skill(folder, name, text)
-    skills, problems = load_skills(skill_folders(project))
-    assert "good" in skills
-    assert len(problems) == len(broken)
-    assert all(any(name in problem for problem in problems) for name in broken)
+def test_the_folder_skills_of_the_project_is_taken_where_none_is_named(project: Path) -> None:
+    write_skill(project / "skills", "ours")
+    assert "ours" in load(*skill_folders(project))[0]
+    assert "ours" not in load(*skill_folders(project, [project / "others"]))[0]
+
+
+def test_an_overridden_skill_comes_back_where_the_winner_is_broken(project: Path) -> None:
+    write_skill(project / ".mahtab" / "skills", "debug", text="broken")
+    skills, problems = load(*skill_folders(project))
+    assert skills["debug"].file.is_relative_to(resource_folder("skills"))
+    assert len(problems) == 1
+
+
+BROKEN = {
+    "no-frontmatter": ("Words only.", "does not begin with frontmatter"),
+    "no-end": ("---\nname: no-end\ndescription: x\n", "no second line of ---"),
+    "other-name": ("---\nname: another\ndescription: x\n---\n", "its name is 'another', but its folder is 'other-name'"),
+    "no-name": ("---\ndescription: x\n---\n", "the name is missing"),
+    "no-description": ("---\nname: no-description\n---\n", "the description is missing"),
+    "no-yaml": ("---\nname: no-yaml\ndescription: [\n---\n", "line 3: the frontmatter is not YAML"),
+    "no-keys": ("---\nwords\n---\n", "no lines of the form key: value"),
+    "listed": ("---\nname: listed\ndescription: [a]\n---\n", "description must be text"),
+    "long": (f"---\nname: long\ndescription: {'x' * 1025}\n---\n", "1,025 characters"),
+    "nested": ("---\nname: nested\ndescription: x\nmetadata: {a: {b: c}}\n---\n", "metadata must be"),
+    "wide": (f"---\nname: wide\ndescription: x\ncompatibility: {'x' * 501}\n---\n", "compatibility has 501"),
+    "two--hyphens": ("---\nname: two--hyphens\ndescription: x\n---\n", "single hyphens"),
+    "Capital": ("---\nname: Capital\ndescription: x\n---\n", "a-z, 0-9"),
+    "x" * 65: (f"---\nname: {'x' * 65}\ndescription: x\n---\n", "at most 64"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_skill_is_said_with_its_file_and_the_others_load(name: str, tmp_path: Path) -> None:
+    text, said = BROKEN[name]
+    path = write_skill(tmp_path, name, text=text)
+    write_skill(tmp_path, "good")
+    skills, [problem] = load(tmp_path)
+    assert skills.keys() == {"good"}
+    assert problem.startswith(str(path))
+    assert said in problem
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "folder" / "SKILL.md").mkdir(parents=True)
+    (tmp_path / "binary").mkdir()
+    (tmp_path / "binary" / "SKILL.md").write_bytes(b"---\nname: \xff")
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / "SKILL.md")
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "SKILL.md").symlink_to(tmp_path / "nowhere")
+    skills, problems = load(tmp_path)
+    assert not skills
+    assert [problem.split(": ", 1)[1] for problem in problems] == [
+        "the file is not UTF-8 text (byte 10).",
+        "this is not a file.",
+        "this is not a file.",
+        "this is not a file.",
+    ]
+
+
+def test_one_file_is_a_skill_too(tmp_path: Path) -> None:
+    (tmp_path / "sql-style.md").write_text("# SQL style\n\nKeywords in\ncapitals.\n\nMore.\n")
+    (tmp_path / "told.md").write_text("---\ndescription: By the frontmatter.\n---\nWords.\n")
+    (tmp_path / "README.md").write_text("About these skills.")
+    skills, problems = load(tmp_path)
+    assert not problems
+    assert skills["sql-style"].description == "Keywords in capitals."
+    assert skills["sql-style"].content.startswith("# SQL style")
+    assert skills["sql-style"].folder is None
+    assert skills["told"].description == "By the frontmatter."
+
+
+def test_a_file_with_a_folders_name_is_passed_over_with_a_word(tmp_path: Path) -> None:
+    write_skill(tmp_path, "twice", content="Folder.")
+    (tmp_path / "twice.md").write_text("File.")
+    skills, [problem] = load(tmp_path)
+    assert skills["twice"].content == "Folder."
+    assert "same name" in problem
+
+
+def test_all_fields_are_read(tmp_path: Path) -> None:
+    text = (
+        "\ufeff---\r\nname: full\r\ndescription: >\r\n  Two\r\n  lines.\r\nlicense: MIT\r\ncompatibility: git\r\n"
+        "metadata:\r\n  version: 1.0\r\n  date: 2024-13-45\r\nallowed-tools: Bash(git add:*) Read\r\nmore: x\r\n---\r\nDo.\r\n"
+    )
+    path = write_skill(tmp_path, "full", text=text)
+    skill = load(tmp_path)[0]["full"]
+    assert skill == Skill(
+        "full",
+        "Two lines.",
+        tmp_path / "full",
+        "Do.",
+        path,
+        "MIT",
+        "git",
+        {"version": "1.0", "date": "2024-13-45"},
+        ("Bash(git add:*)", "Read"),
+    )
+
+
+def test_changed_files_are_read_again_and_a_problem_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", -1)
+    told: list[str] = []
+    library = SkillLibrary(SkillsLoader(tmp_path), told.append)
+    assert library.skills() == {}
+    path = write_skill(tmp_path, "one", content="Before.")
+    assert library.instructions("one", "the desk") == "Before.\n\nArguments: the desk"
+    write_skill(tmp_path, "one", content="After, and longer.")
+    assert library.instructions("one") == "After, and longer."
+    path.unlink()
+    with pytest.raises(NoSkill, match="There is no skill 'one'"):
+        library.get("one")
+    write_skill(tmp_path, "two", text="broken")
+    for _ in range(3):
+        library.skills()
+    assert len(told) == 1
+
+
+def test_folders_of_skills_are_named_in_the_environment(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (project / name).mkdir()
+    monkeypatch.setenv("MAHTAB_SKILLS_DIR", f"a{os.pathsep}b")
+    assert load_settings().skills_dir == (Path("a"), Path("b"))
+    monkeypatch.setenv("MAHTAB_SKILLS_DIR", "missing")
+    with pytest.raises(SettingsError, match=r"MAHTAB_SKILLS_DIR \(environment or \.env\): missing is not a folder\."):
+        load_settings()

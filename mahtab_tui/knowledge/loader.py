@@ -1,0 +1,114 @@
+"""All skills of some places, and what is wrong with those that cannot be used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mahtab_tui.knowledge.skills import SKILL_FILE, Skill, SkillError, read_skill
+from mahtab_tui.settings import home_folder, resource_folder
+
+_NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
+"""Files that are met beside skills and are none."""
+
+
+def skill_folders(project: Path, extra: Sequence[Path] = ()) -> tuple[Path, ...]:
+    """Where skills are looked for; later folders win by name.
+
+    extra: folders that were named in the settings; where there are none, the project's ``skills`` stands in their place.
+    """
+    return (
+        resource_folder("skills"),
+        home_folder() / "skills",
+        project / ".mahtab" / "skills",
+        project / ".claude" / "skills",
+        *(extra or (project / "skills",)),
+    )
+
+
+class _Stamp(NamedTuple):
+    """By what a changed file is known."""
+
+    changed: int
+    size: int
+    inode: int
+
+
+class SkillsLoader:
+    """Reads the skills of some folders; what has not changed since the last time is not read again. For one thread at a time."""
+
+    def __init__(self, *skills_dirs: Path | str) -> None:
+        """skills_dirs: folders of skills, later ones win by name; one that does not exist has none."""
+        self.places = tuple(Path(place) for place in skills_dirs)
+        self.problems: tuple[str, ...] = ()
+        """A sentence for each skill that cannot be used, as of the last time all were read."""
+        self._known: dict[Path, tuple[_Stamp, Skill | SkillError]] = {}
+
+    def load_all(self) -> list[Skill]:
+        """All skills by name, sorted; `problems` tells of the others."""
+        return sorted(self.iter_skills(), key=lambda skill: skill.name)
+
+    def iter_skills(self) -> Iterator[Skill]:
+        """The skills as they are read, each name once: from the place that wins to the one that loses."""
+        seen: set[str] = set()
+        met: dict[Path, tuple[_Stamp, Skill | SkillError]] = {}
+        problems: list[str] = []
+        for place in _distinct(reversed(self.places)):
+            try:
+                files = list(_skill_files(place))
+            except OSError as error:
+                problems.append(f"{place}: the folder of skills cannot be read: {error.strerror}.")
+                continue
+            here: dict[str, Path] = {}
+            for path in files:
+                met[path] = self._read(path)
+                found = met[path][1]
+                if isinstance(found, SkillError):
+                    problems.append(str(found))
+                elif found.name in here:
+                    problems.append(f"{path}: {here[found.name]} has the same name and is used.")
+                elif found.name not in seen:
+                    here[found.name] = path
+                    yield found
+            seen.update(here)
+        self._known, self.problems = met, tuple(problems)
+
+    def _read(self, path: Path) -> tuple[_Stamp, Skill | SkillError]:
+        try:
+            status = path.stat()
+        except OSError:
+            stamp = _Stamp(0, 0, 0)
+        else:
+            stamp = _Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+        known = self._known.get(path)
+        if known is not None and known[0] == stamp:
+            return known
+        try:
+            return stamp, read_skill(path)
+        except SkillError as error:
+            return stamp, error
+
+
+def _skill_files(place: Path) -> Iterator[Path]:
+    """Each folder's ``SKILL.md`` before the ``NAME.md`` files, both by name. Raises `OSError`."""
+    if not place.is_dir():
+        return
+    with os.scandir(place) as entries:
+        names = sorted((entry.name, entry.is_dir()) for entry in entries if not entry.name.startswith("."))
+    for name, is_folder in names:
+        if is_folder and os.path.lexists(path := place / name / SKILL_FILE):
+            yield path
+    for name, is_folder in names:
+        if not is_folder and name.endswith(".md") and name.lower() not in _NO_SKILLS and name != SKILL_FILE:
+            yield place / name
+
+
+def _distinct(places: Iterator[Path]) -> Iterator[Path]:
+    """Each folder once, where it comes first, whatever it is called."""
+    seen = set()
+    for place in places:
+        if (real := os.path.realpath(place)) not in seen:
+            seen.add(real)
+            yield place

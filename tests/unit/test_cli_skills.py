@@ -1,0 +1,62 @@
+"""``mahtab-tui skills``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from mahtab_tui.cli import app
+from tests.skills import write_skill
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, ["skills", *words])
+
+
+def test_list_has_names_and_descriptions_and_says_what_is_broken(project: Path) -> None:
+    write_skill(project / "mine", "tidy", "Tidies up")
+    write_skill(project / "mine", "broken", text="x")
+    done = run("list", "--skills-dir", "mine")
+    assert done.exit_code == 0
+    assert "tidy: Tidies up\n" in done.stdout
+    assert "debug: " in done.stdout
+    assert "mine/broken/SKILL.md" in done.stderr
+
+
+def test_several_folders_may_be_named_and_the_last_one_wins(project: Path) -> None:
+    for place in ("a", "b"):
+        write_skill(project / place, "tidy", f"Of {place}")
+    assert "tidy: Of b\n" in run("list", "--skills-dir", "a", "--skills-dir", "b").stdout
+
+
+def test_a_named_folder_that_is_missing_is_an_error(project: Path) -> None:
+    done = run("list", "--skills-dir", "missing")
+    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: --skills-dir: missing is not a folder.\n")
+
+
+def test_show_prints_the_instructions(project: Path) -> None:
+    done = run("show", "debug")
+    assert "license: MIT" in done.stdout
+    assert "# Debug" in done.stdout
+    missing = run("show", "debugging")
+    assert missing.exit_code == 1
+    assert "There is no skill 'debugging'. Skills: debug," in missing.stderr
+
+
+def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
+    done = run("new", "look-up", "--description", 'Looks: "up" # all')
+    assert done.stdout.strip() == str(project / ".mahtab" / "skills" / "look-up" / "SKILL.md")
+    assert 'look-up: Looks: "up" # all\n' in run("list").stdout
+    assert run("check").exit_code == 0
+    assert "is there already" in run("new", "look-up").stderr
+    assert "single hyphens" in run("new", "Look_up").stderr
+
+
+def test_check_says_what_is_wrong_with_which_file(project: Path) -> None:
+    write_skill(project / "mine", "good")
+    path = write_skill(project / "mine", "broken", text="x")
+    done = run("check", "mine")
+    assert done.exit_code == 1
+    assert done.stdout.startswith(str(path.relative_to(project)))
+    assert done.stdout.endswith("Skills that can be used: 1. Problems: 1.\n")
