@@ -48,6 +48,7 @@ class Settings(BaseSettings):
 
     model: str | None = Field(None, description="Which model answers, as in claude, claude:opus, openai:gpt-5, demo, replay:FILE")
     reflection_model: str | None = Field(None, description="A cheaper model that checks whether a turn is complete")
+    suggestion_model: str | None = Field(None, description="A cheap model that says how an input may go on; without it nothing is suggested")
     sub_model: str | None = Field(None, description="A cheaper model that answers on the parts of a search by rlm()")
     rlm_small: int = Field(20_000, ge=0, description="Characters up to which a search gives a text to the model as it is")
     rlm_ask_above: int = Field(50, ge=0, description="Parts that a search may hand down at once without asking")

@@ -34,6 +34,11 @@ What is told to you
 Functions that are always there (help(name) says more)
 {tools}
 """
+_SUGGEST = """\
+You finish lines while somebody types {kind}. You get the variables that there are and the text up to the cursor. Answer with nothing but the
+characters that come next in the same line, not with what is there already; no explanation, no fences. If nothing is likely, answer nothing.
+"""
+
 _SKILLS = "\nSkills: instructions that print(skill(name)) brings\n{skills}\n"
 
 CLOSING = (
@@ -88,6 +93,15 @@ def skipped(block: int, reason: str) -> str:
 def not_run(block: int) -> str:
     """What the model is told of a block after one that failed."""
     return f"Block {block + 1} of your code was not run, since the one before it failed."
+
+
+def suggestion_request(text: str, variables: Sequence[Variable], python: bool) -> list[tuple[str, str]]:
+    """The messages that ask how a text goes on."""
+    kind = "Python at an interactive prompt" if python else "a question to an assistant that can run Python"
+    return [
+        ("system", _SUGGEST.format(kind=kind)),
+        ("human", f"{render_variables(variables)}\n\n<text>\n{text}</text>"),
+    ]
 
 
 def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> str:

@@ -23,6 +23,7 @@ from mahtab_tui.session.guests import Guests
 from mahtab_tui.session.inbox import Inbox, Item, Mode
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.searches import Searches
+from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings import ApprovalMode, Settings
 
@@ -83,6 +84,10 @@ class Session:
         for record in past:
             if record.tag == tags.USAGE:
                 self.turns.used.add(**record.attrs)
+        suggestion_model = settings.suggestion_model
+        self._suggestions = (
+            Suggestions(self.log, lambda: self._llm(suggestion_model), self.kernel.variables, self.turns.used) if suggestion_model else None
+        )
         self.turns.on_run_all = lambda: self.set_approval("auto")
         self.agent = AgentThread(self.inbox, self.turns, self._make_agent)
         self._runner = threading.Thread(target=self._run_cells, name="cells", daemon=True)
@@ -107,6 +112,8 @@ class Session:
         self.agent.close()
         self.kernel.close()
         self.searches.close()
+        if self._suggestions is not None:
+            self._suggestions.close()
         if self._runner.is_alive():
             self._runner.join(2.0)
         close_logging(self.log)
@@ -217,6 +224,11 @@ class Session:
     def explain(self, code: str, cursor: int) -> Explanation | None:
         """What stands at a cursor; waits for the kernel. Raises `KernelError`."""
         return self.kernel.explain(code, cursor)
+
+    @property
+    def suggest(self) -> Callable[[str, bool, Callable[[], bool]], str] | None:
+        """Says how a text may go on (see `Suggestions.suggest`); None where no model was chosen for it."""
+        return None if self._suggestions is None else self._suggestions.suggest
 
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """Tell the person something, in the transcript."""

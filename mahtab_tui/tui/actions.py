@@ -134,6 +134,10 @@ class SessionActions(App[int]):
     def action_explain(self) -> None:
         self.editor.explain()
 
+    def action_suggest(self) -> None:
+        if not self.editor.suggest():
+            self.tell("No model was chosen for suggestions: set suggestion_model in the configuration.")
+
     def action_history_search(self) -> None:
         from mahtab_tui.tui.screens.history_search import HistorySearch
 

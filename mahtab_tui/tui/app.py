@@ -88,7 +88,7 @@ class MahtabApp(SessionActions, PaneActions):
                     yield FanOutRow(lambda: self.editor.is_empty)
                     yield InputRow()
                     yield QueueRow()
-                    yield EditorPane(self.history, self.session.complete, self.session.explain, id="editor")
+                    yield EditorPane(self.history, self.session.complete, self.session.explain, self.session.suggest, id="editor")
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
                 yield NamespacePane(id="namespace")

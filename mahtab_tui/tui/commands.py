@@ -32,6 +32,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("history-search", "history_search", "ctrl+r", "Search history", "Search what was entered in all sessions", "Input", slash="history"),
     Command("edit-input", "edit_input", "f4,ctrl+g", "Open in $EDITOR", "Write the input in your editor; what it saves comes back", "Input"),
     Command("explain", "explain", "alt+h", "Explain", "Show signature and docstring of the call that the cursor stands in", "Input"),
+    Command("suggest", "suggest", "alt+s", "Suggest", "Let the model that was chosen for it say how the input may go on", "Input"),
     Command("stop", "stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", True),
     Command(
         "interrupt-or-copy",
@@ -114,6 +115,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("ctrl+enter", "Run from anywhere in the text, where the terminal sends it", "Editor"),
     Row("up, down", "At the first and last line: earlier and later inputs", "Editor"),
     Row("tab", "Take the completion that is chosen; behind something: complete it; else indent. Shift+Tab dedents", "Editor"),
+    Row("right, tab", "Take the grey suggestion behind the cursor", "Editor"),
     Row("up, down, enter, escape", "In the list of completions: choose, take (after Tab or an arrow), close", "Editor"),
     Row("alt+e", "Show a large pasted text in full, where [Pasted 312 lines] stands for it; undo folds it again", "Editor"),
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),

@@ -21,6 +21,7 @@ from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.help_card import Explain
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
+from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.input_row import InputRow
@@ -44,7 +45,14 @@ class EditorApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f7", "focus_approval", id="focus-approval", priority=True)]
 
-    def __init__(self, home: Path, theme: str = MAHTAB.name, complete: Complete | None = None, explain: Explain | None = None) -> None:
+    def __init__(
+        self,
+        home: Path,
+        theme: str = MAHTAB.name,
+        complete: Complete | None = None,
+        explain: Explain | None = None,
+        suggest: Suggest | None = None,
+    ) -> None:
         folder = resource_folder("styles")
         super().__init__(css_path=[folder / "app.tcss", folder / "dialogs.tcss", folder / "editor.tcss", folder / "history_search.tcss"])
         for each in (MAHTAB, MAHTAB_DAY):
@@ -52,6 +60,7 @@ class EditorApp(App[None]):
         self.theme = theme
         self.complete = complete
         self.explain = explain
+        self.suggest = suggest
         self.history = History(home / "history.db", "a project")
         self.clock = Clock()
         self.said: list[tuple[Any, ...]] = []
@@ -65,7 +74,7 @@ class EditorApp(App[None]):
             yield ApprovalRow(lambda: self.editor.is_empty, self.clock)
             yield InputRow()
             yield QueueRow()
-            yield EditorPane(self.history, self.complete, self.explain, id="editor")
+            yield EditorPane(self.history, self.complete, self.explain, self.suggest, id="editor")
 
     def on_mount(self) -> None:
         self.query_one("#transcript").can_focus = True

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+import contextlib
 from collections.abc import Callable
 from typing import NamedTuple
 
 from mahtab_tui.kernel.base import Completions, KernelError
+from mahtab_tui.tui.panes.editor.newest import NewestOnly
 
 Complete = Callable[[str, int], Completions]
 """What may stand at a cursor of a code; raises `KernelError`."""
@@ -32,40 +33,18 @@ class Answer(NamedTuple):
 
 
 class Completer:
-    """Answers the newest question; one that was overtaken while it waited is never asked."""
+    """Answers the newest question."""
 
     def __init__(self, complete: Complete, answered: Callable[[Answer], object]) -> None:
+        """answered: called on the thread."""
         self._complete = complete
         self._answered = answered
-        self._changed = threading.Condition()
-        self._waiting: Question | None = None
-        self._closed = False
-        self._thread: threading.Thread | None = None
+        self._newest: NewestOnly[Question] = NewestOnly(self._answer, "completion")
+        self.ask = self._newest.ask
+        self.close = self._newest.close
 
-    def ask(self, question: Question) -> None:
-        """Ask; `answered` is called on the thread."""
-        with self._changed:
-            self._waiting = question
-            self._changed.notify()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="completion", daemon=True)
-            self._thread.start()
-
-    def close(self) -> None:
-        """Ask no more; does not wait."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting is not None or self._closed)
-                question, self._waiting = self._waiting, None
-                if self._closed or question is None:
-                    return
-            try:
-                found: Completions | None = self._complete(question.code, question.cursor)
-            except KernelError:
-                found = None
-            self._answered(Answer(question, found))
+    def _answer(self, question: Question) -> None:
+        found: Completions | None = None
+        with contextlib.suppress(KernelError):
+            found = self._complete(question.code, question.cursor)
+        self._answered(Answer(question, found))

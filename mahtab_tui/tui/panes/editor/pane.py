@@ -23,6 +23,7 @@ from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.editor.recall import Recall
+from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
 
 Mode = Literal["python", "ask"]
 
@@ -63,6 +64,7 @@ class EditorPane(Widget):
         history: InputHistory,
         complete: Complete | None = None,
         explain: Explain | None = None,
+        suggest: Suggest | None = None,
         *,
         id: str | None = None,
     ) -> None:
@@ -71,7 +73,8 @@ class EditorPane(Widget):
         self._recalls: dict[Mode, Recall] = {"python": Recall(), "ask": Recall()}
         self._completions = CompletionList()
         self._card = HelpCard(explain)
-        self._area = PromptArea(self._completions, complete, id="code")
+        self._suggests = suggest is not None
+        self._area = PromptArea(self._completions, complete, suggest, id="code")
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="editor-line"):
@@ -154,6 +157,11 @@ class EditorPane(Widget):
         if event.key == "escape" and self._card.display:
             event.stop()
             self._card.close()
+
+    def suggest(self) -> bool:
+        """Ask for a suggestion now; False where no model was chosen for it."""
+        self._area.wish(at_once=True)
+        return self._suggests
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)

@@ -11,12 +11,12 @@ from textual.message import Message
 
 from mahtab_tui.tui.panes.editor.completeness import is_complete
 from mahtab_tui.tui.panes.editor.completer import Complete
-from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.pastes import Pastes
+from mahtab_tui.tui.panes.editor.suggesting_area import Suggest, SuggestingArea
 
 
-class PromptArea(CompletingArea):
+class PromptArea(SuggestingArea):
     """Says what the keys mean that an editor alone has no use for."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,8 +44,10 @@ class PromptArea(CompletingArea):
     _recalled: tuple[str, Selection] | None = None
     """The text and the cursor as the history put them."""
 
-    def __init__(self, completions: CompletionList, complete: Complete | None, *, id: str | None = None) -> None:
-        super().__init__(completions, complete, id=id)
+    def __init__(
+        self, completions: CompletionList, complete: Complete | None = None, suggest: Suggest | None = None, *, id: str | None = None
+    ) -> None:
+        super().__init__(completions, complete, suggest, id=id)
         self._pastes = Pastes()
 
     async def on_key(self, event: Key) -> None:

@@ -1,0 +1,80 @@
+"""How an input may go on, by a model that the person chose for it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import KernelError, Variable
+from mahtab_tui.llm.prompts import suggestion_request
+from mahtab_tui.llm.usage import usage_attrs
+from mahtab_tui.usage import UsageStats
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessageChunk
+
+
+class Suggestions:
+    """Asks one model, one text after the other. Its first failure is told, and ends it."""
+
+    def __init__(
+        self, log: logging.Logger, make_llm: Callable[[], BaseChatModel], variables: Callable[[], Sequence[Variable]], used: UsageStats
+    ) -> None:
+        self._log = log
+        self._make_llm = make_llm
+        self._variables = variables
+        self._used = used
+        self._llm: BaseChatModel | None = None
+        self._failed = False
+
+    def suggest(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
+        """The rest of the last line; empty where there is none to suggest, or it is no longer wanted. Waits for the model."""
+        if self._failed:
+            return ""
+        try:
+            return rest_of_line(text, self._said(text, python, wanted))
+        except Exception as error:  # the outermost frame of the editor's thread: a model fails in its own ways
+            self._failed = True
+            emit(self._log, tags.NOTICE, f"There are no suggestions from now on: {error}", level="warning")
+            return ""
+
+    def close(self) -> None:
+        """Let go of the model."""
+        close = getattr(self._llm, "close", None)
+        if close is not None:
+            close()
+
+    def _said(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
+        try:
+            variables = self._variables()
+        except KernelError:  # it is busy: the model does without
+            variables = ()
+        if self._llm is None:
+            self._llm = self._make_llm()
+        whole: AIMessageChunk | None = None
+        for chunk in self._llm.stream(suggestion_request(text, variables, python)):
+            whole = chunk if whole is None else whole + chunk
+            if not wanted():
+                break
+        if whole is None:
+            return ""
+        used = usage_attrs(whole.usage_metadata, whole.response_metadata)
+        if used is not None:
+            self._used.add(**used)
+            emit(self._log, tags.USAGE, **used, source="suggestion")
+        return str(whole.text) if wanted() else ""
+
+
+def rest_of_line(text: str, said: str) -> str:
+    """What a model's words add to the last line of a text: without fences, without the line itself said again, one line."""
+    lines = [line for line in plain(said).strip("\n").split("\n") if not line.startswith("```")]
+    first = lines[0] if lines else ""
+    line = text.rpartition("\n")[2].strip()
+    if line and first.lstrip().startswith(line):
+        first = first.lstrip()[len(line) :]
+    return first.rstrip()

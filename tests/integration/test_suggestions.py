@@ -1,0 +1,67 @@
+"""Suggestions of a model, by the session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.suggestions import rest_of_line
+from mahtab_tui.settings import load_settings
+from tests.integration.sessions import Watched
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "rest"),
+    [
+        ("x = su", "m(y)", "m(y)"),
+        ("x = su", "x = sum(y)", "m(y)"),
+        ("a\n    x = su", "```python\nx = sum(y)\nz\n```", "m(y)"),
+        ("x = ", " 3  \nmore", " 3"),
+        ("x", "", ""),
+        ("x", "\x1b]52;c;eA==\x07y", "y"),
+    ],
+)
+def test_the_rest_of_the_line(text: str, said: str, rest: str) -> None:
+    assert rest_of_line(text, said) == rest
+
+
+def test_off_by_default(home: Path) -> None:
+    assert load_settings().suggestion_model is None
+
+
+def session_with(project: Path, line: str, store: Watched) -> Session:
+    (project / "cheap.jsonl").write_text(line + "\n", "utf-8")
+    settings = load_settings(model="demo", suggestion_model=f"replay:{project / 'cheap.jsonl'}")
+    return Session(settings, ProcessKernel, NoFace(), store=store, name="test")
+
+
+def test_it_comes_from_its_own_model_and_is_counted(project: Path) -> None:
+    store = Watched()
+    session = session_with(project, '{"text": "m(y)", "repeat": true}', store)
+    session.start()
+    try:
+        assert session.suggest is not None
+        assert session.suggest("x = su", True, lambda: True) == "m(y)"
+        store.wait(tags.USAGE, source="suggestion")
+        assert session.suggest("x = su", True, lambda: False) == ""
+    finally:
+        session.close()
+
+
+def test_a_model_that_fails_is_told_of_once(project: Path) -> None:
+    store = Watched()
+    session = session_with(project, '{"text": "m(y)"}', store)
+    session.start()
+    try:
+        assert session.suggest is not None
+        answers = [session.suggest("x = su", True, lambda: True) for _ in range(4)]
+        assert answers == ["m(y)", "", "", ""]
+        store.wait(tags.NOTICE, level="warning")
+        assert len([record for record in store.records if "no suggestions" in record.text]) == 1
+    finally:
+        session.close()

@@ -1,0 +1,133 @@
+"""The grey suggestion behind the cursor."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from tests.tui.editor_app import SIZE, EditorApp, until, write
+
+
+class Model:
+    """Goes on with ``rint(x)`` after a p; can be made to wait."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.free.set()
+        self.asked: list[tuple[str, bool]] = []
+        self.unwanted = 0
+
+    def suggest(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
+        self.asked.append((text, python))
+        assert self.free.wait(30)
+        self.unwanted += not wanted()
+        return "rint(x)" if text.endswith("p") else " and so on"
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+async def pilot(home: Path, model: Model) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home, suggest=model.suggest)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        yield pilot
+        model.free.set()
+
+
+def app_of(pilot: Pilot[None]) -> EditorApp:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app
+
+
+async def suggested(pilot: Pilot[None], text: str) -> None:
+    await until(pilot, lambda: app_of(pilot).area.suggestion == text)
+
+
+@pytest.mark.parametrize("key", ["right", "tab"])
+async def test_after_a_pause_it_comes_and_a_key_takes_it(pilot: Pilot[None], key: str) -> None:
+    await write(pilot, "p")
+    await suggested(pilot, "rint(x)")
+    assert app_of(pilot).editor.text == "p"
+    await pilot.press(key)
+    assert app_of(pilot).editor.text == "print(x)"
+    assert not app_of(pilot).area.suggestion
+
+
+async def test_it_comes_at_once_on_a_key(pilot: Pilot[None], model: Model) -> None:
+    await write(pilot, "p")
+    assert app_of(pilot).editor.suggest()
+    await suggested(pilot, "rint(x)")
+
+
+async def test_typing_along_keeps_it_and_typing_otherwise_takes_it_away(pilot: Pilot[None]) -> None:
+    await write(pilot, "p")
+    app_of(pilot).editor.suggest()
+    await suggested(pilot, "rint(x)")
+    await write(pilot, "ri")
+    assert app_of(pilot).area.suggestion == "nt(x)"
+    await write(pilot, "z")
+    assert app_of(pilot).area.suggestion == ""
+    assert app_of(pilot).editor.text == "priz"
+
+
+async def test_what_comes_too_late_is_not_shown(pilot: Pilot[None], model: Model) -> None:
+    model.free.clear()
+    await write(pilot, "p")
+    app_of(pilot).editor.suggest()
+    await until(pilot, lambda: bool(model.asked))
+    await write(pilot, "q")
+    model.free.set()
+    await suggested(pilot, " and so on")
+    assert model.unwanted == 1
+
+
+@pytest.mark.parametrize("key", ["left", "home", "escape", "backspace"])
+async def test_other_keys_do_not_take_it(pilot: Pilot[None], key: str) -> None:
+    await write(pilot, "xp")
+    app_of(pilot).editor.suggest()
+    await suggested(pilot, "rint(x)")
+    await pilot.press(key)
+    assert "rint" not in app_of(pilot).editor.text
+
+
+async def test_enter_enters_what_was_typed_alone(pilot: Pilot[None]) -> None:
+    await write(pilot, "p")
+    app_of(pilot).editor.suggest()
+    await suggested(pilot, "rint(x)")
+    await pilot.press("enter")
+    assert app_of(pilot).said == [("submitted", "python", "p")]
+
+
+async def test_questions_go_on_too(pilot: Pilot[None], model: Model) -> None:
+    await write(pilot, "`why")
+    app_of(pilot).editor.suggest()
+    await suggested(pilot, " and so on")
+    assert ("why", False) in model.asked
+
+
+async def test_without_a_model_nothing_is_suggested(home: Path) -> None:
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await write(pilot, "p")
+        assert not app.editor.suggest()
+        assert app.area._suggester is None
+
+
+def test_a_suggestion(snap_compare: Callable[..., bool], home: Path, model: Model) -> None:
+    app = EditorApp(home, suggest=model.suggest)
+
+    async def before(pilot: Pilot[None]) -> None:
+        await until(pilot, lambda: app.focused is app.area)
+        await write(pilot, "p")
+        app.editor.suggest()
+        await suggested(pilot, "rint(x)")
+
+    assert snap_compare(app, terminal_size=SIZE, run_before=before)
