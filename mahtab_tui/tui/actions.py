@@ -138,6 +138,9 @@ class SessionActions(App[int]):
         if not self.editor.suggest():
             self.tell("No model was chosen for suggestions: set suggestion_model in the configuration.")
 
+    def action_find_input(self) -> None:
+        self.editor.find()
+
     def action_history_search(self) -> None:
         from mahtab_tui.tui.screens.history_search import HistorySearch
 

@@ -33,6 +33,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("edit-input", "edit_input", "f4,ctrl+g", "Open in $EDITOR", "Write the input in your editor; what it saves comes back", "Input"),
     Command("explain", "explain", "alt+h", "Explain", "Show signature and docstring of the call that the cursor stands in", "Input"),
     Command("suggest", "suggest", "alt+s", "Suggest", "Let the model that was chosen for it say how the input may go on", "Input"),
+    Command("find-input", "find_input", "alt+f", "Find in input", "Find a text in the input", "Input"),
     Command("stop", "stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", True),
     Command(
         "interrupt-or-copy",
@@ -118,6 +119,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("right, tab", "Take the grey suggestion behind the cursor", "Editor"),
     Row("up, down, enter, escape", "In the list of completions: choose, take (after Tab or an arrow), close", "Editor"),
     Row("alt+e", "Show a large pasted text in full, where [Pasted 312 lines] stands for it; undo folds it again", "Editor"),
+    Row("enter, down, up, escape", "While finding in the input: next, previous, close", "Editor"),
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),
     Row("ctrl+d", "Leave, when the editor is empty", "Editor"),
     Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),

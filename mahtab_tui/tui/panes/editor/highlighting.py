@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 LONGEST = 5_000
 """Characters of a line beyond which what is seen stays plain: each row of a wrapped line is coloured by all tokens of that line."""
+
+_SIGN = re.compile(r"^\s*(?:[^\W\d][\w.]*\s*=\s*)?(!(?!=)|%%?[^\W\d]\w*)|^\s*(\?\??)|^\s*[^\W\d][\w.]*(?:\[[^\]]*\])*(\?\??)\s*$")
+"""What makes a line one of the prompt's own: ``!command``, ``%magic``, ``object?``."""
 
 
 @cache
@@ -64,3 +68,8 @@ class SeenHighlights(TextArea):
                 (first, start), (last, end) = node.start_point, node.end_point
                 for row in range(max(first, rows.start), min(last + 1, rows.stop)):
                     self._highlights[row].append((start if row == first else 0, end if row == last else None, name))
+        for row in rows:
+            if sign := _SIGN.search(self.document.get_line(row)):
+                place = next(number for number in (1, 2, 3) if sign.start(number) >= 0)
+                start, end = (len(sign.string[:offset].encode()) for offset in sign.span(place))
+                self._highlights[row].append((start, end, "keyword"))

@@ -18,6 +18,7 @@ from textual.widgets import Static, TextArea
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from mahtab_tui.tui.panes.editor.find_row import FindRow
 from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
 from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import clean
@@ -75,12 +76,14 @@ class EditorPane(Widget):
         self._card = HelpCard(explain)
         self._suggests = suggest is not None
         self._area = PromptArea(self._completions, complete, suggest, id="code")
+        self._find = FindRow(self._area)
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="editor-line"):
             yield Static(id="glyph", markup=False)
             yield self._area
         yield Static(id="hint", markup=False)
+        yield self._find
         yield self._completions
         yield self._card
 
@@ -157,6 +160,10 @@ class EditorPane(Widget):
         if event.key == "escape" and self._card.display:
             event.stop()
             self._card.close()
+
+    def find(self) -> None:
+        """Find a text in the input."""
+        self._find.open()
 
     def suggest(self) -> bool:
         """Ask for a suggestion now; False where no model was chosen for it."""
