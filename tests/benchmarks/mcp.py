@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -104,21 +106,6 @@ def session() -> Iterator[None]:
         shutil.rmtree(home)
 
 
-async def _keep_busy(folder: Path, env: dict[str, str], ready: threading.Event, enough: threading.Event) -> None:
-    """Agents that evaluate in a session without a pause."""
-
-    async def work(number: int) -> None:
-        async with connected(SHARED, folder, env) as client:
-            turn = 0
-            while not enough.is_set():
-                await client.call_tool("eval", {"code": f"x{number} = {turn}; print('agent', {number}, {turn})"})
-                turn += 1
-                if turn > 3:
-                    ready.set()
-
-    await asyncio.gather(*(work(number) for number in range(AGENTS)))
-
-
 def _key_echo() -> Row:
     """Keys on a screen in whose session agents are at work, beside the bare application while the same agents work."""
     with tempfile.TemporaryDirectory() as home:
@@ -127,19 +114,23 @@ def _key_echo() -> Row:
         with Terminal([*OURS, "demo", "--approval", "auto"], cwd=folder, env=env) as terminal, Terminal(BARE, env=env) as bare:
             terminal.wait("idle")
             bare.wait("ready to type")
-            ready, enough = threading.Event(), threading.Event()
-            agents = threading.Thread(target=lambda: asyncio.run(_keep_busy(folder, env, ready, enough)))
-            agents.start()
-            while not ready.wait(0.01):
-                terminal.pump(0)
-            draining = threading.Thread(target=lambda: _drain(terminal, enough))
-            echo = key_echo(terminal)
-            draining.start()
-            baseline = key_echo(bare)
-            enough.set()
-            draining.join()
-            while agents.is_alive():
-                terminal.pump(0.01)
+            command = [sys.executable, "-m", "tests.benchmarks.busy_agents"]
+            environment = {**os.environ, **env, "PYTHONPATH": str(ROOT)}
+            with subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agents:
+                assert agents.stdin is not None
+                assert agents.stdout is not None
+                while not select.select([agents.stdout], [], [], 0)[0]:
+                    terminal.pump(0.01)
+                terminal.drawn = bare.drawn = False
+                echo = key_echo(terminal)
+                enough = threading.Event()
+                draining = threading.Thread(target=_drain, args=(terminal, enough))
+                draining.start()
+                baseline = key_echo(bare)
+                agents.stdin.close()
+                agents.wait()
+                enough.set()
+                draining.join()
     note = f"p99 {p99(echo):.0f} ms; bare app beside the same agents: p99 {p99(baseline):.0f} ms"
     return Row(f"MCP: key echo while {AGENTS} agents work", median(echo), "ms", "median <= 1.5 x, p99 <= 50 ms", median(baseline), note)
 

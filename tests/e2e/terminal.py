@@ -66,6 +66,8 @@ class Terminal:
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = bytearray()
+        self.drawn = True
+        """Whether the screen is kept; without that reading is quicker than most programs write."""
         self._unfinished = b""
         self.exit_code: int | None = None
         self._ended = False
@@ -111,6 +113,8 @@ class Terminal:
             self._ended = True
             return False
         self.raw += data
+        if not self.drawn:
+            return True
         data, self._unfinished = _finished(self._unfinished + data)
         self._stream.feed(_UNKNOWN.sub(b"", data))
         return True
