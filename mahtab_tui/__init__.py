@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
     from mahtab_tui.embed import run_repl
     from mahtab_tui.kernel.worker.capture import LimitedOutput
+    from mahtab_tui.knowledge.index import SkillsIndex
+    from mahtab_tui.knowledge.library import load_skill_content, load_skill_descriptions
+    from mahtab_tui.knowledge.loader import SkillsLoader
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import get_llm
     from mahtab_tui.mcp import start_server
@@ -25,10 +28,14 @@ _HOMES = {
     "ReplAgent": "mahtab_tui.agent.repl_agent",
     "Session": "mahtab_tui.session",
     "SessionState": "mahtab_tui.state",
+    "SkillsIndex": "mahtab_tui.knowledge.index",
+    "SkillsLoader": "mahtab_tui.knowledge.loader",
     "UsageStats": "mahtab_tui.usage",
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
     "execute_code": "mahtab_tui.state",
     "get_llm": "mahtab_tui.llm.providers",
+    "load_skill_content": "mahtab_tui.knowledge.library",
+    "load_skill_descriptions": "mahtab_tui.knowledge.library",
     "rlm": "mahtab_tui.recursion.api",
     "run_repl": "mahtab_tui.embed",
     "start_server": "mahtab_tui.mcp",
@@ -41,10 +48,14 @@ __all__ = [
     "ReplAgent",
     "Session",
     "SessionState",
+    "SkillsIndex",
+    "SkillsLoader",
     "UsageStats",
     "create_repl_agent",
     "execute_code",
     "get_llm",
+    "load_skill_content",
+    "load_skill_descriptions",
     "rlm",
     "run_repl",
     "start_server",

@@ -68,6 +68,20 @@ def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_d
 
 
 @skills_app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="Words, or an identifier or a part of one")],
+    limit: Annotated[int, typer.Option(min=1, help="How many at the most")] = 5,
+    skills_dir: SkillsDir = None,
+) -> None:
+    """Print the skills that answer a query best, the best first. Exit codes: 0 found, 1 nothing found."""
+    hits = _library(skills_dir).search(query, limit)
+    for hit in hits:
+        typer.echo(f"{hit.name}: {hit.description}")
+    if not hits:
+        fail(f"No skill has anything of {query!r}.", 1)
+
+
+@skills_app.command()
 def new(
     name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
     description: Annotated[str | None, typer.Option(help="What it does and when to use it")] = None,

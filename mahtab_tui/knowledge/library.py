@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from mahtab_tui.knowledge.loader import SkillsLoader
+from mahtab_tui.knowledge.held import HeldError, HeldFolder
+from mahtab_tui.knowledge.index import Hit, SkillsIndex
+from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
+from mahtab_tui.settings import load_settings
 
 FRESH = 1.0
 """Seconds for which what was looked at is taken as it was."""
+_NAMED = 30
+"""Skills that are all named where one is missing."""
+_FILES = 50
+"""Files of a skill that are named."""
 
 
 class NoSkill(RuntimeError):
@@ -26,12 +35,14 @@ class SkillLibrary:
         self._on_problem = on_problem
         self._lock = threading.Lock()
         self._skills: dict[str, Skill] = {}
+        self._index: SkillsIndex | None = None
+        self._indexing = threading.Lock()
         self._told: set[str] = set()
         self._looked = float("-inf")
 
     def start(self) -> None:
         """Begin to load, on a thread."""
-        threading.Thread(target=self.skills, name="skills", daemon=True).start()
+        threading.Thread(target=self.index, name="skills", daemon=True).start()
 
     def skills(self) -> dict[str, Skill]:
         """All skills by name, as the files are now; waits for the first loading."""
@@ -39,7 +50,7 @@ class SkillLibrary:
             if time.monotonic() - self._looked > FRESH:
                 found = {skill.name: skill for skill in self._loader.load_all()}
                 if found != self._skills:
-                    self._skills = found
+                    self._skills, self._index = found, None
                 self._looked = time.monotonic()
             problems = [problem for problem in self._loader.problems if problem not in self._told]
             self._told.update(problems)
@@ -47,6 +58,23 @@ class SkillLibrary:
         for problem in problems:
             self._on_problem(problem)
         return skills
+
+    def index(self) -> SkillsIndex:
+        """The index of all skills, as the files are now; waits until it is made."""
+        with self._indexing:
+            skills = self.skills()
+            with self._lock:
+                index = self._index
+            if index is None:
+                index = SkillsIndex(skills.values())
+                with self._lock:
+                    if self._skills is skills:
+                        self._index = index
+            return index
+
+    def search(self, query: str, limit: int = 5) -> list[Hit]:
+        """The skills that answer the words of a query best, the best first."""
+        return self.index().search(query, limit)
 
     def descriptions(self) -> dict[str, str]:
         """What the model sees of each skill: its description, by name."""
@@ -56,9 +84,71 @@ class SkillLibrary:
         """A skill by its name. Raises `NoSkill`."""
         skills = self.skills()
         if name not in skills:
-            raise NoSkill(f"There is no skill {name!r}. Skills: {', '.join(sorted(skills)) or 'none'}.")
+            raise NoSkill(f"There is no skill {name!r}. {self._near(name)}")
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
-        """What `skill(name, args)` gives. Raises `NoSkill`."""
-        return self.get(name).content + (f"\n\nArguments: {args}" if args else "")
+        """What `skill(name, args)` gives, with the names of the skill's other files. Raises `NoSkill`."""
+        skill = self.get(name)
+        parts = [skill.content]
+        if args:
+            parts.append(f"Arguments: {args}")
+        if files := skill_files(skill):
+            parts.append(f"Files of this skill, by skill({name!r}, file=...): {', '.join(files)}")
+        return "\n\n".join(parts)
+
+    def told(self, name: str, args: str = "", file: str = "") -> str:
+        """What `skill()` gives in a cell: the instructions, or a file of the skill. Raises `NoSkill`."""
+        return self.file(name, file) if file else self.instructions(name, args)
+
+    def found(self, query: str, limit: int = 5) -> str:
+        """What `search_skills()` gives in a cell: a line each."""
+        hits = self.search(query, limit)
+        return "\n".join(f"{hit.name}: {hit.description}" for hit in hits) or f"No skill has anything of {query!r}."
+
+    def file(self, name: str, path: str) -> str:
+        """The text of a file in a skill's folder. Raises `NoSkill`."""
+        skill = self.get(name)
+        if skill.folder is None:
+            raise NoSkill(f"The skill {name!r} is one file; it has no others.")
+        try:
+            return HeldFolder(skill.folder).read_text(path)
+        except HeldError as error:
+            raise NoSkill(str(error)) from None
+
+    def _near(self, name: str) -> str:
+        """What may have been meant."""
+        skills = self.skills()
+        if len(skills) <= _NAMED:
+            return f"Skills: {', '.join(sorted(skills)) or 'none'}."
+        near = [hit.name for hit in self.search(name)]
+        return f"Near it: {', '.join(near)}." if near else "search_skills(query) finds one."
+
+
+def skill_files(skill: Skill) -> list[str]:
+    """The files in a skill's folder beside its ``SKILL.md``, relative to it."""
+    if skill.folder is None:
+        return []
+    found: list[str] = []
+    for folder, folders, names in os.walk(skill.folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "__pycache__")
+        found += [os.path.relpath(os.path.join(folder, name), skill.folder) for name in sorted(names) if not name.startswith(".")]
+        if len(found) > _FILES:
+            break
+    return [name for name in found if name != skill.file.name][:_FILES]
+
+
+def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
+    """The descriptions by name of a folder's skills, or of all that a session in this folder would have. Broken ones are left out."""
+    return {skill.name: skill.description for skill in _loader(skills_dir).load_all()}
+
+
+def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
+    """The instructions of a skill by its name. Raises `NoSkill`."""
+    return SkillLibrary(_loader(skills_dir), lambda problem: None).get(name).content
+
+
+def _loader(skills_dir: Path | str | None) -> SkillsLoader:
+    if skills_dir is not None:
+        return SkillsLoader(skills_dir)
+    return SkillsLoader(*skill_folders(Path.cwd(), load_settings().skills_dir))

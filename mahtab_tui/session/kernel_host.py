@@ -41,7 +41,8 @@ class SessionKernelHost:
         """A cell has called `exit()`."""
         self._calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "ask": lambda args: ask(str(args["prompt"])),
-            "skill": lambda args: skills.instructions(str(args["name"]), str(args.get("args", ""))),
+            "skill": lambda args: skills.told(str(args["name"]), str(args.get("args", "")), str(args.get("file", ""))),
+            "search_skills": lambda args: skills.found(str(args["query"]), int(args["limit"])),
             "rlm": lambda args: searches.from_cell(args, current_cell()),
             "terminal": lambda args: face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"])),
             "quit": lambda args: self._leaves.set(),

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 import tests.benchmarks.kernel as kernel
+import tests.benchmarks.knowledge as knowledge
 import tests.benchmarks.mcp as mcp
 import tests.benchmarks.recursion as recursion
 import tests.benchmarks.sandbox as sandbox
@@ -20,6 +21,7 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "sandbox": sandbox.rows,
     "recursion": recursion.rows,
     "mcp": mcp.rows,
+    "knowledge": knowledge.rows,
 }
 
 

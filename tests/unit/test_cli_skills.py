@@ -60,3 +60,9 @@ def test_check_says_what_is_wrong_with_which_file(project: Path) -> None:
     assert done.exit_code == 1
     assert done.stdout.startswith(str(path.relative_to(project)))
     assert done.stdout.endswith("Skills that can be used: 1. Problems: 1.\n")
+
+
+def test_search_prints_the_best_first(project: Path) -> None:
+    assert run("search", "flaky tests").stdout.startswith("write-tests: ")
+    nothing = run("search", "qqqq")
+    assert (nothing.exit_code, nothing.stderr) == (1, "mahtab-tui: No skill has anything of 'qqqq'.\n")

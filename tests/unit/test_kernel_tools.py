@@ -115,7 +115,20 @@ def test_claude_sessions_are_read_and_broken_lines_passed_over(project: Path, ho
 
 def test_every_tool_is_documented_from_one_source() -> None:
     names = [tool.name for tool in toolbox.TOOLS]
-    assert names == ["read", "edit", "create", "open_in_editor", "peek", "grep", "partition", "ask", "rlm", "skill", "load_claude_sessions"]
+    assert names == [
+        "read",
+        "edit",
+        "create",
+        "open_in_editor",
+        "peek",
+        "grep",
+        "partition",
+        "ask",
+        "rlm",
+        "skill",
+        "search_skills",
+        "load_claude_sessions",
+    ]
     assert all(tool.summary.endswith(".") and tool.signature.startswith("(") for tool in toolbox.TOOLS)
 
 

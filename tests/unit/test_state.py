@@ -84,6 +84,11 @@ def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(state: SessionState, tm
     assert state.skills()["tidy"] == "Tidy up"
     assert execute_code("print(skill('tidy', 'the desk'))", state)[0].startswith("Put things away.\n\nArguments: the desk")
     assert "There is no skill" in execute_code("skill('untidy')", state)[0]
+    (tmp_path / "tidy" / "where.md").write_text("In the drawer.")
+    assert "where.md" in execute_code("print(skill('tidy'))", state)[0]
+    assert execute_code("print(skill('tidy', file='where.md'))", state)[0] == "In the drawer.\n"
+    assert "may not have .. in it" in execute_code("skill('tidy', file='../x')", state)[0]
+    assert execute_code("print(search_skills('tidying'))", state)[0].startswith("tidy: Tidy up")
 
 
 def test_ask_in_a_cell_needs_an_agent(state: SessionState) -> None:

@@ -37,13 +37,22 @@ def ask(prompt: str) -> str:
     return str(Host.call("ask", {"prompt": str(prompt)}))
 
 
-def skill(name: str, args: str = "") -> str:
-    """Return the instructions of a skill by its name.
+def skill(name: str, args: str = "", file: str = "") -> str:
+    """Return the instructions of a skill by its name, or a file that they name.
 
-    args: what the skill is to be used on. Raises RuntimeError where there is no such skill.
+    args: what the skill is to be used on. file: its path inside the skill's folder.
+    Raises RuntimeError where there is no such skill, or no such file of it.
     Example: print(skill("explore-data")).
     """
-    return str(Host.call("skill", {"name": str(name), "args": str(args)}))
+    return str(Host.call("skill", {"name": str(name), "args": str(args), "file": str(file)}))
+
+
+def search_skills(query: str, limit: int = 5) -> str:
+    """Return the skills that answer a query best, a line each: name and description.
+
+    Example: print(search_skills("slow query")).
+    """
+    return str(Host.call("search_skills", {"query": str(query), "limit": int(limit)}))
 
 
 def open_in_editor(path: str) -> None:
@@ -73,6 +82,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     ask,
     rlm,
     skill,
+    search_skills,
     load_claude_sessions,
 )
 

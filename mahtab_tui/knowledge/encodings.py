@@ -1,0 +1,35 @@
+"""Bytes of source files as text, whatever they were written in."""
+
+from __future__ import annotations
+
+import codecs
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+class BinaryFile(Exception):
+    """The bytes are no text."""
+
+
+def decoded(data: bytes, encoding: str | None = None) -> str:
+    """The text of some bytes: as the caller says (as in ``cp037`` for EBCDIC), else by a mark at the beginning, else UTF-8, else Latin-1.
+
+    Raises `BinaryFile` where there is a zero byte and nothing says that there may be, `LookupError` for an unknown encoding.
+    """
+    if encoding is not None:
+        return data.decode(codecs.lookup(encoding).name, "replace")
+    for mark, marked in _MARKS:
+        if data.startswith(mark):
+            return data.decode(marked, "replace")
+    if b"\0" in data:
+        raise BinaryFile
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")

@@ -1,0 +1,182 @@
+"""Files of one folder, and of nothing else: what is opened is what was checked.
+
+Linux checks the whole path while it opens (``openat2`` with RESOLVE_BENEATH, from Linux 5.6 on). Elsewhere each part of the path is opened
+from the folder before it, without following links, so that nothing can be exchanged between a check and its use; there links are refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+READ_LIMIT = 5_000_000
+"""Bytes of a file that are read at the most."""
+
+_OPENAT2 = 437
+_NO_MAGIC_LINKS, _BENEATH = 0x02, 0x08
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | getattr(os, "O_NOCTTY", 0)
+_KINDS = (
+    (stat.S_ISDIR, "is a folder"),
+    (stat.S_ISFIFO, "is a pipe, not a file"),
+    (stat.S_ISSOCK, "is a socket, not a file"),
+    (stat.S_ISCHR, "is a device, not a file"),
+    (stat.S_ISBLK, "is a device, not a file"),
+)
+_REASONS = {
+    errno.EACCES: "may not be read",
+    errno.EPERM: "may not be read",
+    errno.ENAMETOOLONG: "has a name that is too long",
+    errno.ENXIO: "is a socket or a device, not a file",
+}
+
+
+class HeldError(Exception):
+    """A file that cannot be had; the message is a sentence."""
+
+
+class _How(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
+
+
+class HeldFolder:
+    """Reads files inside one folder; links may lead about inside of it, never out."""
+
+    def __init__(self, folder: Path | str) -> None:
+        """The folder itself may be reached over links. Raises `HeldError` when it is used and is not there."""
+        self.folder = Path(folder)
+
+    @contextmanager
+    def root(self) -> Iterator[int]:
+        """A descriptor of the folder. Raises `HeldError`."""
+        try:
+            root = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise HeldError(f"The folder {self.folder} cannot be read: {error.strerror}.") from None
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+    def open(self, path: str) -> int:
+        """A descriptor of a regular file, for reading. Raises `HeldError`."""
+        parts = self._parts(path)
+        with self.root() as root:
+            try:
+                opened = _open_beneath(root, parts)
+            except OSError as error:
+                raise HeldError(self._sentence(path, error)) from None
+        try:
+            self._check(path, opened)
+        except BaseException:
+            os.close(opened)
+            raise
+        os.set_blocking(opened, True)
+        return opened
+
+    def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
+        """What stands in a file. Raises `HeldError`, also where it has more than `limit` bytes."""
+        with open(self.open(path), "rb") as file:
+            try:
+                data = file.read(limit + 1)
+            except OSError as error:
+                raise HeldError(f"{path} cannot be read: {error.strerror}.") from None
+        if len(data) > limit:
+            raise HeldError(f"{path} is larger than {limit:,} bytes.")
+        return data
+
+    def read_text(self, path: str, limit: int = READ_LIMIT, encoding: str | None = None) -> str:
+        """The text of a file, in an encoding that is named or found out. Raises `HeldError`."""
+        from mahtab_tui.knowledge.encodings import BinaryFile, decoded
+
+        try:
+            return decoded(self.read_bytes(path, limit), encoding)
+        except BinaryFile:
+            raise HeldError(f"{path} is a binary file.") from None
+        except LookupError:
+            raise HeldError(f"There is no encoding {encoding!r}.") from None
+
+    def _parts(self, path: str) -> list[str]:
+        """The path from the folder on. An absolute one is taken where it names something inside by the folder's own name."""
+        if "\0" in path or not path.strip():
+            raise HeldError(f"{path!r} is not the name of a file.")
+        if os.path.isabs(path):
+            own = os.path.abspath(self.folder)
+            if os.path.commonpath([own, os.path.normpath(path)]) != own or ".." in path.split("/"):
+                raise HeldError(f"{path} is outside of the folder {own}.")
+            path = os.path.relpath(path, own)
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if ".." in parts:
+            raise HeldError(f"{path} is refused: a path may not have .. in it.")
+        return parts or ["."]
+
+    def _check(self, path: str, opened: int) -> None:
+        mode = os.fstat(opened).st_mode
+        for is_kind, words in _KINDS:
+            if is_kind(mode):
+                raise HeldError(f"{path} {words}.")
+        if _is_kernels(opened):
+            raise HeldError(f"{path} is no file on a disk: the system makes it up.")
+
+    def _sentence(self, path: str, error: OSError) -> str:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            return f"File not found: {path}"
+        if error.errno in (errno.EXDEV, errno.ELOOP):
+            return f"{path} is refused: it leads over a link out of the folder {self.folder}."
+        return f"{path} {_REASONS.get(error.errno or 0, f'cannot be read: {error.strerror}')}."
+
+
+def _open_beneath(root: int, parts: list[str]) -> int:
+    if sys.platform == "linux":
+        try:
+            return _openat2(root, "/".join(parts))
+        except OSError as error:
+            # Before Linux 5.6, and where a container forbids what it does not know.
+            if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EINVAL):
+                raise
+    return _open_stepwise(root, parts)
+
+
+def _openat2(root: int, path: str) -> int:
+    how = _How(flags=_FLAGS, mode=0, resolve=_BENEATH | _NO_MAGIC_LINKS)
+    libc = ctypes.CDLL(None, use_errno=True)
+    for _ in range(50):
+        opened = libc.syscall(_OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
+        if opened >= 0:
+            return int(opened)
+        # EAGAIN: something was renamed meanwhile, and the kernel could not say whether the path stays inside.
+        if (number := ctypes.get_errno()) not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise OSError(number, os.strerror(number))
+
+
+def _open_stepwise(root: int, parts: list[str]) -> int:
+    """Without links, each part from the folder before it."""
+    here = os.dup(root)
+    try:
+        for part in parts[:-1]:
+            there = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=here)
+            os.close(here)
+            here = there
+        return os.open(parts[-1], _FLAGS | os.O_NOFOLLOW, dir_fd=here)
+    except NotADirectoryError:
+        # Also what O_DIRECTORY says of a link.
+        with suppress(OSError):
+            if stat.S_ISLNK(os.stat(part, dir_fd=here, follow_symlinks=False).st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+        raise
+    finally:
+        os.close(here)
+
+
+def _is_kernels(opened: int) -> bool:
+    """Whether it is a file of /proc or /sys, over whatever path it was reached."""
+    with suppress(OSError):
+        own = os.fstat(opened).st_dev
+        return any(own == os.stat(place).st_dev != os.stat("/").st_dev for place in ("/proc", "/sys") if os.path.isdir(place))
+    return False

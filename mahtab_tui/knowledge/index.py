@@ -1,0 +1,138 @@
+"""Finding a skill by words: two full-text tables in memory, of word stems and of parts of identifiers."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mahtab_tui.knowledge.skills import Skill
+
+INDEXED = 20_000
+"""Characters of a skill's instructions that are searched."""
+QUERY_WORDS = 12
+"""Words of a query that are looked for; the longest, which tell the most apart."""
+
+_HASH_SIZE = 32 * 1024 * 1024
+"""Bytes that are gathered before they are sorted into the table; with little of it, most of the time goes into merging."""
+_WEIGHTS = "10.0, 5.0, 1.0"
+"""Of a hit in the name, the description, the content."""
+_WORDS = re.compile(r"\w+")
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*[A-Z0-9_]\w*")
+_COMMON = frozenset(
+    "a an and are as at be by can do does for from has have how i if in into is it its me my not of on or our so than that the their them then there these "
+    "this to use was we what when where which who why will with you your".split()
+)
+_PARTS = 0.4
+"""What a hit in the table of parts counts beside one in the table of stems."""
+_FREQUENT = 500
+"""Skills from which on a word that they all have tells little."""
+_LOOKED_AT = 500
+"""Skills that are ranked at the most."""
+_SHORTEST = 3
+"""Characters of which the trigram table needs that many in a row."""
+
+
+class Hit(NamedTuple):
+    """A skill that was found."""
+
+    name: str
+    description: str
+    score: float
+    """The greater the better; between 0 and 1, comparable within one search only."""
+
+
+class SkillsIndex:
+    """The skills by what stands in them (SQLite FTS5, ranked by bm25). May be used from any thread."""
+
+    def __init__(self, skills: Iterable[Skill] = ()) -> None:
+        self._lock = threading.Lock()
+        self._skills = {skill.name: skill for skill in sorted(skills, key=lambda skill: skill.name)}
+        self._names = list(self._skills)
+        self._database = _filled(self._skills.values())
+
+    def get(self, name: str) -> Skill | None:
+        """A skill by its name."""
+        return self._skills.get(name)
+
+    def search(self, query: str, limit: int = 5) -> list[Hit]:
+        """The skills that answer the words of a query best, the best first; equals by name. Any text is a query.
+
+        Where a word is found as a part of longer ones only (`CBPAUP` in `CBPAUP0C`), that counts less than a word.
+        """
+        words = _query_words(query)
+        if not words or limit < 1:
+            return []
+        scores: dict[int, float] = {}
+        with self._lock:
+            for table, factor in (("stems", 1.0), ("parts", _PARTS)):
+                found = self._ranked(table, self._telling(table, words), limit)
+                best = max((score for _, score in found), default=0.0)
+                for row, score in found:
+                    scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
+        exact = query.strip().lower()
+        hits = [
+            Hit(name, self._skills[name].description, round(score / (1.0 + _PARTS), 6))
+            for row, score in scores.items()
+            for name in [self._names[row]]
+        ]
+        return sorted(hits, key=lambda hit: (hit.name != exact, -hit.score, hit.name))[:limit]
+
+    def close(self) -> None:
+        """Let go of the database."""
+        with self._lock:
+            self._database.close()
+
+    def _telling(self, table: str, words: list[str]) -> list[str]:
+        """Those of the words that are to be looked for: not the frequent ones, where rarer ones are in the table, too."""
+        counted = []
+        for word in words:
+            if table == "parts" and len(word) < _SHORTEST:
+                continue
+            statement = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_FREQUENT + 1})"
+            [[count]] = self._database.execute(statement, (_quoted(word),))
+            counted.append((int(count), word))
+        there = sorted((pair for pair in counted if pair[0]), key=lambda pair: pair[0])
+        rare = [word for count, word in there if count <= _FREQUENT]
+        return rare[:QUERY_WORDS] or [word for _, word in there[:2]]
+
+    def _ranked(self, table: str, words: list[str], limit: int) -> list[tuple[int, float]]:
+        """Row and score. Of frequent words a hit in the name alone is looked for first: there are enough of them."""
+        if not words:
+            return []
+        phrases = " OR ".join(map(_quoted, words))
+        statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) FROM {table} WHERE {table} MATCH ? LIMIT {_LOOKED_AT}"
+        found: list[tuple[int, float]] = []
+        for columns in ("name", "name description", "name description content"):
+            found = [(int(row), float(score)) for row, score in self._database.execute(statement, (f"{{{columns}}} : ({phrases})",))]
+            if len(found) >= max(limit, _FREQUENT):
+                break
+        return found
+
+
+def _quoted(word: str) -> str:
+    return '"' + word.replace('"', '""') + '"'
+
+
+def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
+    rows = [(row, skill.name, skill.description, skill.content[:INDEXED]) for row, skill in enumerate(skills)]
+    database = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+    for table, tokenizer in (("stems", "porter unicode61 remove_diacritics 2"), ("parts", "trigram")):
+        database.execute(f"CREATE VIRTUAL TABLE {table} USING fts5(name, description, content, content='', tokenize='{tokenizer}')")
+        database.execute(f"INSERT INTO {table}({table}, rank) VALUES ('hashsize', {_HASH_SIZE})")
+    database.execute("BEGIN")
+    insert = "INSERT INTO {}(rowid, name, description, content) VALUES (?, ?, ?, ?)"
+    database.executemany(insert.format("stems"), rows)
+    # Of the content its identifiers only: parts of ordinary words are found by their stems.
+    database.executemany(insert.format("parts"), [(*row[:3], " ".join(dict.fromkeys(_IDENTIFIER.findall(row[3])))) for row in rows])
+    database.execute("COMMIT")
+    return database
+
+
+def _query_words(query: str) -> list[str]:
+    """What is looked for: the words that tell skills apart; where there are none such, all words."""
+    words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
+    telling = [word for word in words if word not in _COMMON] or words
+    return sorted(telling, key=len, reverse=True)[:QUERY_WORDS]

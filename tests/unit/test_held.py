@@ -1,0 +1,216 @@
+"""Files held inside a folder: a corpus of ways out, each refused with a sentence; and what may be read is read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.knowledge import held
+from mahtab_tui.knowledge.held import HeldError, HeldFolder
+
+
+@pytest.fixture(params=["the system's", "stepwise"])
+def code(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with files and with ways out, beside a secret; opened in both ways."""
+    if request.param == "stepwise":
+        monkeypatch.setattr(held, "_open_beneath", held._open_stepwise)
+    folder = tmp_path / "code"
+    (folder / "sub").mkdir(parents=True)
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "code-too").mkdir()
+    (tmp_path / "code-too" / "x").write_text("secret")
+    (folder / "app.py").write_text("print(1)\n")
+    (folder / "sub" / "ä b.py").write_text("ok")
+    links = {
+        "out": "../secret",
+        "out-absolute": str(tmp_path / "secret"),
+        "up": "..",
+        "root": "/",
+        "sub/out": "../../secret",
+        "sub/round": "../../code/../secret",
+        "chain": "out",
+        "loop": "loop",
+        "environ": "/proc/self/environ",
+        "fd": "/proc/self/fd",
+        "null": "/dev/null",
+    }
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
+    os.mkfifo(folder / "pipe")
+    here = os.getcwd()
+    os.chdir(folder)  # a socket's path is short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+        os.chdir(here)
+        yield folder
+
+
+ESCAPES = [
+    "../secret",
+    "sub/../../secret",
+    "sub/../app.py",
+    "./../secret",
+    ".//..//secret",
+    "..",
+    "sub/..",
+    "/etc/passwd",
+    "//etc/passwd",
+    "/proc/self/environ",
+    "/dev/zero",
+    "out",
+    "out-absolute",
+    "up/secret",
+    "up/code/app.py",
+    "root/etc/passwd",
+    "sub/out",
+    "sub/round",
+    "chain",
+    "loop",
+    "environ",
+    "fd/0",
+    "null",
+    "pipe",
+    "socket",
+    "sub",
+    ".",
+    "",
+    " ",
+    "app.py\0.txt",
+    "app.py/",
+    "app.py/x",
+    "missing",
+    "missing/x",
+    "x" * 300,
+    "x/" * 3000,
+    "~/secret",
+    "file:///etc/passwd",
+    "..\\secret",
+    "%2e%2e/secret",
+    "\u2025/secret",
+    "\udcff",
+]
+
+
+@pytest.mark.parametrize("path", ESCAPES)
+def test_no_path_leads_out(code: Path, path: str) -> None:
+    if path == "app.py/":
+        assert HeldFolder(code).read_text(path) == "print(1)\n"
+        return
+    with pytest.raises(HeldError, match=r"(\.|^File not found: .*)\Z"):
+        HeldFolder(code).read_text(path)
+
+
+@pytest.mark.parametrize(("path", "text"), [("app.py", "print(1)\n"), ("./app.py", "print(1)\n"), ("sub/ä b.py", "ok"), ("sub//ä b.py", "ok")])
+def test_what_is_inside_is_read(code: Path, path: str, text: str) -> None:
+    assert HeldFolder(code).read_text(path) == text
+    assert HeldFolder(code).read_text(str(code / path)) == text
+
+
+def test_an_absolute_path_of_a_neighbour_with_a_longer_name_is_outside(code: Path) -> None:
+    with pytest.raises(HeldError, match="outside of the folder"):
+        HeldFolder(code).read_text(f"{code}-too/x")
+
+
+def test_sentences_say_what_it_is(code: Path) -> None:
+    def said(path: str) -> str:
+        with pytest.raises(HeldError) as caught:
+            HeldFolder(code).read_text(path)
+        return str(caught.value)
+
+    assert said("xyz.cbl") == "File not found: xyz.cbl"
+    assert said("pipe") == "pipe is a pipe, not a file."
+    assert said("sub") == "sub is a folder."
+    assert said("out") == f"out is refused: it leads over a link out of the folder {code}."
+    assert said("../secret") == "../secret is refused: a path may not have .. in it."
+    assert "socket" in said("socket")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="openat2 is Linux's")
+def test_links_that_stay_inside_are_followed_where_the_system_can_check_them(tmp_path: Path) -> None:
+    (tmp_path / "real.py").write_text("ok")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "link.py").symlink_to("../real.py")
+    root = os.open(tmp_path, os.O_RDONLY)
+    try:
+        os.close(held._openat2(root, "real.py"))
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EPERM):
+            pytest.skip("no openat2 here")
+        raise
+    finally:
+        os.close(root)
+    assert HeldFolder(tmp_path).read_text("sub/link.py") == "ok"
+
+
+def test_a_folder_that_is_exchanged_for_a_link_while_it_is_read_never_leads_out(code: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("secret")
+    (code / "swap").mkdir()
+    (code / "swap" / "file").write_text("fine")
+    (code / "link").symlink_to(outside)
+    ended = threading.Event()
+
+    def exchange() -> None:
+        while not ended.is_set():
+            os.rename(code / "swap", code / "aside")
+            os.rename(code / "link", code / "swap")
+            os.rename(code / "swap", code / "link")
+            os.rename(code / "aside", code / "swap")
+
+    thread = threading.Thread(target=exchange)
+    thread.start()
+    read = set()
+    try:
+        for _ in range(3_000):
+            try:
+                read.add(HeldFolder(code).read_text("swap/file"))
+            except HeldError:
+                read.add("refused")
+    finally:
+        ended.set()
+        thread.join()
+    assert "secret" not in read
+
+
+def test_a_folder_of_the_system_is_refused_as_such() -> None:
+    with pytest.raises(HeldError):
+        HeldFolder("/proc/self").read_text("environ")
+
+
+def test_too_large_and_binary_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "large").write_text("x" * 11)
+    (tmp_path / "binary").write_bytes(b"a\0b")
+    with pytest.raises(HeldError, match="larger than 10 bytes"):
+        HeldFolder(tmp_path).read_text("large", limit=10)
+    with pytest.raises(HeldError, match="is a binary file"):
+        HeldFolder(tmp_path).read_text("binary")
+
+
+@pytest.mark.parametrize(
+    ("data", "encoding"),
+    [
+        ("Grüße".encode(), None),
+        ("Grüße".encode("utf-8-sig"), None),
+        ("Grüße".encode("latin-1"), None),
+        ("Grüße".encode("utf-16"), None),
+        ("Grüße".encode("utf-32"), None),
+        ("Grüße".encode("cp273"), "cp273"),
+    ],
+)
+def test_text_is_read_whatever_it_was_written_in(tmp_path: Path, data: bytes, encoding: str | None) -> None:
+    (tmp_path / "x").write_bytes(data)
+    assert HeldFolder(tmp_path).read_text("x", encoding=encoding) == "Grüße"
+
+
+def test_an_unknown_encoding_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    with pytest.raises(HeldError, match="There is no encoding 'klingon'"):
+        HeldFolder(tmp_path).read_text("x", encoding="klingon")

@@ -1,0 +1,142 @@
+"""The index of skills: what is found first, and that no query is an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.knowledge.index import SkillsIndex
+from mahtab_tui.knowledge.library import SkillLibrary
+from mahtab_tui.knowledge.loader import SkillsLoader
+from mahtab_tui.knowledge.skills import Skill
+from tests.skills import write_skill
+
+TOPICS = {
+    "invoices": "billing amounts, due dates and dunning letters",
+    "claims": "insured events, reserves and payouts",
+    "payroll": "salaries, wage tax and monthly slips",
+    "ledger": "postings, accounts and the yearly balance",
+    "warehouse": "stock levels, pallets and picking routes",
+    "shipping": "parcels, carriers and tracking numbers",
+    "catalogue": "articles, prices and categories",
+    "customers": "addresses, contacts and consent",
+    "contracts": "clauses, terms and signatures",
+    "forecast": "time series, seasons and trends",
+    "telemetry": "sensors, gauges and alarms",
+    "backup": "snapshots, retention and restore drills",
+}
+TASKS = {
+    "import": "Reads files that come in, and refuses what is malformed",
+    "export": "Writes files for partners in their layout",
+    "reconcile": "Compares two sources row by row and explains differences",
+    "anonymise": "Replaces what identifies a person",
+    "migrate": "Moves old records into the new schema",
+    "audit": "Finds who changed something and when",
+    "visualise": "Draws charts for a meeting",
+    "archive": "Packs what is past its time",
+    "simulate": "Plays through scenarios with invented numbers",
+}
+PROGRAMS = {
+    f"{task}-{topic}": f"CB{topic[:3].upper()}{task[:2].upper()}{number}C"
+    for number, (task, topic) in enumerate((task, topic) for topic in TOPICS for task in TASKS)
+}
+
+GENERATED = [
+    Skill(
+        f"{task}-{topic}",
+        f"{does}: {about}.",
+        None,
+        f"Call {PROGRAMS[f'{task}-{topic}']} or {task}_{topic}_file() first. See the notes on {other}.",
+        Path(f"{task}-{topic}.md"),
+    )
+    for number, (topic, about) in enumerate(TOPICS.items())
+    for other in [list(TOPICS)[(number + 1) % len(TOPICS)]]
+    for task, does in TASKS.items()
+]
+
+
+@pytest.fixture(scope="module")
+def index() -> SkillsIndex:
+    return SkillsIndex(GENERATED)
+
+
+def test_the_set_is_large_enough_to_tell() -> None:
+    assert len(GENERATED) >= 100
+
+
+@pytest.mark.parametrize("skill", GENERATED, ids=lambda skill: skill.name)
+def test_a_skill_is_first_for_what_it_is_about(index: SkillsIndex, skill: Skill) -> None:
+    task, topic = skill.name.split("-")
+    program = PROGRAMS[skill.name]
+    about = TOPICS[topic].replace(",", "").split()[0]
+    queries = [
+        skill.name,
+        f"How do I {task} the {topic}?",
+        f"{task[:-1] if task.endswith('e') else task}ing {topic}",
+        f"{topic} {task}",
+        f"{TASKS[task].split()[0]} {TASKS[task].split()[-1]} {about}",
+        program,
+        program.lower(),
+        program[1:-1],
+        f"{task}_{topic}_file",
+        f"{task[1:]}_{topic}_fi",
+    ]
+    assert {query: [hit.name for hit in index.search(query, 1)] for query in queries} == {query: [skill.name] for query in queries}
+
+
+def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() -> None:
+    index = SkillsIndex(
+        [
+            Skill("a", "Something else entirely.", None, "About parquet files.", Path("a")),
+            Skill("b", "About parquet files.", None, "Something else entirely.", Path("b")),
+            Skill("parquet", "Something else entirely.", None, "More of it.", Path("c")),
+        ]
+    )
+    assert [hit.name for hit in index.search("parquet")] == ["parquet", "b", "a"]
+
+
+def test_equals_are_in_the_order_of_their_names_each_time() -> None:
+    skills = [Skill(name, "The same words.", None, "", Path(name)) for name in "dbca"]
+    for order in (skills, skills[::-1]):
+        assert [hit.name for hit in SkillsIndex(order).search("same words", 3)] == ["a", "b", "c"]
+
+
+def test_get_gives_the_whole_skill(index: SkillsIndex) -> None:
+    assert index.get("import-claims") == next(skill for skill in GENERATED if skill.name == "import-claims")
+    assert index.get("nothing") is None
+
+
+@pytest.mark.parametrize(
+    "query", ['"', "'", "a AND", "NEAR(", "name:x", "*", "^", "-", "(", "a OR b NOT", "{name} : x", "\0", "", "   ", "😀", "x" * 10_000, "ß İ ﬀ"]
+)
+def test_no_query_is_an_error(index: SkillsIndex, query: str) -> None:
+    index.search(query)
+
+
+@given(st.text(max_size=40), st.integers(-1, 7))
+def test_any_text_is_a_query_and_no_more_comes_than_was_asked_for(query: str, limit: int) -> None:
+    hits = SkillsIndex(GENERATED[:10]).search(query, limit)
+    assert len(hits) <= max(0, limit)
+    assert sorted(hits, key=lambda hit: (hit.name != query.strip().lower(), -hit.score, hit.name)) == hits
+
+
+def test_the_words_of_the_sea_of_skills_are_found_among_ten_thousand() -> None:
+    from tests.benchmarks.knowledge import generated_skills
+
+    skills = generated_skills(2_000, words=20)
+    index = SkillsIndex(skills)
+    assert index.search("CBP01777C")[0].name == skills[1777].name
+    assert index.search("BP01777")[0].name == skills[1777].name
+    assert len(index.search("how do I check the values of a batch of orders", 5)) == 5
+
+
+def test_a_library_finds_what_is_there_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", -1)
+    library = SkillLibrary(SkillsLoader(tmp_path), pytest.fail)
+    assert library.search("tidy") == []
+    write_skill(tmp_path, "tidy-up", "Puts things away")
+    assert [hit.name for hit in library.search("tidying")] == ["tidy-up"]
+    assert library.index() is library.index()
