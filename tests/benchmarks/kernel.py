@@ -69,7 +69,7 @@ def rows() -> Iterator[Row]:
         run(kernel, "globals().update((f'v{i}', [i]) for i in range(10_000))")
         yield Row("listing of 10,000 variables, there and back", median(timed(kernel.variables, 10)), "ms", "<= 20 ms in the kernel")
         kernel.complete("v", 1)
-        for what, code in (("all", "v"), ("a fuzzy few", "v99"), ("none of", "zzq")):
+        for what, code in (("all", "v"), ("a fuzzy few", "v99"), ("none", "zzq")):
             took = median(timed(lambda code=code: kernel.complete(code, len(code)), 20))  # type: ignore[misc]
             yield Row(f"completion: {what} of 10,000 names, there and back", took, "ms", "<= 50 ms")
     finally:
