@@ -1,0 +1,93 @@
+"""Other agents' cells in the transcript, in the queue and in what the model is told."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.prompt import PromptHandler
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.session.guests import Guests
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.tui.panes.transcript.entries import Cell
+from mahtab_tui.tui.panes.transcript.fold import Transcript
+
+ABOUT: dict[str, Any] = {"call": "guest-1", "request": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0, "blocks": 1}
+
+
+def record(tag: str, text: str = "", **attrs: Any) -> Record:
+    return Record(tag, text, {**ABOUT, **attrs}, time.time())
+
+
+def cells(transcript: Transcript) -> list[Cell]:
+    return [entry for entry in transcript.entries if isinstance(entry, Cell)]
+
+
+def test_code_that_waits_is_the_entry_that_runs_whatever_is_asked_in_between() -> None:
+    transcript = Transcript(since=0)
+    transcript.fold([record(tags.APPROVAL, "x = 1", state="waiting")])
+    (waiting,) = cells(transcript)
+    assert (waiting.approval, waiting.party, waiting.guest, waiting.code) == ("waiting", "codex", 2, "x = 1")
+    transcript.fold([Record(tags.USER_CHAT, "a question", {"turn": 1}, time.time())])
+    transcript.fold([record(tags.APPROVAL, "x = 2", state="edited"), record(tags.ASSISTANT_REPL_IN, "x = 2", cell=7)])
+    transcript.fold([record(tags.ASSISTANT_REPL_OUT, "", cell=7, status="ok", duration=0.1, kinds=[])])
+    assert cells(transcript) == [waiting]
+    assert (waiting.approval, waiting.code, waiting.number, waiting.status) == ("", "x = 2", 7, "ok")
+
+
+def test_declined_code_stays_with_its_reason() -> None:
+    transcript = Transcript(since=0)
+    transcript.fold([record(tags.APPROVAL, "x = 1", state="waiting"), record(tags.APPROVAL, "x = 1", state="skipped", reason="not now")])
+    (declined,) = cells(transcript)
+    assert (declined.approval, declined.reason) == ("skipped", "not now")
+
+
+def test_code_that_nobody_was_asked_about_is_an_entry_too() -> None:
+    transcript = Transcript(since=0)
+    transcript.fold([record(tags.ASSISTANT_REPL_IN, "x", cell=1, call="guest-9")])
+    assert [(cell.party, cell.person, cell.guest) for cell in cells(transcript)] == [("codex", False, 2)]
+
+
+def test_the_model_is_told_what_other_agents_ran_but_not_its_own_code_again() -> None:
+    log = logging.Logger("test")
+    prompt = PromptHandler()
+    log.addHandler(prompt)
+    emit(log, tags.ASSISTANT_REPL_IN, "its_own = 1", cell=1, party="claude")
+    emit(log, tags.ASSISTANT_REPL_IN, "of_another = 1", cell=2, party="codex", guest=0)
+    told = prompt.get_context()
+    assert "of_another" in told
+    assert "its_own" not in told
+
+
+def test_names_and_colours_are_each_agents_own() -> None:
+    log, _ = setup_logging(None)
+    try:
+        guests = Guests(log)
+        joined = [guests.join(name, lambda text: None, 0) for name in ("Claude Code", "claude-code", "you", "", "é" * 50)]
+        assert [guest.name for guest in joined] == ["claude-code", "claude-code-2", "you-2", "agent", "agent-2"]
+        assert [guest.colour for guest in joined[:4]] == [0, 1, 2, 3]
+        guests.left(joined[1], stop=False)
+        assert guests.join("codex", lambda text: None, 0).colour == 1
+    finally:
+        close_logging(log)
+
+
+def test_the_persons_inputs_wait_before_those_of_agents() -> None:
+    log, _ = setup_logging(None)
+    try:
+        inbox = Inbox(log)
+        withdrawn: list[str] = []
+        first, _ = inbox.put_for("codex", "a", lambda: None, lambda: withdrawn.append("a"))
+        inbox.put("python", "mine")
+        _, before = inbox.put_for("codex", "b", lambda: None, lambda: None)
+        inbox.put("python", "mine too")
+        assert before == 2
+        assert inbox.cancel(first) is not None
+        assert withdrawn == ["a"]
+        taken = [inbox.take("python") for _ in range(3)]
+        assert [item and item.text for item in taken] == ["mine", "mine too", "b"]
+    finally:
+        close_logging(log)
