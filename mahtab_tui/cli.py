@@ -160,7 +160,7 @@ def rlm(
     """
     if replay is not None:
         _replay(replay, speed)
-    if query is None or source is None:
+    if query is None or not query.strip() or source is None:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for what is piped in.')
     from mahtab_tui.headless_search import search_once
     from mahtab_tui.llm.providers import default_model

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 import threading
 import time
@@ -22,6 +24,7 @@ from mahtab_tui.recursion.tree import Tree
 
 if TYPE_CHECKING:
     from mahtab_tui.recursion.budget import Limits
+    from mahtab_tui.recursion.search import Search
 
 ANSWERED, FAILED, PARTIAL, INTERRUPTED = 0, 1, 4, 130
 
@@ -35,7 +38,7 @@ class Progress:
     def __init__(self) -> None:
         self._tree = Tree("")
         self._lock = threading.Lock()
-        self._terminal = sys.stderr.isatty()
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._began = time.monotonic()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
@@ -71,7 +74,29 @@ class Progress:
         self._write(plain(text), end="\n")
 
     def _write(self, text: str, end: str) -> None:
-        print(f"\r\x1b[K{text}" if self._terminal else text, end=end, file=sys.stderr, flush=True)
+        _tell(f"\r\x1b[K{text}" if self._terminal else text, end)
+
+
+class Stdout:
+    """Where answers go. Once it takes nothing more (its reader has gone, its disk is full), nothing is written there."""
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    def write(self, line: str) -> None:
+        """Write a line, if it can be written."""
+        if self.failed:
+            return
+        try:
+            print(line, flush=True)
+        except OSError as error:
+            self.failed = True
+            if not isinstance(error, BrokenPipeError):
+                _tell(f"mahtab-tui: stdout cannot be written: {error.strerror}.")
+            # The interpreter writes what is left when it ends, and would complain.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())
+            os.close(nowhere)
 
 
 def search_once(
@@ -93,7 +118,7 @@ def search_once(
     from mahtab_tui.recursion.log import Log
     from mahtab_tui.recursion.search import Search
 
-    progress = Progress()
+    progress, stdout = Progress(), Stdout()
     takers: list[Callable[[Record], None]] = [progress.fold]
     kept: Log | None = None
     search: Search | None = None
@@ -101,10 +126,10 @@ def search_once(
         if log is not None:
             kept = Log(log)
             takers.append(kept.write)
-        if as_json:
-            takers.append(_print_json)
         search = Search(partial(_give, takers))
-        context: Any = sys.stdin.buffer.read() if source == "-" else Path(source)
+        if as_json:
+            takers.append(partial(_print_json, stdout, search))
+        context: Any = _piped_in() if source == "-" else Path(source)
         answer = search.run(query, context, model=model, sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -120,15 +145,32 @@ def search_once(
         progress.close()
         if kept is not None:
             kept.close()
+            if kept.trouble:
+                _tell(f"mahtab-tui: {kept.trouble}")
     if answer.state in ("error", "stopped"):
-        print(f"mahtab-tui: {plain(answer.text)}", file=sys.stderr)
+        if not stdout.failed:
+            _tell(f"mahtab-tui: {plain(answer.text)}")
         return FAILED
     if not as_json:
-        print(plain(answer.text))
+        stdout.write(plain(answer.text))
     if answer.state == "partial":
-        print("mahtab-tui: the answer is partial: the search came to its limits.", file=sys.stderr)
-        return PARTIAL
-    return ANSWERED
+        _tell("mahtab-tui: the answer is partial: the search came to its limits.")
+    return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
+
+
+def _tell(text: str, end: str = "\n") -> None:
+    """Write to stderr, if it is there: the answer does not depend on it."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(text, end=end, file=sys.stderr, flush=True)
+
+
+def _piped_in() -> bytes:
+    """Raises `ContextError`."""
+    try:
+        return b"" if sys.stdin is None else sys.stdin.buffer.read()
+    except OSError as error:
+        raise ContextError(f"What is piped in cannot be read: {error.strerror}.") from None
 
 
 def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
@@ -136,6 +178,8 @@ def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
         take(record)
 
 
-def _print_json(record: Record) -> None:
+def _print_json(stdout: Stdout, search: Search, record: Record) -> None:
     if record.tag not in STREAMS:
-        print(json.dumps({"tag": record.tag, "time": round(record.time, 3), "attrs": record.attrs, "text": record.text}), flush=True)
+        stdout.write(json.dumps({"tag": record.tag, "time": round(record.time, 3), "attrs": record.attrs, "text": record.text}))
+        if stdout.failed and record.tag == tags.RLM_CALL:  # nobody hears of it any more
+            search.stop(record.attrs["tree"], "1")

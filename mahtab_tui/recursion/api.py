@@ -52,12 +52,13 @@ def rlm(
     on_event: given every event of the search, on another thread; a notice among them says where the answer is a partial one.
 
     Raises `SearchFailed` where there is no answer, `ModelError` for a model that cannot be had, `ContextError` for what is not a context,
-    `SandboxError` where the system has no sandbox, `OSError` where the log cannot be written,
-    `ValueError` for a limit that is none.
+    `SandboxError` where the system has no sandbox, `OSError` where the log cannot be begun (a file that holds something else stays),
+    `ValueError` for a limit that is none and a query that asks nothing. A log that cannot be written to its end is warned of.
     """
     limits = limits_of(
         max_turns=max_turns, max_depth=max_depth, max_calls=max_calls, max_usd=max_usd, max_seconds=max_seconds, concurrency=concurrency
     )
+    kept: Log | None = None
     with contextlib.ExitStack() as stack:
         takers: list[Callable[[Record], None]] = [] if on_event is None else [_Guarded(on_event)]
         if log is not None:
@@ -74,6 +75,8 @@ def rlm(
             raise SearchFailed(answer.text)
         if answer.state == "partial":
             emit(Record(tags.NOTICE, _partial(answer), {"level": "warning"}))
+    if kept is not None and kept.trouble:
+        warnings.warn(kept.trouble, stacklevel=2)
     return answer.text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -47,7 +48,7 @@ class Engine:
         self.calls = Calls(events, self._budget, Schedule(concurrency), gates)
         self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
         # A node that explores has a process; those of one depth wait for deeper ones only, so none can wait for itself.
-        self._exploring = [Gate(concurrency) for depth in range(limits.max_depth)]
+        self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
         self._nodes: dict[str, Node] = {}
         self._memo = Memo()
         self._roots = Batch(0, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import threading
@@ -24,23 +26,40 @@ class Log:
     """Writes events, one in a line; what is streamed is left out, since the whole follows. Any thread may call it."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
-        """Begins a new file that only its owner can read. Raises `OSError`."""
+        """Begins a new file that only its owner can read. Raises `OSError`, also where the file holds something else than a log."""
+        if path.is_file() and not _may_go(path):
+            raise FileExistsError(errno.EEXIST, "It exists, and is not the log of a search", str(path))
+        self.trouble = ""
+        """Why not all is kept, as a sentence; empty while all is."""
+        self._path = path
         self._left = max_bytes
         self._lock = threading.Lock()
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         self._file = os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass")
-        self._line({"format": _FORMAT})
+        try:
+            self._line({"format": _FORMAT})
+        except OSError:
+            self._close()
+            raise
 
     def write(self, record: Record) -> None:
-        """Keep an event."""
+        """Keep an event. Where that fails, nothing more is kept: the search goes on without its log."""
         if record.tag in STREAMS:
             return
         with self._lock:
             if not self._file.closed:
-                self._line({"tag": record.tag, "text": record.text, "attrs": record.attrs, "time": record.time})
+                try:
+                    self._line({"tag": record.tag, "text": record.text, "attrs": record.attrs, "time": record.time})
+                except OSError as error:
+                    self.trouble = f"The log {self._path} is not complete: {error.strerror}."
+                    self._close()
 
     def close(self) -> None:
         with self._lock:
+            self._close()
+
+    def _close(self) -> None:
+        with contextlib.suppress(OSError):  # what could not be written is still there, and is tried once more
             self._file.close()
 
     def _line(self, value: dict[str, Any]) -> None:
@@ -49,6 +68,8 @@ class Log:
         if self._left >= 0:
             self._file.write(line)
             self._file.flush()
+        else:
+            self.trouble = f"The log {self._path} is not complete: it had become too long."
 
 
 class Opened(NamedTuple):
@@ -57,6 +78,13 @@ class Opened(NamedTuple):
     records: Sequence[Record]
     note: str
     """What is missing, as a sentence; empty where nothing is."""
+
+
+def _may_go(path: Path) -> bool:
+    """Whether a file is a log, or empty."""
+    with path.open("rb") as file:
+        line = file.readline(1_000)
+    return not line or _FORMAT.encode() in line
 
 
 def read_log(path: Path) -> Opened:

@@ -90,8 +90,10 @@ class Search:
         """Answer a query over a context of any kind (see `contexts.take`), or a `Text`. An exception in the caller's thread (Ctrl+C) stops the tree.
 
         sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
-        Raises `ContextError`, `ModelError`, `SandboxError`.
+        Raises `ContextError`, `ModelError`, `SandboxError`, `ValueError` for a query that asks nothing.
         """
+        if not query.strip():
+            raise ValueError("The query asks nothing.")
         running = self._grow(
             query, context if isinstance(context, Text) else self._taken(context), model, sub_model, limits or Limits(), asking, about or {}
         )

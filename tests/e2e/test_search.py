@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,7 @@ def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(log: Path, replay:
     ("arguments", "says"),
     [
         (["only a question"], "Give a question and a file"),
+        ([" ", "-"], "Give a question and a file"),
         (["q", "missing.txt", "--model", "demo"], "missing.txt cannot be read"),
         (["q", "-", "--model", "demo", "--max-turns", "0"], "--max-turns must be at least 1"),
         (["q", "-", "--model", "no-such"], "There is no model"),
@@ -99,6 +101,37 @@ def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(log: Path, replay:
 def test_what_cannot_be_done_is_one_sentence(project: Path, arguments: list[str], says: str) -> None:
     result = search(*arguments)
     assert result.returncode in (1, 2)
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_search_ends_when_nobody_reads_its_events_any_more(log: Path, replay: Callable[..., str]) -> None:
+    model = replay({"text": "```python\nwhile True: pass\n```", "repeat": True})
+    command = [*PROGRAM, "rlm", "What is it?", str(log), "--model", model, "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert json.loads(child.stdout.readline())["tag"] == "rlm-call"
+        child.stdout.close()
+        said = child.stderr.read()
+    assert child.returncode == 1
+    assert "Traceback" not in said
+    assert "Exception" not in said
+
+
+@pytest.mark.parametrize(
+    ("without", "code", "out", "says"),
+    [
+        ("2>&-", 0, "three\n", ""),
+        ("2>/dev/full", 0, "three\n", ""),
+        (">/dev/full", 1, "", "stdout cannot be written: No space left on device."),
+        ("<&-", 0, "three\n", "1 nodes"),
+    ],
+)
+def test_a_missing_or_full_stream_is_no_crash(replay: Callable[..., str], without: str, code: int, out: str, says: str) -> None:
+    command = [*PROGRAM, "rlm", "How many?", "-", "--model", replay("three")]
+    result = subprocess.run(f"{shlex.join(command)} {without}", shell=True, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert (result.returncode, result.stdout) == (code, out)
     assert says in result.stderr
     assert "Traceback" not in result.stderr
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -235,6 +236,36 @@ def test_a_failing_on_event_does_not_end_the_search() -> None:
     with pytest.warns(UserWarning, match="on_event failed, and is not called any more: ZeroDivisionError"):
         assert rlm("how many errors?", LOG, model=scripted(SEARCH), on_event=on_event) == "20"
     assert called == 1
+
+
+def test_a_log_that_breaks_off_does_not_end_the_search(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    readers = [os.open(path, os.O_RDONLY | os.O_NONBLOCK)]
+
+    def hang_up(record: Any) -> None:
+        if record.attrs.get("event") == "turn" and readers:
+            os.close(readers.pop())
+
+    with pytest.warns(UserWarning, match="pipe is not complete: Broken pipe"):
+        assert rlm("how many errors?", LOG, model=scripted(SEARCH), log=path, on_event=hang_up) == "20"
+
+
+def test_the_text_that_is_searched_is_not_overwritten_by_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text(LOG)
+    with pytest.raises(FileExistsError):
+        rlm("how many errors?", path, model=scripted(SEARCH), log=path)
+    assert path.read_text() == LOG
+
+
+def test_a_query_that_asks_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="asks nothing"):
+        rlm(" ", LOG, model="demo")
+
+
+def test_a_depth_beyond_all_bounds_costs_nothing() -> None:
+    assert rlm("how many errors?", LOG, model=scripted(SEARCH), max_depth=10**12) == "20"
 
 
 def test_limits_that_are_none_are_refused() -> None:

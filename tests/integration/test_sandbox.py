@@ -155,6 +155,13 @@ async def test_final_ends_the_turn_whatever_the_code_does_about_it(sandbox: Sand
     assert (result.status, node.finals) == ("final", ["answer", "2"])
 
 
+async def test_a_turn_begins_with_all_names_and_with_the_way_to_answer(sandbox: Sandbox, node: RecordingNode) -> None:
+    await run(sandbox, "del context, peek\nFINAL = 'the answer'\ndef grep(pattern):\n    return 'my own'")
+    assert await printed(sandbox, "print(len(context), peek(3), grep('x'))") == "14 one my own\n"
+    await run(sandbox, "FINAL = 1")
+    assert (await run(sandbox, "FINAL('found')")).status == "final"
+
+
 async def test_an_interrupt_stops_the_code_and_keeps_its_names(sandbox: Sandbox, node: RecordingNode) -> None:
     node.answer = never
     for code in ("llm('q')", "import asyncio\nawait asyncio.to_thread(llm, 'q')"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,28 @@ def written(path: Path, records: list[Record]) -> Path:
     log.close()
     log.write(records[0])  # too late, and no error
     return path
+
+
+def test_a_file_that_is_no_log_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "server.log"
+    path.write_text("what the search is about\n")
+    with pytest.raises(FileExistsError, match="is not the log of a search"):
+        Log(path)
+    assert path.read_text() == "what the search is about\n"
+    for again in (tmp_path / "events.jsonl", tmp_path / "events.jsonl"):
+        Log(again).close()
+
+
+def test_a_log_that_cannot_be_written_any_more_says_so_and_raises_nothing(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    log = Log(path)
+    os.close(reader)
+    for record in a_story(bench):
+        log.write(record)
+    log.close()
+    assert log.trouble == f"The log {path} is not complete: Broken pipe."
 
 
 def as_json(record: Record) -> Record:

@@ -35,7 +35,8 @@ class Turns:
     def __init__(self, names: dict[str, Any], conversation: Conversation, interrupts: Interrupts) -> None:
         # A module, because dataclasses and others look for the names of a class's module there.
         self._main = ModuleType("__main__")
-        self._main.__dict__.update(names, __builtins__=builtins)
+        self._main.__dict__["__builtins__"] = builtins
+        self._names = names
         self._conversation = conversation
         self._interrupts = interrupts
         self._streams = Streams()
@@ -71,6 +72,8 @@ class Turns:
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
         sys.modules["__main__"] = self._main
+        # Its own `grep` is the code's affair; a name that is gone, and the only way to answer, are not.
+        self._main.__dict__.update({name: value for name, value in self._names.items() if name == "FINAL" or name not in self._main.__dict__})
         sys.stdout = sys.stderr = self._streams.stream()
         self._interrupts.install()
 
