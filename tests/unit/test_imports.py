@@ -33,6 +33,10 @@ def test_importing_does_not_load_the_models_libraries(module: str) -> None:
     assert not loaded_after(f"import {module}").intersection(HEAVY)
 
 
+def test_the_first_picture_waits_neither_for_the_highlighter_nor_for_markdown() -> None:
+    assert not loaded_after("import mahtab_tui.tui.open").intersection({"pygments.lexers", "markdown_it", "mahtab_tui.recursion.engine"})
+
+
 @pytest.mark.parametrize("module", ["mahtab_tui.session", "mahtab_tui.agent.repl_agent", "mahtab_tui.kernel.process", "mahtab_tui.bus.setup"])
 def test_nothing_below_the_screen_loads_textual(module: str) -> None:
     assert "textual" not in loaded_after(f"import {module}")

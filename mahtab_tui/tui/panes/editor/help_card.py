@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from textual.content import Content
 from textual.geometry import Offset
-from textual.highlight import highlight
 from textual.message import Message
 from textual.widgets import Static
 
@@ -83,6 +82,8 @@ class HelpCard(Static):
 
 
 def _content(about: Explanation) -> Content:
+    from textual.highlight import highlight  # for which the first picture does not wait
+
     parts = [highlight(plain(about.signature), language="python")]
     if about.doc:
         parts.append(Content(plain(about.doc)))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from mahtab_tui.tui.panes.transcript.layout.code import highlight
 from mahtab_tui.tui.panes.transcript.layout.prose import paragraph
 from mahtab_tui.tui.panes.transcript.layout.row import Span
 from mahtab_tui.tui.panes.transcript.palette import Palette
 
-_EXAMPLE = 'rlm("what failed, and why?", log)'
-
 
 def empty_lines(width: int, palette: Palette) -> list[list[Span]]:
-    """What a search is for, and one to try."""
-    from pygments.lexers import PythonLexer
-
+    """What a search is for, and one to try. Its colours are put in by hand: the first picture does not wait for the highlighter."""
     words = "A question over a text too long to read is answered by a tree of calls, which grows here. Run"
     rows = [list(row.spans) for row in paragraph([(words, palette.muted)], width, None)]
-    return [*rows, [("  ", palette.muted), *highlight(PythonLexer(), _EXAMPLE, palette)[0]]]
+    return [*rows, [("  rlm(", palette.text), ('"what failed, and why?"', palette.good), (", log)", palette.text)]]
