@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp
 from textual.geometry import Offset
@@ -39,6 +40,8 @@ class CompletionList(Widget):
         self.items: tuple[Completion, ...] = ()
         self.asked_for = False
         """Whether the person has opened it, or walked in it: then Enter takes the chosen row."""
+        self._label = 0
+        """Columns of the labels."""
         self._chosen = 0
         self._top = 0
         self._more = 0
@@ -61,7 +64,8 @@ class CompletionList(Widget):
         self._chosen = next((place for place, item in enumerate(items) if item.label == before), 0)
         self._top = 0
         self._follow()
-        width = min(self.screen.size.width, max(line.cell_length for line in self._lines(range(len(items)))), _WIDEST)
+        self._label = min(_LABEL, max(cell_len(_line_of(item.label)) for item in items))
+        width = min(self.screen.size.width, self._label + _KIND + 6 + max(cell_len(_line_of(item.doc)) for item in items), _WIDEST)
         height = min(len(items), ROWS) + 1
         below = at.y + 1 + height <= self.screen.size.height
         self.styles.width, self.styles.height = width, height
@@ -83,17 +87,13 @@ class CompletionList(Widget):
         self._top = max(0, min(max(self._top, self._chosen - ROWS + 1), self._chosen, len(self.items) - 1))
 
     def render(self) -> Content:
-        rows = self._lines(range(self._top, min(len(self.items), self._top + ROWS)))
+        rows = [self._row(place) for place in range(self._top, min(len(self.items), self._top + ROWS))]
         return Content("\n").join([*rows, self._foot()])
 
-    def _lines(self, places: range) -> list[Content]:
-        shown = [plain(self.items[place].label).replace("\n", " ") for place in places]
-        width = min(_LABEL, max((Content(label).cell_length for label in shown), default=0))
-        return [self._line(place, Content(label).truncate(width, ellipsis=True, pad=True)) for place, label in zip(places, shown, strict=True)]
-
-    def _line(self, place: int, label: Content) -> Content:
+    def _row(self, place: int) -> Content:
         item = self.items[place]
-        line = Content.assemble(" ", label, "  ", (f"{item.kind:<{_KIND}}", "$person"), "  ", (plain(item.doc).replace("\n", " "), "$muted"), " ")
+        label = Content(_line_of(item.label)).truncate(self._label, ellipsis=True, pad=True)
+        line = Content.assemble(" ", label, "  ", (f"{item.kind:<{_KIND}}", "$person"), "  ", (_line_of(item.doc), "$muted"), " ")
         if self.size.width:
             line = line.truncate(max(1, self.size.width), ellipsis=True, pad=True)
         return line.stylize("bold on $person 30%") if place == self._chosen else line
@@ -116,3 +116,7 @@ class CompletionList(Widget):
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
         event.stop()
         self.move(-1)
+
+
+def _line_of(text: str) -> str:
+    return plain(text).replace("\n", " ")
