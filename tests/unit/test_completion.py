@@ -230,6 +230,13 @@ def test_a_key_that_is_put_in_is_that_key(key: str, quote: str) -> None:
     assert eval(quote + item["text"]) == key
 
 
+def test_magics_are_completed_at_the_beginning_of_a_line() -> None:
+    assert labels({}, "x = 1\n  %t") == ["time", "timeit"]
+    assert labels({}, "%%tim") == ["time", "timeit"]
+    assert "timeit" not in labels({}, "x %t")
+    assert "timeit" not in labels({}, "x = (1\n%t")
+
+
 def test_kind_and_a_line_about_it() -> None:
     about = {item["label"]: (item["kind"], item["doc"]) for item in complete(NAMESPACE, "point.", 6)["items"]}
     assert about["length"] == ("property", "How far from zero.")

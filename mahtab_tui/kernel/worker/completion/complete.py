@@ -7,6 +7,7 @@ import keyword
 from collections.abc import Iterator
 from typing import Any
 
+from ..habits.magics import SUMMARIES
 from ..statics import attributes, is_module
 from .candidates import Candidate, fixed, ranked
 from .columns import columns_of
@@ -42,7 +43,9 @@ def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str
 
 
 def _candidates(namespace: dict[str, Any], place: Place, code: str) -> Iterator[Candidate]:
-    if place.kind == "module":
+    if place.kind == "magic":
+        yield from (Candidate(name, fixed("magic", summary)) for name, summary in SUMMARIES.items())
+    elif place.kind == "module":
         yield from module_names(place.target)
     elif place.kind == "member":
         yield from member_names(place.target)

@@ -16,7 +16,7 @@ class Place(NamedTuple):
     """What is to be completed."""
 
     kind: str
-    """name, attribute, string, module, member (of a module, in an import) or none."""
+    """name, attribute, string, module, member (of a module, in an import), magic (behind its percent sign) or none."""
     start: int = 0
     """Where it begins in the text, in characters."""
     stem: str = ""
@@ -75,6 +75,8 @@ def _place(before: str) -> Place:
     previous = rest[-1].text if rest else ""
     if previous in _BINDS:
         return NONE
+    if previous == "%" and not tokens.open and not before[before.rfind("\n") + 1 : start].strip(" \t%"):
+        return Place("magic", start, stem)
     if previous == ".":
         target = _text(before, rest, len(rest) - 2)
         return Place("attribute", start, stem, target) if target else NONE

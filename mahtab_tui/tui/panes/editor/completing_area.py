@@ -15,7 +15,7 @@ from mahtab_tui.tui.panes.editor.completer import Answer, Complete, Completer, Q
 from mahtab_tui.tui.panes.editor.completion_list import ROWS, CompletionList
 from mahtab_tui.tui.panes.editor.narrowing import Remembered
 
-_WORTH_ASKING = re.compile(r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$""")
+_WORTH_ASKING = re.compile(r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$""")
 """Text before the cursor after which it is asked without a key; the last is a string that is open."""
 
 _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
