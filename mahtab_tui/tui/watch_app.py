@@ -52,16 +52,16 @@ class WatchApp(App[int]):
         return role_variables(self.current_theme)
 
     def on_mount(self) -> None:
-        self.tell("")
+        self.tell("watches")
         self.set_interval(RATE, self.look)
 
     def head(self) -> Static:
         return Static(id="replay-head", markup=False)
 
     def tell(self, state: str) -> None:
-        """Say in the head line what is watched, and how that stands."""
+        """Say in the head line how what is watched stands: before its name, which may be longer than the line."""
         self.query_one("#replay-head", Static).update(
-            Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), ("  watches ", "$muted"), (self._what, "$model"), (f"  {state}", "$muted"))
+            Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), (f"  {state} ", "$muted"), (self._what, "$model"))
         )
 
     def look(self) -> None:
@@ -97,7 +97,7 @@ class WatchFile(WatchApp):
                 file.seek(self._read)
                 data = file.read()
         except OSError:
-            self.tell("the file is gone")
+            self.tell("the file is gone:")
             return
         self._read += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
@@ -132,7 +132,7 @@ class WatchSession(WatchApp):
             self.query_one(TranscriptPane).fold(records)
             self.query_one(NamespacePane).fold(records)
         if self._over.is_set() and not self._records:
-            self.tell("it has ended")
+            self.tell("it has ended:")
 
     def _follow(self) -> None:
         try:

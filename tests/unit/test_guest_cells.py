@@ -12,6 +12,7 @@ from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.session.guests import Guests
 from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.tui.panes.namespace.columns import fitted_author
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 
@@ -91,3 +92,9 @@ def test_the_persons_inputs_wait_before_those_of_agents() -> None:
         assert [item and item.text for item in taken] == ["mine", "mine too", "b"]
     finally:
         close_logging(log)
+
+
+def test_a_long_name_is_cut_before_its_cells_number() -> None:
+    assert fitted_author("claude-code 12", 10) == "claude… 12"
+    assert fitted_author("claude-code 12", 20) == "claude-code 12"
+    assert fitted_author("you", 3) == "you"

@@ -20,6 +20,13 @@ def fitted(text: str, width: int) -> str:
     return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
+def fitted_author(text: str, width: int) -> str:
+    """Who and in which cell: where it is too long, the name is cut and the cell's number stays."""
+    name, space, number = text.rpartition(" ")
+    room = width - cell_len(space + number)
+    return text if cell_len(text) <= width or room < 3 else fitted(name, room).rstrip() + space + number
+
+
 class Columns(NamedTuple):
     """Cells of each column; one cell stands between two."""
 

@@ -20,7 +20,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.namespace.columns import Columns, fitted
+from mahtab_tui.tui.panes.namespace.columns import Columns, fitted, fitted_author
 from mahtab_tui.tui.panes.namespace.rows import SORTS, Row, Rows
 from mahtab_tui.tui.theme import GUESTS
 
@@ -155,7 +155,7 @@ class NamespacePane(ScrollView, can_focus=True):
             (fitted(row.name, columns.name) + " ", Style(bold=True)),
             (fitted(row.type, columns.type) + " ", muted),
             (fitted(row.summary, columns.value) + " ", Style()),
-            (fitted(row.by, columns.by), author),
+            (fitted(fitted_author(row.by, columns.by), columns.by), author),
         ]
         return self._strip(parts, width, style)
 
