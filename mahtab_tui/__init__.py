@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
     from mahtab_tui.embed import run_repl
     from mahtab_tui.kernel.worker.capture import LimitedOutput
+    from mahtab_tui.knowledge.code import CodeSearcher, search_code
     from mahtab_tui.knowledge.index import SkillsIndex
     from mahtab_tui.knowledge.library import load_skill_content, load_skill_descriptions
     from mahtab_tui.knowledge.loader import SkillsLoader
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mahtab_tui.usage import UsageStats
 
 _HOMES = {
+    "CodeSearcher": "mahtab_tui.knowledge.code",
     "LimitedOutput": "mahtab_tui.kernel.worker.capture",
     "ModelError": "mahtab_tui.llm.base",
     "ReplAgent": "mahtab_tui.agent.repl_agent",
@@ -38,11 +40,13 @@ _HOMES = {
     "load_skill_descriptions": "mahtab_tui.knowledge.library",
     "rlm": "mahtab_tui.recursion.api",
     "run_repl": "mahtab_tui.embed",
+    "search_code": "mahtab_tui.knowledge.code",
     "start_server": "mahtab_tui.mcp",
 }
 """The public names, and where each is defined."""
 
 __all__ = [
+    "CodeSearcher",
     "LimitedOutput",
     "ModelError",
     "ReplAgent",
@@ -58,6 +62,7 @@ __all__ = [
     "load_skill_descriptions",
     "rlm",
     "run_repl",
+    "search_code",
     "start_server",
 ]
 

@@ -70,6 +70,15 @@ class Settings(BaseSettings):
     agent_gone: Literal["continue", "stop"] = Field("continue", description="What becomes of a cell whose agent has gone away")
     skills_dir: Annotated[tuple[Path, ...], NoDecode] = Field((), description="Folders of skills; in the environment with : between them")
 
+    code_dir: Path = Field(Path("."), description="The folder that search_code and read_file are held in")
+
+    @field_validator("code_dir")
+    @classmethod
+    def _folder_there(cls, value: Path) -> Path:
+        if not value.expanduser().is_dir():
+            raise ValueError(f"{value} is not a folder")
+        return value.expanduser()
+
     @field_validator("skills_dir", mode="before")
     @classmethod
     def _folders(cls, value: Any) -> Any:

@@ -15,6 +15,7 @@ from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.code_calls import CodeCalls
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.searches import Searches
@@ -63,6 +64,7 @@ class Workbench:
             ask=self._ask_from_cell,
             stop_asking=self._stop_asking,
             skills=self.skills,
+            code=CodeCalls(load_settings().code_dir),
             searches=self.searches,
             current_cell=lambda: self.cells.last,
         )

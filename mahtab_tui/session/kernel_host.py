@@ -11,6 +11,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import KernelInfo, KernelState
 from mahtab_tui.knowledge.library import SkillLibrary
+from mahtab_tui.session.code_calls import CodeCalls
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.session.searches import Searches
@@ -27,6 +28,7 @@ class SessionKernelHost:
         ask: Callable[[str], str],
         stop_asking: Callable[[], None],
         skills: SkillLibrary,
+        code: CodeCalls,
         searches: Searches,
         current_cell: Callable[[], int],
     ) -> None:
@@ -35,6 +37,7 @@ class SessionKernelHost:
         self._current_cell = current_cell
         self._stop_asking = stop_asking
         self._searches = searches
+        self._code = code
         self.inputs: Requests[str | None] = Requests()
         self.info: KernelInfo | None = None
         self._leaves = threading.Event()
@@ -43,6 +46,8 @@ class SessionKernelHost:
             "ask": lambda args: ask(str(args["prompt"])),
             "skill": lambda args: skills.told(str(args["name"]), str(args.get("args", "")), str(args.get("file", ""))),
             "search_skills": lambda args: skills.found(str(args["query"]), int(args["limit"])),
+            "search_code": code.search,
+            "read_file": code.read,
             "rlm": lambda args: searches.from_cell(args, current_cell()),
             "terminal": lambda args: face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"])),
             "quit": lambda args: self._leaves.set(),
@@ -77,6 +82,8 @@ class SessionKernelHost:
             self.inputs.cancel_all()
         elif name == "ask":
             self._stop_asking()
+        elif name == "search_code":
+            self._code.cancel()
         elif name == "rlm":
             self._searches.stop_all()
 

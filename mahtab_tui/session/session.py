@@ -18,6 +18,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import check_model, default_model, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation
 from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.code_calls import CodeCalls
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.guests import Guests
 from mahtab_tui.session.inbox import Inbox, Item, Mode
@@ -70,6 +71,7 @@ class Session:
             ask=self._ask_from_cell,
             stop_asking=self._stop_turn,
             skills=self.skills,
+            code=CodeCalls(settings.code_dir),
             searches=self.searches,
             current_cell=lambda: self.cells.last,
         )

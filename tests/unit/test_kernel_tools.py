@@ -127,6 +127,8 @@ def test_every_tool_is_documented_from_one_source() -> None:
         "rlm",
         "skill",
         "search_skills",
+        "search_code",
+        "read_file",
         "load_claude_sessions",
     ]
     assert all(tool.summary.endswith(".") and tool.signature.startswith("(") for tool in toolbox.TOOLS)

@@ -77,6 +77,15 @@ def test_input_has_nobody_to_ask(state: SessionState) -> None:
     assert "no screen" in output
 
 
+def test_the_source_is_searched_and_read_inside_the_folder(state: SessionState, project: Path) -> None:
+    (project / "app.py").write_text("x = 1\n")
+    state.close()  # what it works with is made anew, in this folder
+    assert execute_code("print(search_code(r'x = .', '*.py'))", state)[0] == "app.py\n     1: x = 1\n"
+    assert execute_code("print(read_file('app.py'))", state)[0] == "     1  x = 1\n"
+    assert "RuntimeError: File not found: xyz.cbl" in execute_code("read_file('xyz.cbl')", state)[0]
+    assert "is not a regular expression" in execute_code("search_code('(')", state)[0]
+
+
 def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(state: SessionState, tmp_path: Path) -> None:
     (tmp_path / "tidy").mkdir()
     (tmp_path / "tidy" / "SKILL.md").write_text("---\nname: tidy\ndescription: Tidy up\n---\nPut things away.\n")

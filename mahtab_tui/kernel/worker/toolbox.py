@@ -55,6 +55,28 @@ def search_skills(query: str, limit: int = 5) -> str:
     return str(Host.call("search_skills", {"query": str(query), "limit": int(limit)}))
 
 
+def search_code(
+    pattern: str, file_pattern: str = "*", context_lines: int = 2, ignore_case: bool = False, limit: int = 100, encoding: str = ""
+) -> str:
+    r"""Return the lines of the project's files that match a regular expression, with lines around them.
+
+    file_pattern: of names ("*.py") or paths ("src/**/*.cbl"). encoding: of files that do not tell theirs, as in "cp037".
+    Held inside the project's folder; hidden and binary files and what .gitignore names are passed over. Raises RuntimeError with a sentence.
+    Example: print(search_code(r"def load_\w+", "*.py")).
+    """
+    given = {"pattern": str(pattern), "file_pattern": str(file_pattern), "encoding": str(encoding)}
+    return str(Host.call("search_code", {**given, "context_lines": int(context_lines), "ignore_case": bool(ignore_case), "limit": int(limit)}))
+
+
+def read_file(path: str, start: int = 1, end: int | None = None) -> str:
+    """Return lines of a file of the project, each with its number; held inside the project's folder.
+
+    start, end: the first and the last line, from 1. Raises RuntimeError with a sentence.
+    Example: print(read_file("src/app.py", 10, 40)).
+    """
+    return str(Host.call("read_file", {"path": str(path), "start": int(start), "end": None if end is None else int(end)}))
+
+
 def open_in_editor(path: str) -> None:
     """Open a file in $VISUAL, $EDITOR, vi or nano; the screen is suspended until the editor ends.
 
@@ -83,6 +105,8 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     rlm,
     skill,
     search_skills,
+    search_code,
+    read_file,
     load_claude_sessions,
 )
 

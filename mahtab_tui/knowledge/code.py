@@ -1,0 +1,174 @@
+"""The source of the project: searched and read, held inside its folder."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from selectors import EVENT_READ, DefaultSelector
+from typing import Literal, NamedTuple
+
+from mahtab_tui.knowledge.held import HeldError, HeldFolder
+from mahtab_tui.settings import PACKAGE
+
+_LOOK = 0.05
+"""Seconds between two looks at whether a search was cancelled."""
+
+
+class CodeError(RuntimeError):
+    """A search or a reading that cannot be; the message is a sentence."""
+
+
+class Match(NamedTuple):
+    """A line that matches."""
+
+    path: str
+    """Relative to the folder, with slashes."""
+    line: int
+    """From 1."""
+    text: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+class Matches(NamedTuple):
+    """What a search found, in the order of paths and lines."""
+
+    found: tuple[Match, ...]
+    ended: Literal["all", "limit", "time", "cancelled"]
+    """Why there is no more."""
+
+    def as_text(self) -> str:
+        """As `search_code` tells it: lines with their numbers under each path, ``:`` after those that match."""
+        parts: list[str] = []
+        path = ""
+        for match in self.found:
+            if match.path != path:
+                path = match.path
+                parts.append(path)
+            elif match.before or match.after:
+                parts.append("--")
+            first = match.line - len(match.before)
+            parts += [f"{first + n:>6}- {text}" for n, text in enumerate(match.before)]
+            parts.append(f"{match.line:>6}: {match.text}")
+            parts += [f"{match.line + 1 + n:>6}- {text}" for n, text in enumerate(match.after)]
+        told = {
+            "limit": "There is more; narrow the pattern or raise limit.",
+            "time": "The time was up; there may be more.",
+            "cancelled": "Cancelled.",
+        }
+        if self.ended != "all":
+            parts.append(f"[{told[self.ended]}]")
+        return "\n".join(parts) or "No line matches."
+
+
+class CodeSearcher:
+    """Searches and reads the text files of one folder. May be used from any thread."""
+
+    def __init__(self, code_dir: Path | str = ".", ripgrep: str | None = "rg") -> None:
+        """ripgrep: the program, which is used where it is installed; None for pure Python. What is found is the same."""
+        self.folder = Path(code_dir).absolute()
+        self._ripgrep = shutil.which(ripgrep) if ripgrep else None
+
+    def search(
+        self,
+        pattern: str,
+        file_pattern: str = "*",
+        context_lines: int = 2,
+        *,
+        ignore_case: bool = False,
+        limit: int = 100,
+        seconds: float = 20.0,
+        encoding: str | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> Matches:
+        """The lines that match a regular expression (Python's), each with lines around it. Raises `CodeError`.
+
+        file_pattern: of names (``*.py``) or, with a slash, of paths. encoding: of all files (``cp037``), where it cannot be found out.
+        Hidden files, binary ones and what a ``.gitignore`` names are passed over.
+        """
+        try:
+            re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise CodeError(f"{pattern!r} is not a regular expression: {error}.") from None
+        try:
+            if encoding is not None:
+                codecs.lookup(encoding)
+        except LookupError:
+            raise CodeError(f"There is no encoding {encoding!r}.") from None
+        if not self.folder.is_dir():
+            raise CodeError(f"The folder {self.folder} is not there.")
+        request = {
+            "folder": str(self.folder),
+            "pattern": pattern,
+            "file_pattern": file_pattern,
+            "context_lines": max(0, context_lines),
+            "ignore_case": ignore_case,
+            "limit": max(0, limit) + 1,
+            "encoding": encoding,
+            "ripgrep": self._ripgrep,
+        }
+        lines, ended = _run(json.dumps(request), seconds, cancelled or threading.Event())
+        found = [Match(m["path"], m["line"], m["text"], tuple(m["before"]), tuple(m["after"])) for m in map(json.loads, lines)]
+        return Matches(tuple(found[:limit]), "limit" if len(found) > limit else ended)
+
+    def read_file(self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None) -> str:
+        """The lines of a file from `start` to `end` (from 1, both included), each with its number. Raises `CodeError`."""
+        try:
+            lines = HeldFolder(self.folder).read_text(path, encoding=encoding).splitlines()
+        except HeldError as error:
+            raise CodeError(str(error)) from None
+        first, last = max(1, start), len(lines) if end is None else min(end, len(lines))
+        if lines and first > len(lines):
+            raise CodeError(f"{path} has {len(lines):,} lines; line {first:,} is behind its end.")
+        return "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
+
+
+def search_code(pattern: str, file_pattern: str = "*", context_lines: int = 2, *, code_dir: Path | str = ".", limit: int = 100) -> str:
+    """What `CodeSearcher.search` finds, as text. Raises `CodeError`."""
+    return CodeSearcher(code_dir).search(pattern, file_pattern, context_lines, limit=limit).as_text()
+
+
+def _run(request: str, seconds: float, cancelled: threading.Event) -> tuple[list[bytes], Literal["all", "time", "cancelled"]]:
+    """The lines that the searching process wrote, as far as it came. Raises `CodeError`."""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    command = [sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"]
+    until = time.monotonic() + seconds
+    ended: Literal["all", "time", "cancelled"] = "all"
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(request.encode())
+            process.stdin.close()
+            written = bytearray()
+            with DefaultSelector() as selector:
+                selector.register(process.stdout, EVENT_READ)
+                while True:
+                    if selector.select(_LOOK):
+                        data = os.read(process.stdout.fileno(), 1 << 16)
+                        if not data:
+                            break
+                        written += data
+                    if cancelled.is_set() or time.monotonic() > until:
+                        ended = "cancelled" if cancelled.is_set() else "time"
+                        break
+        finally:
+            if ended != "all" or sys.exception() is not None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+    if ended == "all" and process.returncode != 0:
+        raise CodeError("The search failed: its process ended early.")
+    *whole, _ = bytes(written).split(b"\n")
+    return whole, ended

@@ -1,0 +1,115 @@
+"""Which files of a folder are its source: not hidden, not named by a ``.gitignore``, no links; in the order of their paths."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mahtab_tui.knowledge.held import READ_LIMIT, HeldError, HeldFolder
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+_RIPGREP = (
+    "--json --max-count=1 --crlf --no-config --no-messages --no-require-git --no-ignore-global --no-ignore-parent --no-ignore-exclude "
+    f"--no-ignore-dot --max-filesize={READ_LIMIT}"
+).split()
+_NOT_ASCII = r"(?-u)[\x80-\xff]"
+"""What is no ASCII is decoded and searched here, whatever ripgrep would make of its encoding."""
+
+
+class RipgrepRefuses(Exception):
+    """The pattern is none of ripgrep's."""
+
+
+class _Level(NamedTuple):
+    """A folder on the way down."""
+
+    path: str
+    """With a slash at its end, but for the topmost: empty."""
+    ignored: GitIgnoreSpec | None
+    is_repository: bool
+
+
+def is_wanted(path: str, file_pattern: str) -> bool:
+    """Whether a file has the name, or with a slash in the pattern the path, that is looked for. ``**/`` stands for any folders."""
+    if "/" not in file_pattern:
+        return fnmatchcase(path.rsplit("/", 1)[-1], file_pattern)
+    pattern = file_pattern.removeprefix("./")
+    return fnmatchcase(path, pattern) or ("**/" in pattern and fnmatchcase(path, pattern.replace("**/", "")))
+
+
+def source_files(folder: Path) -> Iterator[str]:
+    """The paths, relative to the folder."""
+    held = HeldFolder(folder)
+    yield from _below(held, [_level(held, "")])
+
+
+def _below(held: HeldFolder, levels: list[_Level]) -> Iterator[str]:
+    here = levels[-1].path
+    try:
+        with os.scandir(held.folder / here) as entries:
+            # A folder's name counts without its slash, so that the order is that of the paths' parts.
+            found = sorted((entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)) for entry in entries)
+    except OSError:
+        return
+    for name, is_folder, is_file in found:
+        path = here + name
+        if name.startswith(".") or not (is_folder or is_file) or _is_ignored(path + "/" * is_folder, levels):
+            continue
+        if is_folder:
+            yield from _below(held, [*levels, _level(held, path + "/")])
+        else:
+            yield path
+
+
+def _level(held: HeldFolder, path: str) -> _Level:
+    from pathspec import GitIgnoreSpec
+
+    try:
+        lines = held.read_bytes(f"{path}.gitignore").decode("utf-8", "surrogateescape").splitlines()
+    except HeldError:
+        ignored = None
+    else:
+        ignored = GitIgnoreSpec.from_lines(lines)
+    return _Level(path, ignored, (held.folder / path / ".git").exists())
+
+
+def _is_ignored(path: str, levels: list[_Level]) -> bool:
+    """What the nearest folder that says anything says; a repository within another one is its own."""
+    for level in reversed(levels):
+        if level.ignored is not None:
+            said = level.ignored.check_file(path[len(level.path) :]).include
+            if said is not None:
+                return said
+        if level.is_repository:
+            return False
+    return False
+
+
+def ripgrep_files(ripgrep: str, folder: Path, pattern: str, ignore_case: bool) -> list[str]:
+    """Those of the files that may match: what ripgrep finds, and what is not ASCII. Raises `RipgrepRefuses`."""
+    case = ["--ignore-case"] if ignore_case else ["--case-sensitive"]
+    command = [ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"]
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True)
+    if done.returncode not in (0, 1) and not done.stdout:
+        raise RipgrepRefuses
+    found = []
+    for line in done.stdout.splitlines():
+        event = json.loads(line)
+        if event["type"] == "begin":
+            path = _path(event["data"]["path"])
+            if not any(part.startswith(".") for part in path.split("/")):
+                found.append(path)
+    return sorted(found, key=lambda path: path.split("/"))
+
+
+def _path(data: dict[str, str]) -> str:
+    name = data["text"] if "text" in data else os.fsdecode(base64.b64decode(data["bytes"]))
+    return name.removeprefix("./")

@@ -1,0 +1,209 @@
+"""Searching the source: both searchers against each other, limits, and what is passed over."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.knowledge.code import CodeError, CodeSearcher
+
+RIPGREP = shutil.which("rg")
+
+TREE: dict[str, bytes] = {
+    "app.py": b"import os\n\ndef load_all():\n    return 1\n\ndef load_one(name):\n    return name\n",
+    "windows.py": b"def load_crlf():\r\n    pass\r\n",
+    "no-end.txt": b"load the last line",
+    "empty.txt": b"",
+    "src/main.cbl": b"       IDENTIFICATION DIVISION.\n       PROGRAM-ID. CBPAUP0C.\n       CALL 'LOAD-IT'.\n",
+    "src/deep/a/b/c.py": b"load = 1\nLOAD = 2\n",
+    "src-too/x.py": b"load\n",
+    "src.py": b"load\n",
+    "latin.txt": "Grüße, load\nnaïve café\n".encode("latin-1"),
+    "utf8.txt": "Grüße, load 😀\nnaïve\n".encode(),
+    "bom.txt": "\ufeffload at the beginning\n".encode(),
+    "utf16.txt": "load in sixteen\nnaïve\n".encode("utf-16"),
+    "utf16-be.txt": b"\xfe\xff" + "load big\n".encode("utf-16-be"),
+    "binary.dat": b"load\n\0\nload\n",
+    "late-zero.dat": b"load\n" * 30_000 + b"\0load\n",
+    "wide.txt": b"load " + b"x" * 2_000 + b"\n",
+    ".hidden": b"load\n",
+    ".config/x.txt": b"load\n",
+    "src/.secret/x.txt": b"load\n",
+    ".gitignore": b"*.log\n/build/\nnode_modules\n!keep.log\n# comment\n\\#odd\ntmp/*\n!tmp/kept.txt\n!.hidden\n**/gen/*.py\n",
+    "a.log": b"load\n",
+    "keep.log": b"load\n",
+    "src/b.log": b"load\n",
+    "build/x.txt": b"load\n",
+    "src/build/x.txt": b"load\n",
+    "node_modules/x/y.js": b"load\n",
+    "src/node_modules/z.js": b"load\n",
+    "tmp/gone.txt": b"load\n",
+    "tmp/kept.txt": b"load\n",
+    "#odd": b"load\n",
+    "src/gen/x.py": b"load\n",
+    "src/gen/x.txt": b"load\n",
+    "nested/.gitignore": b"*.txt\n!*.log\n/only-here\n",
+    "nested/a.txt": b"load\n",
+    "nested/a.log": b"load\n",
+    "nested/only-here/x.py": b"load\n",
+    "nested/sub/only-here/x.py": b"load\n",
+    "repository/.git/config": b"load\n",
+    "repository/a.log": b"load\n",
+    "repository/a.txt": b"load\n",
+    ".ignore": b"app.py\n",
+    "spaces in it/and ä.txt": b"load\n",
+}
+FOUND = (
+    "app.py bom.txt keep.log latin.txt nested/a.log nested/sub/only-here/x.py no-end.txt repository/a.log repository/a.txt "
+    "src/build/x.txt src/deep/a/b/c.py src/gen/x.txt src-too/x.py src.py tmp/kept.txt utf16-be.txt utf16.txt utf8.txt wide.txt windows.py"
+).split()
+
+PATTERNS = [
+    "load",
+    r"def load_\w+",
+    r"^load",
+    r"load$",
+    r"pass$",
+    r"\bload\b",
+    "na.ve",
+    "naïve",
+    r"caf\w$",
+    r"[^a-z]{3}",
+    r"(?i)LOAD",
+    "CBPAUP0C",
+    "PAUP",
+    r"(?<=def )load",
+    r"(l)oad.*\1",
+    r"{",
+    r"a{,2}b",
+    "",
+    "nothing of it",
+    r"\\",
+    "-e",
+    "--help",
+    r"(?x) load  # words",
+    r"[\w&&x]",
+    r"\d",
+    r"x{2000}",
+]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tree")
+    for name, data in TREE.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.txt").write_text("load the secret\n")
+    (folder / "link-out").symlink_to(outside)
+    (folder / "link.txt").symlink_to(outside / "secret.txt")
+    (folder / "link-in.py").symlink_to("app.py")
+    os.mkfifo(folder / "pipe.txt")
+    return folder
+
+
+@pytest.mark.skipif(RIPGREP is None, reason="ripgrep is not installed")
+@pytest.mark.filterwarnings("ignore:Possible set:FutureWarning")
+@pytest.mark.parametrize("ignore_case", [False, True])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_both_searchers_find_the_same(tree: Path, pattern: str, ignore_case: bool) -> None:
+    quick, plain = (CodeSearcher(tree, ripgrep).search(pattern, ignore_case=ignore_case, limit=100_000) for ripgrep in ("rg", None))
+    assert quick == plain
+
+
+@pytest.fixture(params=["rg", None])
+def searcher(request: pytest.FixtureRequest, tree: Path) -> CodeSearcher:
+    if request.param and RIPGREP is None:
+        pytest.skip("ripgrep is not installed")
+    return CodeSearcher(tree, request.param)
+
+
+def test_hidden_ignored_and_binary_files_and_links_are_passed_over(searcher: CodeSearcher) -> None:
+    found = list(dict.fromkeys(match.path for match in searcher.search("load", limit=1000).found))
+    assert found == sorted([*FOUND, "spaces in it/and ä.txt"], key=lambda path: path.split("/"))
+
+
+def test_a_match_has_its_place_and_the_lines_around_it(searcher: CodeSearcher) -> None:
+    first, second = searcher.search(r"def load_\w+", "app.py").found
+    assert (first.path, first.line, first.text) == ("app.py", 3, "def load_all():")
+    assert (first.before, first.after) == (("import os", ""), ("    return 1", ""))
+    assert second.line == 6
+    assert searcher.search("load_one", context_lines=1).as_text() == "app.py\n     5- \n     6: def load_one(name):\n     7-     return name"
+
+
+@pytest.mark.parametrize(
+    ("file_pattern", "paths"),
+    [
+        ("c.py", ["src/deep/a/b/c.py"]),
+        ("src/**/*.py", ["src/deep/a/b/c.py"]),
+        ("*.cbl", []),
+        ("./app.py", ["app.py"]),
+        ("nothing*", []),
+    ],
+)
+def test_files_are_chosen_by_name_or_by_path(searcher: CodeSearcher, file_pattern: str, paths: list[str]) -> None:
+    assert list(dict.fromkeys(match.path for match in searcher.search("load", file_pattern).found)) == paths
+
+
+def test_the_limit_is_kept_and_said(searcher: CodeSearcher) -> None:
+    found = searcher.search("load", limit=3)
+    assert (len(found.found), found.ended) == (3, "limit")
+    assert found.as_text().endswith("[There is more; narrow the pattern or raise limit.]")
+
+
+def test_long_lines_are_cut(searcher: CodeSearcher) -> None:
+    [match] = searcher.search("load", "wide.txt").found
+    assert match.text.endswith("… (2,005 characters)")
+
+
+def test_an_encoding_can_be_said(tmp_path: Path) -> None:
+    (tmp_path / "x.cbl").write_bytes("MOVE Ä TO B.\nSTOP RUN.\n".encode("cp273"))
+    searcher = CodeSearcher(tmp_path)
+    assert [match.text for match in searcher.search("Ä TO", encoding="cp273").found] == ["MOVE Ä TO B."]
+    with pytest.raises(CodeError, match="There is no encoding 'klingon'"):
+        searcher.search("x", encoding="klingon")
+
+
+def test_what_is_no_expression_is_said_in_a_sentence(searcher: CodeSearcher) -> None:
+    with pytest.raises(CodeError, match=r"'\(' is not a regular expression: missing \), unterminated subpattern at position 0\."):
+        searcher.search("(")
+
+
+def test_an_expression_that_backtracks_for_ever_ends_with_the_time(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("a" * 100 + "\n")
+    assert CodeSearcher(tmp_path, None).search(r"(a|a)*b$", seconds=1.0).ended == "time"
+
+
+def test_a_search_can_be_cancelled(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("a" * 100 + "\n")
+    cancelled = threading.Event()
+    cancelled.set()
+    assert CodeSearcher(tmp_path, None).search(r"(a|a)*b$", cancelled=cancelled, seconds=100).ended == "cancelled"
+
+
+def test_modules_of_the_folder_are_not_run_by_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('run')\n")
+    monkeypatch.chdir(tmp_path)
+    assert len(CodeSearcher(".").search("raise").found) == 1
+
+
+def test_a_file_is_read_by_lines_and_held_inside_the_folder(tree: Path) -> None:
+    searcher = CodeSearcher(tree)
+    assert searcher.read_file("app.py", 3, 4) == "     3  def load_all():\n     4      return 1"
+    for path, said in (
+        ("xyz.cbl", "File not found: xyz.cbl"),
+        ("link.txt", "leads over a link out"),
+        ("link-out/secret.txt", "leads over a link out"),
+        ("../outside/secret.txt", r"may not have \.\. in it"),
+        ("pipe.txt", "is a pipe"),
+    ):
+        with pytest.raises(CodeError, match=said):
+            searcher.read_file(path)
+    with pytest.raises(CodeError, match="has 7 lines; line 9 is behind its end"):
+        searcher.read_file("app.py", 9)
