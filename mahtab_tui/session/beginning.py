@@ -10,4 +10,5 @@ def startup_code() -> str:
     path = home_folder() / "startup.py"
     if not path.is_file():
         return ""
-    return f"with open({str(path)!r}, 'rb') as _: exec(compile(_.read(), {str(path)!r}, 'exec'))\ndel _"
+    # No name of its own: one that ends with an error would leave it behind.
+    return f"exec(compile(__import__('pathlib').Path({str(path)!r}).read_bytes(), {str(path)!r}, 'exec'))"

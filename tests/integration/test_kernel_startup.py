@@ -58,6 +58,8 @@ def test_its_error_is_shown_and_the_kernel_lives(begin: Make) -> None:
     cells.host.wait_for_state(KernelState.STARTING)
     assert "did not end well" in cells.host.wait_for_state(KernelState.IDLE)
     assert cells.text("x") == "1\n"
+    assert {variable.name for variable in cells.kernel.variables()} == {"x"}
+    assert cells.text("'_' in globals()") == "False\n"
 
 
 def test_one_that_ends_the_process_ends_only_one(begin: Make) -> None:
