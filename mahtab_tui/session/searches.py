@@ -59,7 +59,7 @@ class Searches:
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
         try:
             limits = limits_of(**options, small=self._settings.rlm_small, ask_above=self._settings.rlm_ask_above)
-            text = Path(args["file"]).read_bytes().decode("utf-8", "surrogatepass")
+            text = _read(Path(args["file"]))
             parts = tuple((str(name), int(start), int(end)) for name, start, end in args["parts"])
             answer = self._engine().run(
                 str(args["query"]),
@@ -125,3 +125,10 @@ class Searches:
         elif record.tag == tags.USAGE:
             self._used(attrs)
         emit(self._log, record.tag, record.text, **attrs)
+
+
+def _read(file: Path) -> str:
+    """A cell's text, whose file goes with it: the kernel may be killed before it could remove it."""
+    text = file.read_bytes().decode("utf-8", "surrogatepass")
+    file.unlink(missing_ok=True)
+    return text

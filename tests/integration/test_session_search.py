@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus import tags
@@ -75,6 +76,15 @@ def test_escape_stops_the_cell_and_its_search(open_session: Callable[..., Opened
     assert it.store.wait(tags.RLM_FINAL).attrs["state"] == "stopped"
     it.session.submit("python", "6 * 7")
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "42\n"
+
+
+def test_nothing_is_left_of_the_text_where_the_kernel_is_killed(open_session: Callable[..., Opened], tmp_path: Path) -> None:
+    it = open_session("```python\nwhile True:\n    pass\n```")
+    it.session.submit("python", f"import tempfile; tempfile.tempdir = {str(tmp_path)!r}; {LOG}")
+    it.session.submit("python", "rlm('Find the needles', log)")
+    it.store.wait(tags.RLM_REPL_IN)
+    assert list(tmp_path.glob("mahtab-*.txt")) == []
+    assert it.session.stop() == "cell"
 
 
 def test_the_screen_stops_and_retries_nodes(open_session: Callable[..., Opened]) -> None:

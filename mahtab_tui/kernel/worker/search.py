@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -26,8 +27,11 @@ def rlm(
     """Answer a question over a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
 
     context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame.
-    model, sub_model: by name, for the whole and for the parts. The limits hold for the whole search; yes: a large fan-out
-    needs no consent. The pane "recursion" shows it at work. Raises RuntimeError where there is no answer.
+    model, sub_model: by name, for the whole and for the parts; the session's and the configuration's where there is none.
+    max_depth (3), max_turns (10): how deep it calls itself, and how often one call may run code.
+    max_calls, max_usd (US dollars), max_seconds: limits of the whole search, at whose end the best answer so far comes back.
+    concurrency: calls of models at a time. yes: a large fan-out needs no consent.
+    The pane "recursion" shows it at work; Escape stops it. Raises RuntimeError where there is no answer.
     Example: print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
     given = {
@@ -64,7 +68,8 @@ def rlm(
             )
         )
     finally:
-        os.unlink(file)
+        with contextlib.suppress(FileNotFoundError):  # the host has read it
+            os.unlink(file)
 
 
 def _written(text: str) -> str:
