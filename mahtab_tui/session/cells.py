@@ -88,13 +88,17 @@ class Cells:
         nested: bool = False,
         bounded: BoundedCell | None = None,
         listener: OnOutput | None = None,
+        given_up: Callable[[], bool] = lambda: False,
         **attrs: Any,
     ) -> CellResult:
         """Run one cell to its end. `attrs` go on its records (the model's turn, step and block; `guest` of an agent's).
 
-        bounded: limits its run. listener: hears its output besides the bus.
+        bounded: limits its run. listener: hears its output besides the bus. given_up: asked after the wait
+        for another agent's cell, whether it shall not run any more.
         """
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
+            if given_up():
+                return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), "It was stopped before it could run.")
             return self._run(code, origin, party, limit, nested, bounded, listener, attrs)
 
     def _run(

@@ -84,6 +84,7 @@ class TurnHost:
             party=self.party,
             limit=OUTPUT_LIMIT,
             nested=self._waiting_cells > 0,
+            given_up=self.cancelled.is_set,
             turn=turn,
             step=step,
             block=block,
