@@ -30,6 +30,8 @@ Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude
 Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
 Python = Annotated[str | None, typer.Option(help="The kernel's interpreter: a file, or a virtual environment's folder")]
 
+CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file are held in  [default: .]")]
+
 LATEST = "latest"
 BY_PROJECT = "."
 _ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
@@ -71,15 +73,18 @@ def screen(
     no_share: Annotated[bool, typer.Option("--no-share", help="Let no agent into the session")] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
     skills_dir: SkillsDir = None,
+    code_dir: CodeDir = None,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
 ) -> None:
     """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
     if context.invoked_subcommand is not None:
-        if any((model, approval, python, theme, resume, continue_, no_share, skills_dir)):
+        if any((model, approval, python, theme, resume, continue_, no_share, skills_dir, code_dir)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         return
     share = False if no_share else None
-    settings = checked_settings(model=model, approval=approval, python=python, theme=theme, share=share, skills_dir=skills_dir or None)
+    settings = checked_settings(
+        model=model, approval=approval, python=python, theme=theme, share=share, skills_dir=skills_dir or None, code_dir=code_dir
+    )
     from mahtab_tui.tui.collector import Collector
 
     collector = Collector()
@@ -122,6 +127,7 @@ def ask(
     python: Python = None,
     load: Annotated[list[Path] | None, typer.Option(help="A file that becomes a variable of its name")] = None,
     skills_dir: SkillsDir = None,
+    code_dir: CodeDir = None,
     json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
 ) -> None:
     """Ask without a screen: the answer on stdout, code and output on stderr.
@@ -129,7 +135,7 @@ def ask(
     What is piped in is the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel failed, 2 wrong arguments,
     3 code was refused because nobody could approve it (give --approval auto), 130 interrupted.
     """
-    settings = checked_settings(model=model, approval=approval, python=python, skills_dir=skills_dir or None)
+    settings = checked_settings(model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir)
     from mahtab_tui.headless import ask_once
 
     raise typer.Exit(ask_once(question, settings, load or [], as_json=json))

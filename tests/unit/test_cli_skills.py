@@ -66,3 +66,8 @@ def test_search_prints_the_best_first(project: Path) -> None:
     assert run("search", "flaky tests").stdout.startswith("write-tests: ")
     nothing = run("search", "qqqq")
     assert (nothing.exit_code, nothing.stderr) == (1, "mahtab-tui: No skill has anything of 'qqqq'.\n")
+
+
+def test_a_missing_folder_of_the_source_is_an_error_at_the_start(project: Path) -> None:
+    done = CliRunner().invoke(app, ["ask", "what?", "--code-dir", "missing"])
+    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: --code-dir: missing is not a folder.\n")
