@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from mahtab_tui.agent.host import Decision
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
@@ -97,6 +99,38 @@ def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: Calla
     it.session.submit("python", "1")
     it.store.wait(tags.USER_REPL_OUT, cell=2, status="ok")
     assert it.session.stop() is None
+
+
+def test_stopping_a_cell_that_searches_the_source_ends_the_search(
+    open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "endless.txt").write_text("a" * 100)
+    searches, ended = threading.Event(), threading.Event()
+    results: list[Matches] = []
+    search = CodeSearcher.search
+
+    def watched(*args: Any, **options: Any) -> Matches:
+        searches.set()
+        results.append(search(*args, **options))
+        ended.set()
+        return results[0]
+
+    monkeypatch.setattr(CodeSearcher, "search", watched)
+    it = open_session()
+    it.session.submit("python", "search_code('(a|a)*b$', 'endless.txt')")
+    assert searches.wait(DEADLINE)
+    assert it.session.stop() == "cell"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).attrs["status"] == "interrupted"
+    assert ended.wait(DEADLINE)
+    assert results[0].ended == "cancelled"
+
+
+def test_a_broken_skill_is_a_notice_at_the_start(open_session: Callable[..., Opened], project: Path) -> None:
+    path = project / ".mahtab" / "skills" / "broken" / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("x")
+    it = open_session()
+    assert it.store.wait(tags.NOTICE, level="warning").text.startswith(str(path))
 
 
 def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(open_session: Callable[..., Opened]) -> None:
