@@ -63,7 +63,7 @@ class Workbench:
             NoFace(),
             ask=self._ask_from_cell,
             stop_asking=self._stop_asking,
-            skills=self.skills,
+            skills=lambda: self.skills,
             code=CodeCalls(load_settings().code_dir),
             searches=self.searches,
             current_cell=lambda: self.cells.last,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mahtab_tui.kernel.worker.contexts import Taken
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.worker.contexts import Taken
 
 Span = tuple[int, int]
 """Start and end (exclusive), in characters."""

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.knowledge.code import CodeSearcher
+if TYPE_CHECKING:
+    from mahtab_tui.knowledge.code import CodeSearcher
 
 
 class CodeCalls:
     """Serves what cells want of the source; a search that a cell waits for can be stopped."""
 
     def __init__(self, code_dir: Path) -> None:
-        self._searcher = CodeSearcher(code_dir)
+        self._code_dir = code_dir
         self._waiting: set[threading.Event] = set()
+
+    @cached_property
+    def _searcher(self) -> CodeSearcher:
+        from mahtab_tui.knowledge.code import CodeSearcher
+
+        return CodeSearcher(self._code_dir)
 
     def search(self, args: Mapping[str, Any]) -> str:
         """The matches as text. Raises `CodeError`."""

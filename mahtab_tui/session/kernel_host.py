@@ -5,16 +5,18 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import KernelInfo, KernelState
-from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.session.code_calls import CodeCalls
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.session.searches import Searches
+
+if TYPE_CHECKING:
+    from mahtab_tui.knowledge.library import SkillLibrary
 
 
 class SessionKernelHost:
@@ -27,7 +29,7 @@ class SessionKernelHost:
         *,
         ask: Callable[[str], str],
         stop_asking: Callable[[], None],
-        skills: SkillLibrary,
+        skills: Callable[[], SkillLibrary],
         code: CodeCalls,
         searches: Searches,
         current_cell: Callable[[], int],
@@ -44,8 +46,8 @@ class SessionKernelHost:
         """A cell has called `exit()`."""
         self._calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "ask": lambda args: ask(str(args["prompt"])),
-            "skill": lambda args: skills.told(str(args["name"]), str(args.get("args", "")), str(args.get("file", ""))),
-            "search_skills": lambda args: skills.found(str(args["query"]), int(args["limit"])),
+            "skill": lambda args: skills().told(str(args["name"]), str(args.get("args", "")), str(args.get("file", ""))),
+            "search_skills": lambda args: skills().found(str(args["query"]), int(args["limit"])),
             "search_code": code.search,
             "read_file": code.read,
             "rlm": lambda args: searches.from_cell(args, current_cell()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -12,8 +13,6 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Completions, Detail, Explanation, Kernel, KernelError, KernelHost
-from mahtab_tui.knowledge.library import SkillLibrary
-from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import check_model, default_model, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
+    from mahtab_tui.knowledge.library import SkillLibrary
 
 KernelFactory = Callable[[KernelHost], Kernel]
 Stopped = Literal["model", "cell"]
@@ -64,13 +64,12 @@ class Session:
             used=lambda attrs: self.turns.used.add(**attrs),
             asking="ask" if face.can_ask else "refuse",
         )
-        self.skills = SkillLibrary(SkillsLoader(*skill_folders(Path.cwd(), settings.skills_dir)), lambda problem: self.notice(problem, "warning"))
         self.host = SessionKernelHost(
             self.log,
             face,
             ask=self._ask_from_cell,
             stop_asking=self._stop_turn,
-            skills=self.skills,
+            skills=lambda: self.skills,
             code=CodeCalls(settings.code_dir),
             searches=self.searches,
             current_cell=lambda: self.cells.last,
@@ -119,6 +118,15 @@ class Session:
         if self._runner.is_alive():
             self._runner.join(2.0)
         close_logging(self.log)
+
+    @cached_property
+    def skills(self) -> SkillLibrary:
+        """What there is to know, loaded in the background once it was started."""
+        from mahtab_tui.knowledge.library import SkillLibrary
+        from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
+
+        folders = skill_folders(Path.cwd(), self.settings.skills_dir)
+        return SkillLibrary(SkillsLoader(*folders), lambda problem: self.notice(problem, "warning"))
 
     # What the person enters
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -67,6 +68,7 @@ class MahtabApp(SessionActions, PaneActions):
     ) -> None:
         super().__init__(css_path=list(style_sheets()))
         self._collector = collector
+        self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
         self.guard = guard
         self.history = history
@@ -77,6 +79,10 @@ class MahtabApp(SessionActions, PaneActions):
         for theme in (MAHTAB, MAHTAB_DAY):
             self.register_theme(theme)
         self.theme = self._known_theme(session.settings.theme or self.choices.theme)
+
+    def call_after_first_picture(self, callback: Callable[[], None]) -> None:
+        """To be called before `run`."""
+        self._after_first_picture.append(callback)
 
     def compose(self) -> ComposeResult:
         yield HeaderBar(id="header")
@@ -123,6 +129,8 @@ class MahtabApp(SessionActions, PaneActions):
         self.fit_heights_from_now_on()
         self.editor.focus()
         self.call_after_refresh(self.session.start)
+        for callback in self._after_first_picture:
+            self.call_after_refresh(callback)
         self._tell_of_history()
         if self._collector is not None:
             self.call_after_refresh(self._collector.settle)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.handlers import Store
 from mahtab_tui.bus.records import Record
 from mahtab_tui.session import Session
 from mahtab_tui.session.session import KernelFactory
-from mahtab_tui.session.share_server import ShareServer
-from mahtab_tui.session.shared_sessions import SharingError
 from mahtab_tui.settings import Settings, home_folder, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
@@ -21,6 +21,9 @@ from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import Collector
 from mahtab_tui.tui.face import ScreenFace
 from mahtab_tui.tui.guard import ScreenGuard
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.share_server import ShareServer
 
 SMALLEST = (20, 5)
 """Columns and lines below which there is no room for anything."""
@@ -57,7 +60,7 @@ def open_screen(
     check_terminal()
     face = ScreenFace()
     session = Session(settings, make_kernel, face, store=store, name=name or Path.cwd().name, past=past)
-    server = shared(session) if settings.share else None
+    sharing = Sharing(session)
     history = History(home_folder() / "history.db", str(Path.cwd()))
     afterwards: list[str] = []
 
@@ -72,11 +75,12 @@ def open_screen(
         with ScreenGuard(line_came) as guard:
             app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector)
             face.app = app
+            if settings.share:
+                app.call_after_first_picture(sharing.begin)
             app.run()
             app.choices.save()
     finally:
-        if server is not None:
-            server.close()
+        sharing.end()
         session.close()
         history.close()
         if afterwards:
@@ -105,13 +109,32 @@ def watch_live(what: str | None) -> int:
     return session_app.return_code or 0
 
 
-def shared(session: Session) -> ShareServer | None:
-    """Let agents into a session; where that cannot be, a notice says why."""
-    try:
-        return ShareServer(session, Path.cwd())
-    except SharingError as error:
-        session.notice(f"Agents cannot join this session: {error}", "warning")
-        return None
+class Sharing:
+    """Lets agents into a session, from a thread: nobody waits for the socket."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._server: ShareServer | None = None
+        self._thread = threading.Thread(target=self._open, name="share", daemon=True)
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        """Close the socket, and disconnect who is there."""
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._server is not None:
+            self._server.close()
+
+    def _open(self) -> None:
+        from mahtab_tui.session.share_server import ShareServer
+        from mahtab_tui.session.shared_sessions import SharingError
+
+        try:
+            self._server = ShareServer(self._session, Path.cwd())
+        except SharingError as error:
+            self._session.notice(f"Agents cannot join this session: {error}", "warning")
 
 
 def replay_log(path: Path, speed: float | None) -> int:
