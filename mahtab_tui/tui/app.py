@@ -128,8 +128,7 @@ class MahtabApp(SessionActions, PaneActions):
         self.apply_layout()
         self.fit_heights_from_now_on()
         self.editor.focus()
-        self.call_after_refresh(self.session.start)
-        for callback in self._after_first_picture:
+        for callback in (*self._after_first_picture, self.session.start):
             self.call_after_refresh(callback)
         self._tell_of_history()
         if self._collector is not None:

@@ -8,7 +8,7 @@ import anyio
 
 from tests.e2e.conftest import Start, start
 from tests.mcp.clients import agent
-from tests.mcp.test_screen import IDLE, seen
+from tests.mcp.test_screen import opened, seen
 
 __all__ = ["start"]
 
@@ -26,7 +26,7 @@ async def test_the_log_is_followed(start: Start, project: Path) -> None:
 
 async def test_a_session_is_followed_to_its_end(start: Start, project: Path) -> None:
     screen = start("--model", "demo", "--approval", "auto")
-    await seen(screen, IDLE)
+    await opened(screen)
     watcher = start("watch", str(screen.pid))
     await seen(watcher, "watches")
     async with agent("--attach", cwd=project, name="codex") as a:
