@@ -39,6 +39,8 @@ def test_a_session_outlives_bad_code(start: Start, size: tuple[int, int]) -> Non
         screen.enter(f"'typed', {number} * 7")
         screen.wait(seen)
         screen.wait(rf"▌ \('typed', {number * 7}\)")
+        # It has ended: what runs stays when the transcript is cleared.
+        screen.wait(rf"you +<?[\d.]+ s +\n ▌ 'typed', {number} \* 7")
         assert is_whole(screen)
         screen.press("ctrl+l")
         screen.wait_gone(r"▌ \('typed'")
