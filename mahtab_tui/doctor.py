@@ -110,7 +110,7 @@ def _claude() -> str:
 def _ripgrep() -> str:
     executable = shutil.which("rg")
     if executable is None:
-        return _line("ripgrep", "not on the PATH", "Nothing needs it yet.")
+        return _line("ripgrep", "not on the PATH", "search_code() reads every file itself; with ripgrep it is quicker.")
     return _line("ripgrep", executable)
 
 

@@ -147,7 +147,7 @@ def test_what_a_cell_did_is_told(before: str, after: str, told: dict[str, str]) 
 
 
 def test_names_that_are_no_names_are_passed_over() -> None:
-    watch = NamespaceWatch({1: 2, "__builtins__": {}, "_": 3, "x": 1})  # type: ignore[dict-item]
+    watch = NamespaceWatch({1: 2, "__builtins__": {}, "__warningregistry__": {}, "_": 3, "x": 1})  # type: ignore[dict-item]
     assert [listed["name"] for listed in watch.listing()] == ["x"]
 
 

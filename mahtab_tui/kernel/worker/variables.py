@@ -8,7 +8,21 @@ from typing import TYPE_CHECKING, Any
 from .marks import bound_names, touched_names
 from .summary import kind_of, size_of, summary, type_name
 
-HIDDEN = frozenset(("__name__", "__builtins__", "__doc__", "__file__", "__loader__", "__package__", "__spec__", "__cached__", "__annotations__", "_"))
+HIDDEN = frozenset(
+    (
+        "__name__",
+        "__builtins__",
+        "__doc__",
+        "__file__",
+        "__loader__",
+        "__package__",
+        "__spec__",
+        "__cached__",
+        "__annotations__",
+        "__warningregistry__",
+        "_",
+    )
+)
 _IMMUTABLE = (int, float, complex, bool, str, bytes, tuple, frozenset, type(None), range)
 
 if TYPE_CHECKING:
