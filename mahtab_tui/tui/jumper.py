@@ -8,9 +8,10 @@ from typing import NamedTuple
 from textual.app import ComposeResult
 from textual.events import Click, Key
 from textual.geometry import Offset
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Label
+
+from mahtab_tui.tui.screens.dialog import Dialog
 
 
 class Target(NamedTuple):
@@ -20,7 +21,7 @@ class Target(NamedTuple):
     widget: Widget
 
 
-class JumpScreen(ModalScreen[Widget | None]):
+class JumpScreen(Dialog[Widget | None]):
     """Draws a letter over each target; any other key leaves."""
 
     def __init__(self, targets: Sequence[Target]) -> None:

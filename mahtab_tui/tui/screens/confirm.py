@@ -8,11 +8,12 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from mahtab_tui.tui.screens.dialog import Dialog
 
-class Confirm(ModalScreen[bool]):
+
+class Confirm(Dialog[bool]):
     """True for yes; Escape is no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -12,15 +12,15 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.highlight import highlight
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Static, TabbedContent, TabPane
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import Detail, KernelError
+from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.text_view import TextView
 
 
-class DetailScreen(ModalScreen[None]):
+class DetailScreen(Dialog[None]):
     """Opens at once; what it shows is fetched on a thread."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -8,13 +8,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.screens.dialog import Dialog
 
 
-class EditQuery(ModalScreen[str | None]):
+class EditQuery(Dialog[str | None]):
     """The new query, or None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]

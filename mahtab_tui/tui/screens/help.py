@@ -10,10 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from mahtab_tui.tui.commands import COMMANDS, NODE_COMMANDS, PANE_KEYS
+from mahtab_tui.tui.screens.dialog import Dialog
 
 _KEYS = 24
 """Columns for the keys."""
@@ -30,7 +30,7 @@ def help_rows(keymap: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         yield row.group, row.keys, row.help
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Typing filters; Escape closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -10,7 +10,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -18,6 +17,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.pasting import clean
+from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.line import Line
 
 PAUSE = 0.05
@@ -30,7 +30,7 @@ class SearchableHistory(Protocol):
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]: ...
 
 
-class HistorySearch(ModalScreen[HistoryEntry | None]):
+class HistorySearch(Dialog[HistoryEntry | None]):
     """The entry that was chosen, or None after Escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

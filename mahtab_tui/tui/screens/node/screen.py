@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
-from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from mahtab_tui.bus.sanitize import plain
@@ -20,6 +19,7 @@ from mahtab_tui.recursion.control import Control
 from mahtab_tui.recursion.node import Node
 from mahtab_tui.tui.node_actions import Chosen, NodeActions
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
+from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.node.heading import PlaceBar, crumbs, figures
 from mahtab_tui.tui.screens.node.story_pane import StoryPane
 from mahtab_tui.tui.screens.node.text_pane import TextPane
@@ -29,7 +29,7 @@ BESIDE = 130
 """Columns from which the text stands beside the story; below, one of them is seen at a time."""
 
 
-class NodeScreen(NodeActions, ModalScreen[None]):
+class NodeScreen(NodeActions, Dialog[None]):
     """Follows the call while it runs."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -1,0 +1,16 @@
+"""A screen over the others."""
+
+from __future__ import annotations
+
+from textual.await_complete import AwaitComplete
+from textual.screen import ModalScreen, ScreenResultType
+
+
+class Dialog(ModalScreen[ScreenResultType]):
+    """It is answered once: further keys of the same bunch find it gone, and must not close what is under it."""
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        if self.is_active:
+            return super().dismiss(result)
+        done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
+        return done
