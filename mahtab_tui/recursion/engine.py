@@ -156,6 +156,8 @@ class Engine:
             return Outcome(as_sentence(error), "error")
         finally:
             node.over = True
+            for asking in node.asking:
+                asking.cancel()
             await self._unwind(list(node.running))
 
     def _ended(self, node: Node, began: float, task: asyncio.Task[Outcome]) -> None:
@@ -218,7 +220,8 @@ class Engine:
         sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
         parent.batches += 1
         batch = Batch(parent.batches, len(sources))
-        await self._fan_outs.consented(parent, request, sources, batch.number)
+        if not parent.over:
+            await self._fan_outs.consented(parent, request, sources, batch.number)
         if parent.over:
             raise CallRefused("The search that called has ended.")
         nodes = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -44,17 +45,22 @@ class FanOuts:
         self._consent = consent
 
     async def consented(self, parent: Node, request: Request, sources: Sequence[Source], batch: int) -> None:
-        """Wait for consent where there are many parts. Raises `CallRefused`."""
+        """Wait for consent where there are many parts, no longer than the parent lives. Raises `CallRefused`."""
         if len(sources) <= self._limits.ask_above:
             return
         fan_out = FanOut(f"{self._events.tree}-{parent.id}-{batch}", len(sources), self._estimate(parent, request, sources), self._model.priced)
         calls, tokens, usd = fan_out.estimate
         about: dict[str, Any] = {"request": fan_out.request, "batch": batch, "calls": calls, "tokens": tokens, "usd": usd if fan_out.priced else None}
         self._events.call(parent.id, "fan-out", **about, state="waiting")
+        asking = asyncio.ensure_future(self._consent(fan_out))
+        parent.asking.add(asking)
         run = False
         try:
-            run = await self._consent(fan_out)
+            await asyncio.wait((asking,))
+            run = not asking.cancelled() and asking.result()
         finally:  # also where nobody waits for an answer any more
+            asking.cancel()
+            parent.asking.discard(asking)
             self._events.call(parent.id, "fan-out", **about, state="run" if run else "refused")
         if not run:
             raise CallRefused(f"{len(sources):,} parts at once were not allowed. Filter by code first, or hand on at most {self._limits.ask_above}.")

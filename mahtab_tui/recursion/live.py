@@ -112,6 +112,8 @@ class Node:
     """How often it has called for some."""
     running: dict[Node, None] = field(default_factory=dict)
     """Children that have not ended, in order."""
+    asking: set[asyncio.Future[bool]] = field(default_factory=set)
+    """Its fan-outs that wait for consent."""
     over: bool = False
     """It ends: it cannot call for any more children."""
     task: asyncio.Task[Outcome] | None = None

@@ -175,7 +175,8 @@ def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: C
     first.wait(r"● kernel .*idle")
     first.type("from pathlib import Path; answer = rlm('Which requests timed out?', Path('server.log'))")
     first.press("enter")
-    first.wait(r"✓ Which requests timed out")
+    first.wait(r"\+ answer str")  # the cell has ended: there is no question before leaving
+    first.wait(r"● kernel .*idle")
     first.press("ctrl+q")
     assert first.wait_end() == 0
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")

@@ -150,6 +150,28 @@ def test_a_question_ends_with_its_node(bench: Bench) -> None:
     assert [record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, "1.1", event="fan-out")] == ["waiting", "refused"]
 
 
+def test_code_that_outlives_its_node_leaves_no_question(bench: Bench) -> None:
+    """Neither one that was asked before the end, nor one that would be asked after it."""
+    left: list[asyncio.Future[list[str]]] = []
+
+    async def leave(seat: Seat) -> None:
+        async def late() -> list[str]:
+            while not bench.story.finals():
+                await asyncio.sleep(0.001)
+            return await seat.rlm("late", *seat.partition(4))
+
+        left.extend(asyncio.ensure_future(call) for call in (seat.rlm("half", *seat.partition(4)), late()))
+        while not bench.story.of(tags.RLM_CALL, event="fan-out"):
+            await asyncio.sleep(0.001)
+        seat.final("ended")
+
+    running = bench.start(replies({"what?": code("leave")}), {"leave": leave}, ask_above=2)
+    assert running.result(20).text == "ended"
+    wait_for(lambda: all(call.done() for call in left))
+    assert all("has ended" in str(call.exception()) or "were not allowed" in str(call.exception()) for call in left)
+    assert [record.attrs["state"] for record in bench.story.of(tags.RLM_CALL, event="fan-out")] == ["waiting", "refused"]
+
+
 def test_a_caller_that_is_interrupted_stops_the_tree(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     from concurrent.futures import Future
 
