@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -17,6 +19,26 @@ from mahtab_tui.kernel.worker.contexts import ContextError, Taken, take
 def parts(taken: Taken) -> dict[str, str]:
     """The documents by name, cut out of the whole."""
     return {name: taken.text[start:end] for name, start, end in taken.parts}
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, shut: Path) -> None:
+    """Have the system refuse to open one path, as it does for others than its owner."""
+    opened, listed = os.open, os.scandir
+
+    def refused(path: Any) -> None:
+        if str(path) == str(shut):
+            raise PermissionError(13, "Permission denied", str(path))
+
+    def open_one(path: Any, *args: Any, **kwargs: Any) -> int:
+        refused(path)
+        return opened(path, *args, **kwargs)
+
+    def list_one(path: Any) -> Any:
+        refused(path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "open", open_one)
+    monkeypatch.setattr(os, "scandir", list_one)
 
 
 @pytest.mark.parametrize("given", ["a text\n", b"a text\n", bytearray(b"a text\n"), memoryview(b"a text\n"), io.StringIO("a text\n")])
@@ -72,17 +94,53 @@ def test_a_folder_that_cannot_be_searched(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_file_of_a_folder_that_cannot_be_read_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("open.txt", "shut.txt"):
         (tmp_path / name).write_text(name)
-    read = Path.read_bytes
-
-    def refuse(path: Path) -> bytes:
-        if path.name == "shut.txt":
-            raise PermissionError(13, "Permission denied")
-        return read(path)
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    refuse(monkeypatch, tmp_path / "shut.txt")
     taken = take(tmp_path)
     assert parts(taken) == {"open.txt": "open.txt"}
     assert taken.notices == (f"{tmp_path}/shut.txt cannot be read, and was left out: Permission denied.",)
+
+
+def test_a_folder_without_rights_is_not_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shut").mkdir()
+    for name in ("open.txt", "shut/in.txt"):
+        (tmp_path / name).write_text(name)
+    refuse(monkeypatch, tmp_path / "shut")
+    taken = take(tmp_path)
+    assert parts(taken) == {"open.txt": "open.txt"}
+    assert taken.notices == (f"{tmp_path}/shut cannot be read, and was left out: Permission denied.",)
+    with pytest.raises(ContextError, match="shut cannot be read: Permission denied"):
+        take(tmp_path / "shut")
+
+
+@pytest.mark.timeout(20)
+def test_what_has_no_end_is_refused(tmp_path: Path) -> None:
+    """Also a pipe that nobody writes to, whose opening alone would wait; in a folder they are no files."""
+    os.mkfifo(tmp_path / "pipe")
+    for source in (Path("/dev/zero"), tmp_path / "pipe"):
+        with pytest.raises(ContextError, match="is not a file but a device or a pipe"):
+            take(source)
+    (tmp_path / "a.txt").write_text("a")
+    assert parts(take(tmp_path)) == {"a.txt": "a"}
+
+
+def test_names_that_no_file_can_have_and_files_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ContextError, match=r"cannot be read: .*null"):
+        take(Path("a\0b"))
+
+    def full(path: Path) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr(contexts, "_read", full)
+    with pytest.raises(ContextError, match="large is larger than the memory"):
+        take(tmp_path / "large")
+
+
+def test_of_many_notices_some_are_told(tmp_path: Path) -> None:
+    for number in range(15):
+        (tmp_path / f"{number:02}.txt").write_bytes(b"\xff")
+    taken = take(tmp_path)
+    assert len(taken.notices) == 11
+    assert taken.notices[-1] == "There are 5 more notices of this kind."
 
 
 def test_lists_and_dicts_of_texts_and_documents() -> None:

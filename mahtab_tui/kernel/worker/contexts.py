@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 import os
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ _BOMS = (
 _LOOKED_AT = 8_192
 """Bytes of a file that are looked at to see whether it is text."""
 _FILES = 10_000
+_NOTICES = 10
+"""Of the files of a folder, at most."""
 _COLUMNS = 100
 """Columns of a table that are named."""
 _KEYS = ("page_content", "text", "content")
@@ -84,20 +87,39 @@ def _path(path: Path) -> Taken:
     try:
         if path.is_dir():
             return _folder(path)
-        text, notice = _decoded(path.read_bytes(), f"The bytes of {path}")
+        text, notice = _decoded(_read(path), f"The bytes of {path}")
     except OSError as error:
         raise ContextError(f"{path} cannot be read: {error.strerror}.") from None
+    except MemoryError:
+        raise ContextError(f"{path} is larger than the memory that there is.") from None
+    except ValueError as error:  # a name that no file can have
+        raise ContextError(f"{str(path)!r} cannot be read: {error}.") from None
     return Taken(text, about=f"the file {path.name}", notices=notice)
+
+
+def _read(path: Path) -> bytes:
+    """All bytes of a file. Raises `OSError`, `MemoryError`, and `ContextError` for what has no end, or waits for somebody who writes."""
+    # A pipe that nobody writes to would wait here already.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ContextError(f"{path} is not a file but a device or a pipe, which may have no end. Read what you need of it, and give that.")
+        return file.read()
 
 
 def _folder(path: Path) -> Taken:
     """The text files of a folder, hidden ones left out, as documents under their names."""
     notices: list[str] = []
+
+    def shut(error: OSError) -> None:
+        if Path(error.filename) == path:
+            raise error
+        notices.append(f"{error.filename} cannot be read, and was left out: {error.strerror}.")
+
     left_out = 0
     texts = []
-    for file in _files(path):
+    for file in _files(path, shut):
         try:
-            data = file.read_bytes()
+            data = _read(file)
         except OSError as error:
             notices.append(f"{file} cannot be read, and was left out: {error.strerror}.")
             continue
@@ -109,23 +131,36 @@ def _folder(path: Path) -> Taken:
         texts.append((str(file.relative_to(path)), text))
     if not texts:
         raise ContextError(f"There are no text files in {path}.")
+    if len(notices) > _NOTICES:
+        notices[_NOTICES:] = [f"There are {len(notices) - _NOTICES:,} more notices of this kind."]
     if left_out:
         notices.append(f"Files in {path} that are not text were left out: {left_out:,}.")
     return _joined("dict", iter(texts))._replace(notices=tuple(notices))
 
 
-def _files(path: Path) -> Iterator[Path]:
+def _files(path: Path, shut: Callable[[OSError], None]) -> Iterator[Path]:
+    """shut: told of each folder that cannot be opened."""
     count = 0
-    for folder, folders, names in os.walk(path):
+    for folder, folders, names in os.walk(path, onerror=shut):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = Path(folder, name)
-            if name.startswith(".") or not file.is_file():
+            if name.startswith(".") or not _may_be_read(file):
                 continue
             count += 1
             if count > _FILES:
                 raise ContextError(f"There are more than {_FILES:,} files in {path}. Give a folder further down, or a list of texts.")
             yield file
+
+
+def _may_be_read(path: Path) -> bool:
+    """Whether it is a file. Where that must not be known, reading it will tell."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
 
 
 def _table(frame: Any) -> Taken:
