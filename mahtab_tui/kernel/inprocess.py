@@ -185,7 +185,7 @@ class InProcessKernel:
         for name, tool in self._tools.items():
             if builtins.__dict__.get(name) is tool:
                 del builtins.__dict__[name]
-        self._tell(KernelState.DEAD, "The session was closed.")
+        self._tell(KernelState.DEAD, "")
 
     # The kernel's thread.
 

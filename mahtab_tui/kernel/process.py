@@ -30,6 +30,8 @@ from mahtab_tui.kernel.worker_process import WorkerProcess
 ATTEMPTS = 3
 """Starts in a row that may fail before a dead kernel stays dead."""
 
+CLOSED = "The session was closed."
+
 VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0
 COMPLETE_TIMEOUT = 0.5
@@ -116,11 +118,11 @@ class ProcessKernel:
             self._changed.wait_for(lambda: self._worker is not worker and self._state is not KernelState.STARTING)
 
     def reset(self) -> None:
-        self._replace(self._executable or find_interpreter(self._python), "The kernel was reset.")
+        self._replace(self._executable or find_interpreter(self._python), "The kernel was reset.", "A fresh kernel runs: all variables are gone.")
 
     def activate(self, python: str) -> None:
         executable = find_interpreter(python)
-        self._replace(executable, f"The kernel goes on with {executable}.")
+        self._replace(executable, "The interpreter was changed.", "The kernel runs on {executable} (Python {python}) now: all variables are gone.")
         self._python = python
 
     def change_directory(self, path: str) -> str:
@@ -164,8 +166,9 @@ class ProcessKernel:
         with self._swap:
             worker, self._worker = self._worker, None
         if worker is not None:
-            worker.end(Status.KILLED, "The session was closed.")
-        self._failed("The session was closed.")
+            worker.end(Status.KILLED, CLOSED)
+        self._failure = CLOSED
+        self._tell(KernelState.DEAD, "")
 
     # What a `WorkerProcess` tells.
 
@@ -200,20 +203,21 @@ class ProcessKernel:
                     if attempt == ATTEMPTS:
                         self._failed(f"No new kernel could be started, {ATTEMPTS} times in a row: {error}")
                     continue
-            self._begin("A new kernel has started; its namespace is empty.")
+            self._begin("A new kernel has started: all variables are gone.")
             return
 
-    def _replace(self, executable: str, text: str) -> None:
+    def _replace(self, executable: str, why: str, now: str) -> None:
+        """why: what the old one's cells are told. now: what is told once the new one is ready, with places for its hello."""
         with self._swap:
             if self._closed:
-                raise KernelError("The session was closed.")
+                raise KernelError(CLOSED)
             old = self._worker
             new = self._launch(executable)
             self._become(new, executable)
             self._state = KernelState.STARTING
         if old is not None:
-            old.end(Status.KILLED, text)
-        self._begin(text)
+            old.end(Status.KILLED, why)
+        self._begin(now.format_map(new.hello))
 
     def _begin(self, text: str) -> None:
         """Run what a new process begins with, and tell that it is ready. Cells wait until then."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
-from mahtab_tui.kernel.base import CellResult, Change, Kernel, KernelError, OnOutput, Origin, OutputKind, Status, Variable
+from mahtab_tui.kernel.base import CellResult, Change, Kernel, KernelError, KernelState, OnOutput, Origin, OutputKind, Status, Variable
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
 
@@ -62,6 +62,7 @@ class Cells:
         """The number of the newest cell."""
         self.on_end: Callable[[], None] = lambda: None
         """Called when a cell has ended, and all is told of it."""
+        self._dead = False
 
     @property
     def running(self) -> bool:
@@ -155,19 +156,31 @@ class Cells:
         self.on_end()
         return result
 
+    def follow(self, state: KernelState) -> None:
+        """The kernel's state: with a dead one its names are gone, whether a cell ran or not; a new one may begin with some."""
+        if state is KernelState.DEAD:
+            self._dead = True
+            self.provenance.clear()
+            emit(self._log, tags.NAMESPACE, fresh=True, changes=[], cell=self.last, party=YOU)
+        elif state is KernelState.IDLE and self._dead:
+            self._dead = False
+            self.adopt(self._listed(), fresh=False)
+
     def forget(self) -> None:
         """A new kernel has taken the old one's place: its namespace has what its start has put there, if it starts."""
         self.provenance.clear()
-        variables: Sequence[Variable] = ()
-        with contextlib.suppress(KernelError):  # told by the kernel's state already
-            variables = self._kernel.variables()
-        changes = [{**variable_row(variable), "change": "added"} for variable in variables]
-        emit(self._log, tags.NAMESPACE, fresh=True, changes=changes, cell=self.last, party=YOU)
+        self.adopt(self._listed())
 
-    def adopt(self, variables: Sequence[Variable]) -> None:
-        """Tell of names that were there before the first cell."""
+    def adopt(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
+        """Tell of names that no cell has made; `fresh`: and that there are no others."""
         changes = [{**variable_row(variable), "change": "added"} for variable in variables]
-        emit(self._log, tags.NAMESPACE, fresh=True, changes=changes, cell=0, party=YOU)
+        emit(self._log, tags.NAMESPACE, fresh=fresh, changes=changes, cell=0, party=YOU)
+
+    def _listed(self) -> list[Variable]:
+        try:
+            return self._kernel.variables()
+        except KernelError:  # told by the kernel's state already
+            return []
 
     def _tell_changes(self, cell: int, party: str, changes: Sequence[Change], guest: int | None) -> None:
         self.provenance.fold(cell, party, changes)

@@ -69,9 +69,9 @@ class GuestCalls:
         session = self._session
         self._ask(guest, call, "# start over: a fresh kernel, all variables are lost")
         old = session.kernel.info().pid
+        session.notice(f"{guest.name} resets the kernel.")
         session.kernel.reset()
         session.cells.forget()
-        session.notice(f"{guest.name} has reset the kernel: the namespace is empty. The conversation stays.")
         return [old, session.kernel.info().pid]
 
     def _activate(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:

@@ -44,6 +44,8 @@ class SessionKernelHost:
         self.info: KernelInfo | None = None
         self._leaves = threading.Event()
         """A cell has called `exit()`."""
+        self.on_state: Callable[[KernelState], None] = lambda state: None
+        """Called with each state of the kernel, once it was told."""
         self._calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "ask": lambda args: ask(str(args["prompt"])),
             "skill": lambda args: skills().told(str(args["name"]), str(args.get("args", "")), str(args.get("file", ""))),
@@ -69,6 +71,7 @@ class SessionKernelHost:
             pid=info.pid,
             cell=self._current_cell() if info.state is KernelState.BUSY else None,
         )
+        self.on_state(info.state)
 
     def late_output(self, text: str) -> None:
         emit(self._log, tags.USER_REPL_OUT, text, cell=self._current_cell(), late=True, kinds=[["stdout", len(text)]])

@@ -77,6 +77,7 @@ class Session:
         self.kernel = make_kernel(self.host)
         self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
         self.cells.on_end = self.host.cell_ended
+        self.host.on_state = self.cells.follow
         self.inbox = Inbox(self.log)
         self.guests = Guests(self.log)
         self.turns = TurnHost(
@@ -179,7 +180,6 @@ class Session:
         def work() -> None:
             self.kernel.reset()
             self.cells.forget()
-            self.notice("The namespace is empty: a fresh kernel runs. The conversation stays.")
 
         self._on_thread("The kernel could not be reset", work)
 
@@ -189,8 +189,6 @@ class Session:
         def work() -> None:
             self.kernel.activate(python)
             self.cells.forget()
-            info = self.kernel.info()
-            self.notice(f"The kernel runs on {info.executable} (Python {info.python}) now, with an empty namespace.")
 
         self._on_thread("The interpreter stays as it was", work)
 

@@ -58,8 +58,11 @@ def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> N
     screen.press("enter")
     pid = int(screen.wait(r"pid \d+\s").split()[1])
     screen.wait(IDLE)
+    screen.wait(r"kernel\s+int")
     os.kill(pid, signal.SIGKILL)
     screen.wait("SIGKILL")
+    screen.wait("A new kernel has started: all variables are gone")
+    screen.wait("Variables show here")
     screen.wait(IDLE)
     assert f"pid {pid}" in screen.text
     screen.type("'kernel' in globals()")

@@ -24,11 +24,12 @@ class Watched(MemoryStore):
             super().append(record)
             self._changed.notify_all()
 
-    def wait(self, tag: str, **attrs: Any) -> Record:
-        """The first record of a tag with these attributes, as soon as it is there."""
+    def wait(self, tag: str, text: str | None = None, **attrs: Any) -> Record:
+        """The first record of a tag with this text and these attributes, as soon as it is there."""
 
         def found() -> Record | None:
-            return next((r for r in self.records if r.tag == tag and attrs.items() <= r.attrs.items()), None)
+            wanted = (r for r in self.records if r.tag == tag and text in (None, r.text) and attrs.items() <= r.attrs.items())
+            return next(wanted, None)
 
         with self._changed:
             if not self._changed.wait_for(lambda: found() is not None, DEADLINE):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,14 @@ import pytest
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
+from mahtab_tui.tui.panes.transcript.entries import Note
+from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched
 
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
@@ -163,6 +168,35 @@ def test_a_kernel_that_dies_is_replaced_and_the_namespace_is_said_to_be_empty(op
     it.store.wait(tags.NAMESPACE, fresh=True)
     it.session.submit("python", "1 + 1")
     assert it.store.wait(tags.USER_REPL_OUT, cell=2).text == "2\n"
+
+
+def test_a_kernel_that_is_killed_while_idle_takes_its_variables_along_and_the_new_one_is_told(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    it.session.submit("python", "import os; x = os.getpid(); x")
+    pid = int(it.store.wait(tags.USER_REPL_OUT, cell=1).text)
+    it.store.wait(tags.NAMESPACE, cell=1, fresh=False)
+    os.kill(pid, signal.SIGKILL)
+    it.store.wait(tags.KERNEL, text="A new kernel has started: all variables are gone.", state="idle")
+    records = it.store.records
+    died = next(i for i, record in enumerate(records) if "SIGKILL" in record.text)
+    assert any(record.tag == tags.NAMESPACE and record.attrs["fresh"] for record in records[died:])
+    assert notes(records) == [records[died].text, "A new kernel has started: all variables are gone."]
+
+
+def test_a_reset_is_told_once(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    it.session.submit("python", "x = 1")
+    it.store.wait(tags.NAMESPACE, cell=1)
+    it.session.reset()
+    it.store.wait(tags.NAMESPACE, cell=0, fresh=True)
+    assert notes(it.store.records) == ["A fresh kernel runs: all variables are gone."]
+
+
+def notes(records: Sequence[Record]) -> list[str]:
+    """What the transcript tells besides cells and words."""
+    transcript = Transcript(0.0)
+    transcript.fold(records)
+    return [entry.text for entry in transcript.entries if isinstance(entry, Note)]
 
 
 def test_a_model_that_fails_is_said_and_the_session_goes_on(open_session: Callable[..., Opened]) -> None:

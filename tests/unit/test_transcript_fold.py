@@ -218,14 +218,16 @@ def test_the_spinner_turns_until_something_comes(state: str) -> None:
 def test_notices_and_deaths_are_notes_and_the_kernels_daily_life_is_not() -> None:
     transcript = folded(
         record(tags.NOTICE, "mind this", level="warning"),
-        record(tags.KERNEL, "busy", state="busy", cell=1),
+        record(tags.KERNEL, "", state="busy", cell=1),
         record(tags.KERNEL, "The kernel died: segmentation fault.", state="dead"),
+        record(tags.KERNEL, "A new one runs.", state="idle"),
         record(tags.QUEUE, items=[]),
         record(tags.USAGE, model="x"),
         record(tags.INPUT, "name? ", request="1", state="waiting"),
     )
-    assert outline(transcript) == [("note", "mind this"), ("note", "The kernel died: segmentation fault.")]
-    assert [entry.gap for entry in transcript.entries] == [False, False]
+    assert outline(transcript) == [("note", "mind this"), ("note", "The kernel died: segmentation fault."), ("note", "A new one runs.")]
+    assert [entry.gap for entry in transcript.entries] == [False, False, False]
+    assert [entry.level for entry in transcript.entries if isinstance(entry, Note)] == ["warning", "error", "info"]
 
 
 def test_records_without_what_they_should_carry_do_no_harm() -> None:

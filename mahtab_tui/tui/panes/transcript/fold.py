@@ -200,9 +200,8 @@ class Transcript:
     # The program itself
 
     def _kernel(self, record: Record) -> None:
-        dead = record.attrs.get("state") == "dead"
-        if record.text and (dead or record.attrs.get("note")):
-            self.append(Note(level="error" if dead else "info", text=record.text))
+        if record.text:
+            self.append(Note(level="error" if record.attrs.get("state") == "dead" else "info", text=record.text))
 
     def _notice(self, record: Record) -> None:
         self.append(Note(level=str(record.attrs.get("level", "info")), text=record.text))
