@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import sys
 import zoneinfo
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -228,15 +230,65 @@ async def test_a_process_that_dies_says_how_and_is_followed_by_another(sandbox: 
     assert await printed(sandbox, "len(context)") == "14\n"
 
 
-async def test_the_server_is_started_again_if_it_ends(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+@pytest.mark.parametrize("known", [False, True])
+async def test_the_server_is_started_again_if_it_ends(sandboxes: ProcessSandboxes, node: RecordingNode, known: bool) -> None:
+    """Whether or not the loop has heard of its end."""
     sandbox = await sandboxes.start(Text.root("a"), node)
-    assert sandboxes._server is not None
-    sandboxes._server._process.kill()
+    server = sandboxes._server
+    assert server is not None
+    server._process.kill()
+    os.waitid(os.P_PID, server._process.pid, os.WEXITED | os.WNOWAIT)
+    while known and server.alive:
+        await asyncio.sleep(0)
     other = await sandboxes.start(Text.root("b"), node)
     assert await printed(other, "context") == "'b'\n"
     result = await run(sandbox, "context")
     assert result.status == "died" or result.output == "'a'\n"
     assert await printed(sandbox, "context") == "'a'\n"
+
+
+async def test_without_descriptors_a_start_fails_and_a_later_one_works(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    """Whichever of those that a start needs is the one that is lacking."""
+    await (await sandboxes.start(Text.root("x"), node)).close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    taken: list[int] = []
+    try:
+        for room in range(6):
+            with suppress(OSError):
+                while True:
+                    taken.append(os.open(os.devnull, os.O_RDONLY))
+            for _ in range(room):
+                os.close(taken.pop())
+            if room < 4:
+                with pytest.raises(SandboxError, match="Too many open files"):
+                    await asyncio.wait_for(sandboxes.start(Text.root("x"), node), 30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in taken:
+            os.close(fd)
+    sandbox = await sandboxes.start(Text.root("later"), node)
+    assert await printed(sandbox, "context") == "'later'\n"
+    await sandbox.close()
+
+
+async def test_a_server_without_descriptors_says_so_and_lives_on(sandboxes: ProcessSandboxes, node: RecordingNode) -> None:
+    await (await sandboxes.start(Text.root("x"), node)).close()
+    server = sandboxes._server
+    assert server is not None
+    pid = server._process.pid
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = {int(fd.name) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+    free = [number for number in range(limits[0]) if number not in used]
+    for room in range(3):
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[room], limits[1]))
+        with pytest.raises(SandboxError, match="Too many open files"):
+            await sandboxes.start(Text.root("x"), node)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    sandbox = await sandboxes.start(Text.root("later"), node)
+    assert sandboxes._server is server
+    assert await printed(sandbox, "context") == "'later'\n"
+    await sandbox.close()
 
 
 async def test_many_sandboxes_run_side_by_side(sandboxes: ProcessSandboxes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -64,7 +65,10 @@ class ForkServer:
     @classmethod
     async def start(cls) -> ForkServer:
         """Start one and wait until it has everything loaded. Raises `SandboxError`."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
         ours.setblocking(False)
         command = [sys.executable, "-I", "-S", "-B", "-c", _BOOTSTRAP, str(theirs.fileno()), str(_WORKER)]
         try:
@@ -102,6 +106,8 @@ class ForkServer:
                 socket.send_fds(self._channel, [json.dumps({"id": self._count}).encode()], [channel.fileno(), text])
             except OSError as error:
                 del self._asked[self._count]
+                if isinstance(error, ConnectionError):  # it has just ended, and the loop has not heard of it
+                    self._lost()
                 raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
             try:
                 return await answer
@@ -139,16 +145,27 @@ class ForkServer:
         if message["op"] == "hello":
             self._hello.set_result(message)
         elif message["op"] == "forked":
-            self._running[number] = ended = self._loop.create_future()
-            forked, answer = Forked(message["pid"], fds[0], ended), self._asked.pop(number)
-            if answer.cancelled():
-                _let_go(forked)
-            else:
-                answer.set_result(forked)
+            self._forked(number, message["pid"], fds)
         elif message["op"] == "failed":
             _fail(self._asked.pop(number), f"A sandbox cannot be started: {message['why']}.")
         elif message["op"] == "ended":
-            self._running.pop(number).set_result(message["code"])
+            self._over(number, message["code"])
+
+    def _forked(self, number: int, pid: int, fds: list[int]) -> None:
+        answer = self._asked.pop(number)
+        if not fds:  # this process may open no more; the sandbox ends with the socket that its node lets go
+            _fail(answer, f"A sandbox cannot be started: {os.strerror(errno.EMFILE)}.")
+            return
+        self._running[number] = ended = self._loop.create_future()
+        forked = Forked(pid, fds[0], ended)
+        if answer.cancelled():
+            _let_go(forked)
+        else:
+            answer.set_result(forked)
+
+    def _over(self, number: int, code: int) -> None:
+        if (ended := self._running.pop(number, None)) is not None:
+            ended.set_result(code)
 
     def _lost(self) -> None:
         """The connection is over: so are all sandboxes."""

@@ -11,11 +11,13 @@ from __future__ import annotations
 import _sitebuiltins
 import builtins
 import contextlib
+import errno
 import gc
 import json
 import os
 import platform
 import select
+import signal
 import socket
 import sys
 from typing import Any, NamedTuple
@@ -92,15 +94,17 @@ class _Server:
         number = json.loads(data)["id"]
         parent = os.getpid()
         try:
+            if len(fds) < 2:  # there was no room for them
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             pid = os.fork()
-        except OSError as error:
-            _say(self._host, {"op": "failed", "id": number, "why": error.strerror or "no process can be made"})
-        else:
             if pid == 0:
                 self._become(parent, *fds)
             self._forked(number, pid)
-        for fd in fds:
-            os.close(fd)
+        except OSError as error:
+            _say(self._host, {"op": "failed", "id": number, "why": error.strerror or "no process can be made"})
+        finally:
+            for fd in fds:
+                os.close(fd)
         return True
 
     def _become(self, parent: int, channel: int, text: int) -> None:
@@ -110,7 +114,13 @@ class _Server:
             os._exit(1)
 
     def _forked(self, number: int, pid: int) -> None:
-        process = libc.process_handle(pid)
+        """Raises `OSError` where there is no descriptor for it; the process is gone then."""
+        try:
+            process = libc.process_handle(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
         self._sandboxes[process] = _Sandbox(number, pid)
         self._poll.register(process, select.POLLIN)
         _say(self._host, {"op": "forked", "id": number, "pid": pid}, process)
