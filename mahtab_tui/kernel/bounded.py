@@ -40,7 +40,7 @@ class BoundedCell:
     def run(self, execute: Callable[[], CellResult]) -> CellResult:
         """Run `execute` to its end. The time counts from here."""
         self._begun.set()
-        if self._timeout is not None:
+        if self._timeout is not None or self._stop.is_set():
             self._watch()
         try:
             return execute()
@@ -52,7 +52,8 @@ class BoundedCell:
     def stop(self) -> None:
         """Interrupt it, from any thread; returns at once. What was not yet begun is interrupted when it begins."""
         self._stop.set()
-        self._watch()
+        if self._begun.is_set():
+            self._watch()
 
     def _watch(self) -> None:
         with self._lock:
@@ -63,7 +64,6 @@ class BoundedCell:
 
     def _bound(self) -> None:
         timed_out = not self._stop.wait(self._timeout)
-        self._begun.wait()
         if not self._interrupt(timed_out) or self._ended.wait(self._grace):
             return
         if not self._may_kill:

@@ -8,12 +8,16 @@ import json
 import re
 
 from mahtab_tui.kernel.base import CellResult, Kernel, OutputKind, Status
+from mahtab_tui.kernel.bounded import BoundedCell
 
 MOST = 8
 """Pictures of one cell that are taken."""
 
 LARGEST = 5_000_000
 """Bytes of one picture."""
+
+SECONDS = 20.0
+"""How long drawing may take."""
 
 _DRAWS = re.compile(r"\b(?:plt|pyplot|matplotlib|seaborn|sns|pylab)\b")
 _DRAWN = re.compile(r"^\[?<|\b(?:Figure|Axes|Image)\b")
@@ -32,10 +36,11 @@ _LOOK = f"""\
 """
 
 
-def pictures(kernel: Kernel, code: str, result: CellResult) -> list[bytes]:
+def pictures(kernel: Kernel, code: str, result: CellResult, *, may_kill: bool) -> list[bytes]:
     """The pictures (PNG) that a cell has just made, at most `MOST` of at most `LARGEST` bytes.
 
-    The kernel is asked only where the code or the value looks like drawing. To be called before the next cell runs.
+    The kernel is asked only where the code or the value looks like drawing; drawing runs the person's code, so it is interrupted after
+    `SECONDS`. may_kill: as of `BoundedCell`. To be called before the next cell runs.
     """
     value = "".join(text for kind, text in pieces(result) if kind == "value")
     by_value = bool(_DRAWN.search(value))
@@ -45,7 +50,9 @@ def pictures(kernel: Kernel, code: str, result: CellResult) -> list[bytes]:
     def ignore(kind: OutputKind, text: str) -> None:
         """It is taken from the result."""
 
-    looked = kernel.execute(_LOOK.replace("VALUE", str(by_value)), cell=0, origin="user", on_output=ignore)
+    look = _LOOK.replace("VALUE", str(by_value))
+    bounded = BoundedCell(kernel, SECONDS, may_kill=may_kill)
+    looked = bounded.run(lambda: kernel.execute(look, cell=0, origin="user", on_output=ignore))
     return _decoded(looked.output) if looked.status is Status.OK else []
 
 

@@ -24,8 +24,14 @@ def test_a_cell_that_ends_in_time_is_left_alone(cells: Cells) -> None:
 
 def test_what_is_stopped_before_it_begins_leaves_the_cell_before_it_alone(cells: Cells) -> None:
     bounded = BoundedCell(cells.kernel, None, may_kill=False)
-    earlier = cells.run_until("on", bounded.stop, "import time; print('on', flush=True); time.sleep(0.3); 'whole'")
-    assert earlier.status == "ok"
+
+    def stop() -> None:
+        bounded.stop()
+        assert not any(thread.name == "cell-limit" for thread in threading.enumerate())
+        Path("go").touch()
+
+    earlier = cells.run_until("on", stop, "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'")
+    assert earlier.output == "on\n'whole'\n"
     assert run(cells, bounded, "time.sleep(600)").status == "interrupted"
 
 
