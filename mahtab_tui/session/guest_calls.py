@@ -47,6 +47,8 @@ class GuestCalls:
             raise Refused(f"The session knows no {what!r}.")
         guest.calls.add(call)
         try:
+            if guest.gone:
+                raise Refused("The call was cancelled.")
             return served(guest, call, args)
         except KernelError as error:
             raise Refused(str(error)) from None
@@ -186,7 +188,7 @@ class _Run:
             )
             guest.cells += 1
             guest.busy += result.duration
-            self._ended = result, pictures(session.kernel, self._code, result)
+            self._ended = result, pictures(session.kernel, self._code, result, may_kill=False)
         except Exception as error:  # the agent waits for an answer, whatever went wrong
             self._failure = f"The cell could not be run: {type(error).__name__}: {error}"
             raise

@@ -118,8 +118,8 @@ class Guests:
             if guest not in self._guests:
                 return
             self._guests.remove(guest)
+            guest.gone = True  # before its calls are looked at: one that comes now sees it
             calls = list(guest.calls)
-        guest.gone = True
         self._look_again()
         running = [call for call in calls if call.running]
         for call in calls:

@@ -30,6 +30,9 @@ SEND_TIMEOUT = 5
 WATCHED = 10_000
 """Records that wait for a watcher at most."""
 
+RETRY = 0.1
+"""Seconds until a connection is accepted again after that has failed."""
+
 LARGEST = 64 * 1024 * 1024
 """Bytes of one message of an agent's."""
 
@@ -43,7 +46,7 @@ class ShareServer:
         self._project = project
         self._calls = GuestCalls(session)
         self._connections: set[_Connection] = set()
-        self._closed = False
+        self._closed = threading.Event()
         self._path = socket_path(os.getpid())
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()  # of a program that had this process id and crashed
@@ -63,7 +66,7 @@ class ShareServer:
 
     def close(self) -> None:
         """Send all agents away, and listen no more."""
-        self._closed = True
+        self._closed.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
@@ -73,11 +76,12 @@ class ShareServer:
             connection.leave("The session was closed: its screen is gone.")
 
     def _accept(self) -> None:
-        while not self._closed:
+        while not self._closed.is_set():
             try:
                 accepted, _ = self._listener.accept()
             except OSError:
-                return
+                self._closed.wait(RETRY)  # it is closed, or the program has no descriptor left for now
+                continue
             if peer_uid(accepted) != os.getuid():
                 accepted.close()
                 continue

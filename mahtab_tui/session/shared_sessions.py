@@ -45,7 +45,7 @@ class Running(NamedTuple):
 
 def share_folder() -> Path:
     """The folder of the sockets, made if need be. Raises `SharingError` where others can enter it."""
-    folder = home_folder() / "run"
+    folder = _run_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -56,6 +56,10 @@ def share_folder() -> Path:
     except OSError as error:
         raise SharingError(f"{folder} cannot be used: {error.strerror}.") from None
     return folder
+
+
+def _run_folder() -> Path:
+    return home_folder() / "run"
 
 
 def socket_path(pid: int) -> Path:
@@ -77,7 +81,7 @@ def peer_uid(connection: socket.socket) -> int:
 
 def running_sessions() -> list[Running]:
     """The sessions that can be joined, the oldest socket first. A socket that a crash has left is removed. Raises `SharingError`."""
-    return list(_answering(share_folder()))
+    return list(_answering(share_folder())) if _run_folder().exists() else []
 
 
 def session_for(name: str | None, project: Path) -> Running:

@@ -6,7 +6,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from mahtab_tui.bus import tags
+from mahtab_tui.session.guest_calls import GuestCalls
+from mahtab_tui.session.guests import Call, Refused
 from tests.integration.sessions import DEADLINE, Opened
 
 CODE = "Here.\n\n```python\nmade = 1\n```\n"
@@ -28,3 +32,12 @@ def test_a_turn_that_is_stopped_while_an_agents_cell_runs_leaves_that_alone_and_
     it.store.wait(tags.AGENT, state="stopped")
     ran = [(record.attrs["party"], record.attrs["status"]) for record in it.store.records if record.tag == tags.ASSISTANT_REPL_OUT]
     assert ran == [("codex", "ok")]
+
+
+def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(open_session: Callable[..., Opened]) -> None:
+    it = open_session(approval="auto")
+    guest = it.session.guests.join("codex", lambda sentence: None, 0)
+    it.session.guests.left(guest, stop=False)
+    with pytest.raises(Refused):
+        GuestCalls(it.session).serve(guest, Call(lambda sentence: None), "run", {"code": "x = 1"})
+    assert not any(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records)

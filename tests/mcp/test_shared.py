@@ -52,6 +52,33 @@ async def test_an_agent_sees_and_changes_the_persons_variables(share: Share, pro
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "6\n"
 
 
+def test_looking_for_sessions_makes_no_folder(home: Path) -> None:
+    assert running_sessions() == []
+    assert list(home.iterdir()) == []
+
+
+def test_a_program_without_descriptors_for_a_while_still_lets_agents_in(share: Share) -> None:
+    it = share()
+    listener = it.server._listener
+
+    class Exhausted:
+        failed = False
+
+        def accept(self) -> tuple[socket.socket, Any]:
+            if not self.failed:
+                self.failed = True
+                raise OSError(24, "Too many open files")
+            return listener.accept()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(listener, name)
+
+    it.server._listener = exhausted = Exhausted()  # type: ignore[assignment]
+    for _ in range(2):
+        assert [session.name for session in running_sessions()] == ["moon"]
+    assert exhausted.failed
+
+
 async def test_info_lists_what_others_have_run_since_the_last_call(share: Share, project: Path) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a, agent("--attach", cwd=project) as b:
