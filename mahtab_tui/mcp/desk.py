@@ -77,14 +77,16 @@ class Desk:
         if self._attach.never:
             raise ToolError("This server was started with --private: it joins no session.")
         session = arguments.session or self._attach.session
-        if self._shared is None or self._shared.over or arguments.session not in (None, self._shared.session):
-            joined = await self._join(session)
-            if self._shared is not None:
-                await self._shared.close()
-            self._shared = joined
+        async with self._joining:
+            if self._shared is None or self._shared.over or arguments.session not in (None, self._shared.session):
+                joined = await self._join(session)
+                if self._shared is not None:
+                    await self._shared.close()
+                self._shared = joined
+            now = self._shared
         self.mode = "shared"
-        text = f"You are {self._shared.name} in the person's session {self._shared.session}: its variables are theirs, and they see what you run."
-        return Answer(text, Mode(mode="shared", session=self._shared.session))
+        text = f"You are {now.name} in the person's session {now.session}: its variables are theirs, and they see what you run."
+        return Answer(text, Mode(mode="shared", session=now.session))
 
     async def eval(self, arguments: EvalArguments, report: Report) -> Answer:
         place = await self.place()

@@ -54,10 +54,25 @@ def install(client: ClientName, project: Path) -> Path:
         before = path.read_text("utf-8") if path.exists() else ""
         after = _with_section(path, before) if client == "codex" else _with_server(path, before)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(after, "utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InstallError(f"{path} cannot be changed: {error}.") from None
+        _replace(path.resolve(), after)
+    except UnicodeDecodeError:
+        raise InstallError(f"{path} is not UTF-8 text, and was left as it is.") from None
+    except OSError as error:
+        raise InstallError(f"{path} cannot be changed: {error.strerror}.") from None
     return path
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all: it holds what others have put there, too."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, "utf-8")
+        if path.exists():
+            shutil.copymode(path, draft)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _entry(words: list[str]) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import threading
 import time
 from io import TextIOWrapper
@@ -38,9 +40,8 @@ class Journal:
         with self._lock:
             if mode != "off" and self._file is None:
                 self._file = _opened(log_file())
-            elif mode == "off" and self._file is not None:
-                self._file.close()
-                self._file = None
+            elif mode == "off":
+                self._end()
             self.mode = mode
 
     def code(self, cell: int, who: str, code: str) -> None:
@@ -62,9 +63,21 @@ class Journal:
 
     def _write(self, text: str) -> None:
         with self._lock:
-            if self._file is not None:
+            if self._file is None:
+                return
+            try:
                 self._file.write(text)
                 self._file.flush()
+            except OSError as error:  # the cell that writes must not suffer from it
+                self._end()
+                self.mode = "off"
+                print(f"mahtab-tui: {log_file()} cannot be written: {error.strerror}. It ends here.", file=sys.stderr)
+
+    def _end(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            with contextlib.suppress(OSError):  # what it still held has no place on the disk
+                file.close()
 
 
 def _opened(path: Path) -> TextIOWrapper:

@@ -35,6 +35,7 @@ class PrivatePlace:
         self._kernel = ProcessKernel(self._host, python, cwd, color=color)
         self._journal = journal
         self._turn = asyncio.Lock()
+        self._starting = asyncio.Lock()
         self._began: float | None = None
         self._cells = 0
         self._busy = 0.0
@@ -55,7 +56,7 @@ class PrivatePlace:
                 self._journal.code(number, "agent", code)
                 result = bounded.run(lambda: self._kernel.execute(code, cell=number, origin="user", on_output=on_output))
                 self._journal.end(number, result.status, result.duration)
-                return result, pictures(self._kernel, code, result)
+                return result, pictures(self._kernel, code, result, may_kill=True)
 
             try:
                 result, drawn = await self._attend(work, bounded.stop, printed, report)
@@ -96,9 +97,10 @@ class PrivatePlace:
         return Inside(info, variables, self._cells, self._busy, alive)
 
     async def kernel(self) -> KernelInfo:
-        if self._began is None:
-            await self._do(self._kernel.start)
-            self._began = time.monotonic()
+        async with self._starting:
+            if self._began is None:
+                await self._do(self._kernel.start)
+                self._began = time.monotonic()
         return self._kernel.info()
 
     async def inspect(self, name: str) -> Detail:

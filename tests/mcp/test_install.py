@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
-from mahtab_tui.mcp.install import plugin_folder
+from mahtab_tui.mcp.install import InstallError, install, plugin_folder
 from tests.mcp.clients import agent
 
 
@@ -40,6 +44,31 @@ def test_a_file_that_cannot_be_read_is_left_as_it_is(project: Path) -> None:
     done = run("install")
     assert (done.returncode, "left as it is" in done.stderr) == (2, True)
     assert file.read_text() == "{ // a comment\n}"
+
+
+def test_a_linked_configuration_stays_a_link_with_its_rights(project: Path) -> None:
+    real = project / "dotfiles.json"
+    real.write_text("{}")
+    real.chmod(0o640)
+    (project / ".mcp.json").symlink_to(real)
+    assert run("install").returncode == 0
+    assert (project / ".mcp.json").is_symlink()
+    assert (stat.S_IMODE(real.stat().st_mode), set(json.loads(real.read_text())["mcpServers"])) == (0o640, {"mahtab"})
+    assert sorted(path.name for path in project.iterdir()) == [".mcp.json", "dotfiles.json"]
+
+
+def test_a_configuration_that_cannot_be_written_is_left_as_it_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / ".mcp.json").write_text("{}")
+
+    def full(path: Path, text: str, encoding: str) -> int:
+        with path.open("w") as file:
+            file.write(text[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(InstallError, match="No space left on device"):
+        install("claude-code", project)
+    assert [(path.name, path.read_text()) for path in project.iterdir()] == [(".mcp.json", "{}")]
 
 
 def test_printing_writes_nothing(project: Path) -> None:

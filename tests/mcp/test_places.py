@@ -1,0 +1,101 @@
+"""Where an agent's code runs, called as the server calls it: several calls at once, drawing without end, a disk that is full."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.kernel import pictures
+from mahtab_tui.mcp import journal
+from mahtab_tui.mcp.desk import Attach, Desk
+from mahtab_tui.mcp.journal import Journal
+from mahtab_tui.mcp.look import Look
+from mahtab_tui.mcp.place import PlaceError
+from mahtab_tui.mcp.private import PrivatePlace
+from mahtab_tui.mcp.toolbox import ModeArguments
+
+ENDLESS = "class Endless:\n    def _repr_png_(self):\n        while True: pass\nEndless()"
+
+
+async def report(seconds: float, sentence: str) -> None:
+    """Nobody listens."""
+
+
+async def test_calls_that_come_at_once_share_one_worker(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = PrivatePlace(None, str(project), False, Journal())
+    starts: list[PrivatePlace] = []
+    start = place._kernel.start
+
+    def counted() -> None:
+        starts.append(place)
+        start()
+
+    monkeypatch.setattr(place._kernel, "start", counted)
+    try:
+        done, inside, _ = await asyncio.gather(place.evaluate("1", None, report), place.inside(), place.kernel())
+    finally:
+        await place.close()
+    assert (len(starts), done.worker) == (1, inside.kernel.pid)
+
+
+async def test_a_picture_that_is_never_ready_is_given_up(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pictures, "SECONDS", 0.1)
+    place = PrivatePlace(None, str(project), False, Journal())
+    try:
+        done = await place.evaluate(ENDLESS, None, report)
+        assert (done.result.status, done.pictures) == ("ok", [])
+        after = await place.evaluate("type(_).__name__", None, report)
+    finally:
+        await place.close()
+    assert (after.result.output, after.worker) == ("'Endless'\n", done.worker)
+
+
+async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("this system has no /dev/full")
+    monkeypatch.setattr(journal, "log_file", lambda: full)
+    log = Journal("file")
+    place = PrivatePlace(None, str(project), False, log)
+    try:
+        done = await place.evaluate("print('printed'); 42", None, report)
+    finally:
+        await place.close()
+    assert done.result.output == "printed\n42\n"
+    assert log.mode == "off"
+    assert capsys.readouterr().err == f"mahtab-tui: /dev/full cannot be written: {os.strerror(28)}. It ends here.\n"
+
+
+async def test_two_calls_that_join_a_session_join_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(None, str(project), Look("plain"), Journal(), Attach())
+    joins: list[str | None] = []
+
+    class Joined:
+        name, session, over = "codex", "moon", False
+
+        async def close(self) -> None:
+            """There is no connection."""
+
+    async def join(session: str | None) -> Any:
+        joins.append(session)
+        await asyncio.sleep(0)
+        return Joined()
+
+    monkeypatch.setattr(desk, "_join", join)
+    await asyncio.gather(*(desk.set_mode(ModeArguments(mode="shared", session=None), report) for _ in range(2)))
+    assert joins == [None]
+    await desk.close()
+
+
+async def test_a_worker_that_cannot_start_is_said_to_each_call(project: Path) -> None:
+    place = PrivatePlace("/nowhere/python", str(project), False, Journal())
+    for _ in range(2):
+        with pytest.raises(PlaceError, match="There is no file /nowhere/python"):
+            await place.kernel()
+    await place.close()
