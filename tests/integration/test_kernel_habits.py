@@ -21,6 +21,11 @@ def test_inputs_and_outputs_are_kept(cells: Cells) -> None:
     assert {variable.name for variable in cells.kernel.variables()} == set()
 
 
+def test_the_sessions_own_code_is_no_input(cells: Cells) -> None:
+    cells.kernel.execute("'own'", cell=0, origin="user", on_output=lambda kind, text: None)
+    assert cells.text("In") == "['', 'In']\n"
+
+
 def test_what_a_command_prints_becomes_lines(cells: Cells) -> None:
     assert cells.text("x = !printf 'a\\nb'\nx") == "['a', 'b']\n"
     assert cells.text("x = !printf a; exit 3\nx") == "exit code 3\n['a']\n"

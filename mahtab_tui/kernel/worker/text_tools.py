@@ -38,6 +38,7 @@ def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> st
     lines = str(text).split("\n")
     hits = [number for number, line in enumerate(lines) if compiled.search(line)]
     shown = hits[:max_matches]
+    matching = frozenset(shown)
     result: list[str] = []
     last = -1
     for hit in shown:
@@ -46,7 +47,7 @@ def grep(text: str, pattern: str, context: int = 0, max_matches: int = 50) -> st
             result.append("--")
         until = min(len(lines), hit + context + 1)
         for number in range(first, until):
-            mark = ":" if number in (hit,) or number in hits[: len(shown)] else "-"
+            mark = ":" if number in matching else "-"
             result.append(f"{number + 1}{mark} {_cut(lines[number])}")
         last = max(last, until - 1)
     if len(hits) > len(shown):

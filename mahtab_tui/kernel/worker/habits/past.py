@@ -21,8 +21,8 @@ class Past:
         builtins.__dict__.update({"In": self.inputs, "Out": self.outputs})
 
     def entered(self, cell: int, source: str) -> None:
-        """A cell begins; `In[cell]` is its code, also where cells before it belong to an earlier kernel."""
-        if type(self.inputs) is list and cell >= 0:
+        """A cell begins; `In[cell]` is its code, also where cells before it belong to an earlier kernel. Cell 0 is the session's own code."""
+        if type(self.inputs) is list and cell > 0:
             self.inputs.extend([""] * (cell + 1 - len(self.inputs)))
             self.inputs[cell] = source
 
