@@ -94,9 +94,8 @@ def screen(
         check_terminal()
     except NoTerminal as error:
         fail(str(error))
-    from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost
-    from mahtab_tui.kernel.process import ProcessKernel
-    from mahtab_tui.session.beginning import startup_code
+    from mahtab_tui.kernel.base import KernelError
+    from mahtab_tui.session.beginning import process_kernel
     from mahtab_tui.store.resume import NoSession, new_store, resumed_store
     from mahtab_tui.tui.open import open_screen
 
@@ -108,12 +107,8 @@ def screen(
             store, name, past = new_store(project)
     except NoSession as error:
         fail(str(error))
-
-    def make_kernel(host: KernelHost) -> Kernel:
-        return ProcessKernel(host, settings.python, startup=startup_code(), reload=settings.reload)
-
     try:
-        code = open_screen(settings, make_kernel, store=store, name=name, past=past, collector=collector)
+        code = open_screen(settings, process_kernel(settings), store=store, name=name, past=past, collector=collector)
     except KernelError as error:
         fail(str(error))
     raise typer.Exit(code)
@@ -135,6 +130,10 @@ def ask(
     What is piped in is the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel failed, 2 wrong arguments,
     3 code was refused because nobody could approve it (give --approval auto), 130 interrupted.
     """
+    if not question.strip():
+        fail('Give a question: mahtab-tui ask "question".')
+    if missing := next((path for path in load or () if not path.is_file()), None):
+        fail(f"--load: there is no file {missing}.")
     settings = checked_settings(model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir)
     from mahtab_tui.headless import ask_once
 

@@ -17,9 +17,10 @@ from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import Kernel, KernelError, KernelHost, Status
+from mahtab_tui.kernel.base import KernelError, Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
+from mahtab_tui.session.beginning import process_kernel
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import Settings
 
@@ -91,14 +92,7 @@ class Approver(logging.Handler):
 
 def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_json: bool) -> int:
     """Ask, print, and return the exit code."""
-
-    def make_kernel(host: KernelHost) -> Kernel:
-        from mahtab_tui.kernel.process import ProcessKernel
-        from mahtab_tui.session.beginning import startup_code
-
-        return ProcessKernel(host, settings.python, startup=startup_code(), reload=settings.reload)
-
-    session = Session(settings, make_kernel, NoFace())
+    session = Session(settings, process_kernel(settings), NoFace())
     approver = Approver()
     approver.session = session
     session.log.addHandler(Teller(as_json=as_json))
@@ -144,9 +138,6 @@ def _load_stdin(session: Session) -> bool:
 
 def _load(session: Session, path: Path) -> bool:
     """A file becomes a variable of its name."""
-    if not path.is_file():
-        session.notice(f"There is no file {path}.", "error")
-        return False
     return _run(session, loading_code(path.resolve()))
 
 

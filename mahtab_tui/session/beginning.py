@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from mahtab_tui.settings import home_folder
+from collections.abc import Callable
+
+from mahtab_tui.kernel.base import Kernel, KernelHost
+from mahtab_tui.settings import Settings, home_folder
+
+
+def process_kernel(settings: Settings) -> Callable[[KernelHost], Kernel]:
+    """Makes the kernel of a session by the settings, in a process of its own."""
+
+    def make(host: KernelHost) -> Kernel:
+        from mahtab_tui.kernel.process import ProcessKernel
+
+        return ProcessKernel(host, settings.python, startup=startup_code(), reload=settings.reload)
+
+    return make
 
 
 def startup_code() -> str:

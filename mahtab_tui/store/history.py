@@ -95,7 +95,8 @@ class History:
             try:
                 return _connect(self._path)
             except (sqlite3.Error, OSError) as error:
-                self.problem = f"The input history {self._path} cannot be used ({error}); this session's is kept in memory."
+                reason = error.strerror if isinstance(error, OSError) else error
+                self.problem = f"The input history {self._path} cannot be used ({reason}); this session's is kept in memory."
                 if attempt == "anew" or not (_damaged(error) and self._set_aside()):
                     break
         return _connect(None)

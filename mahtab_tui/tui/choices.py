@@ -35,7 +35,10 @@ class Choices(BaseModel):
         """Keep them; a folder that cannot be written to keeps nothing."""
         path = self.path()
         draft = path.with_suffix(f".{os.getpid()}")
-        with contextlib.suppress(OSError):
+        try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft.write_text(json.dumps(self.model_dump(mode="json")), "utf-8")
             draft.replace(path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)  # a full disk has kept a part of it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
@@ -11,6 +12,7 @@ from textual.pilot import Pilot
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.choices import Choices
 from tests.tui.story import IDLE, WAITING, ToldSession, drawn, story
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
@@ -90,6 +92,12 @@ async def test_the_chosen_theme_is_kept(make_app: Callable[..., MahtabApp]) -> N
     app.choices.save()
     again = make_app(theme="")
     assert again.theme == "mahtab-day"
+
+
+def test_choices_that_cannot_be_kept_leave_nothing_behind(home: Path) -> None:
+    Choices.path().mkdir(parents=True)
+    Choices().save()
+    assert list(Choices.path().parent.iterdir()) == [Choices.path()]
 
 
 async def test_a_persons_keymap_changes_a_binding(make_app: Callable[..., MahtabApp]) -> None:

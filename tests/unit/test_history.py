@@ -92,6 +92,13 @@ def test_a_folder_in_its_place_leaves_it_in_memory(tmp_path: Path) -> None:
     history.close()
 
 
+def test_a_folder_that_cannot_be_made_is_said_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    history = History(tmp_path / "file" / "history.db", "p")
+    assert "(File exists); this session's is kept in memory" in history.problem
+    history.close()
+
+
 def test_a_locked_file_is_said_and_not_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "history.db"
     history = History(path, "p")
