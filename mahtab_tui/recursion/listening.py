@@ -107,6 +107,8 @@ class Reading:
                 said = self._hearing.said()
         except Exception as error:  # the thread's outermost frame: it is raised where the answer is waited for
             failure = error
+        except BaseException as error:  # a provider's loop was cancelled, its code wants to leave: this is not its process to end
+            failure = ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")
         with contextlib.suppress(RuntimeError):  # the loop has been closed
             self._loop.call_soon_threadsafe(self._end, said, failure)
 

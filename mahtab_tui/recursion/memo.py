@@ -53,7 +53,7 @@ class Memo:
             outcome = Outcome(str(error), "error")
             raise
         finally:
-            if self._running[place][1] is future:
+            if self._running.get(place) == (node.id, future):  # else the node has been run again
                 del self._running[place]
             future.set_result(outcome)
         if outcome.state == "done":

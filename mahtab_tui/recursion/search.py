@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus import tags
@@ -72,6 +73,10 @@ class Search:
         self._gates: dict[Model, Gate] = {}
         self._trees: dict[str, Engine] = {}
         self._questions: dict[str, asyncio.Future[bool]] = {}
+        self._closed = False
+        self._entering = threading.Lock()
+        """Held while a caller comes in, so that none comes in unseen by `close`."""
+        self._callers: set[Future[Answer]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rlm", daemon=True)
         self._thread.start()
@@ -94,18 +99,25 @@ class Search:
         """
         if not query.strip():
             raise ValueError("The query asks nothing.")
-        running = self._grow(
-            query, context if isinstance(context, Text) else self._taken(context), model, sub_model, limits or Limits(), asking, about or {}
-        )
+        text = context if isinstance(context, Text) else self._taken(context)
         ended = threading.Event()
-        future = asyncio.run_coroutine_threadsafe(_telling(running, ended), self._loop)
+        with self._entering:
+            if self._closed:
+                return _stopped()
+            growing = self._grow(query, text, model, sub_model, limits or Limits(), asking, about or {})
+            future = asyncio.run_coroutine_threadsafe(_telling(growing, ended), self._loop)
+            self._callers.add(future)
         try:
             return future.result()
+        except CancelledError:  # by `close`, which waits for nobody for ever
+            return _stopped()
         except BaseException:
             if not future.done():
                 future.cancel()
                 ended.wait(_STOPPING)
             raise
+        finally:
+            self._callers.discard(future)
 
     def stop(self, tree: str, node: str) -> None:
         """Stop a node; see `Control`."""
@@ -130,12 +142,16 @@ class Search:
         self._later(answer)
 
     def close(self) -> None:
-        """Stop all trees, and end the sandboxes and the models' processes."""
-        if self._loop.is_closed():
-            return
+        """Stop all trees, and end the sandboxes and the models' processes. Whoever still waits for an answer, or asks later, hears that it was stopped."""
+        with self._entering:
+            if self._closed:
+                return
+            self._closed = True
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING)
+        for caller in list(self._callers):
+            caller.cancel()
         if not self._thread.is_alive():
             self._loop.close()
 
@@ -237,6 +253,11 @@ class Search:
     def _later(self, action: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # it has been closed
             self._loop.call_soon_threadsafe(action)
+
+
+def _stopped() -> Answer:
+    """Of a search that never began, or whose end nobody waits for."""
+    return Answer("It was stopped.", "stopped", "", UsageStats(), 0.0)
 
 
 async def _telling(work: Coroutine[Any, Any, T], ended: threading.Event) -> T:

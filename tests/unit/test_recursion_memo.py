@@ -76,6 +76,31 @@ def test_a_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
     assert len(asked) == 3
 
 
+def test_a_call_that_is_run_again_may_be_answered_before_the_old_one_has_ended(bench: Bench) -> None:
+    asked: list[str] = []
+    let_go = asyncio.Event()
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        asked.append(query_of(messages))
+        if asked[-1] == "what?":
+            return code("thrice")
+        if len(asked) == 2:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await let_go.wait()
+        return "made"
+
+    running = bench.start(reply, {"thrice": thrice}, max_depth=1)
+    wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="turn"))
+    bench.running.retry(bench.story[0].attrs["tree"], "1.1")
+    wait_for(lambda: bench.story.of(tags.RLM_FINAL, "1.4"))
+    bench.running._loop.call_soon_threadsafe(let_go.set)
+    assert running.result(20).text == "made made made"
+    assert bench.story.finals()["1.1"] == ("stopped", "It was stopped.")
+    assert len(asked) == 3
+
+
 def test_failures_are_not_remembered(bench: Bench) -> None:
     async def twice(seat: Seat) -> None:
         seat.final(await seat.llm("part") + await seat.llm("part"))

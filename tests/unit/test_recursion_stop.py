@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -13,7 +15,8 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.recursion.budget import Limits
-from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, Seat, TurnStatusError, code, query_of, replies, wait_for
+from mahtab_tui.recursion.search import Search
+from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, ScriptedSandboxes, Seat, TurnStatusError, code, query_of, replies, wait_for
 
 
 @pytest.fixture
@@ -198,6 +201,28 @@ def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
     assert bench.sandboxes.closed
     bench.running.stop("tree", "1")
     bench.running.close()
+
+
+def test_nobody_waits_for_a_search_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither who comes too late, nor who waits for a model that does not let itself be stopped."""
+    monkeypatch.setattr("mahtab_tui.recursion.search._CLOSING", 0.2)
+    asked = threading.Event()
+
+    async def reply(messages: Sequence[BaseMessage]) -> str:
+        asked.set()
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+    model = ScriptedModel(reply=reply)
+    search = Search(lambda record: None, lambda: ScriptedSandboxes({}))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(search.run, "what?", TEXT, model=model)
+        assert asked.wait(20)
+        search.close()
+        assert waiting.result(20).state == "stopped"
+    assert search.run("what?", TEXT, model=model).state == "stopped"
+    search.close()
 
 
 def test_calls_of_code_that_was_killed_are_stopped(bench: Bench) -> None:
