@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
@@ -321,4 +322,6 @@ def _with_optional_value(words: list[str]) -> list[str]:
 
 def main() -> None:
     """The entry point."""
+    if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character of an answer must not lose the answer
+        sys.stdout.reconfigure(errors="backslashreplace")
     app(args=_with_optional_value(sys.argv[1:]), prog_name="mahtab-tui")

@@ -24,6 +24,7 @@ from mahtab_tui.recursion.tree import Tree
 
 if TYPE_CHECKING:
     from mahtab_tui.recursion.budget import Limits
+    from mahtab_tui.recursion.log import Log
     from mahtab_tui.recursion.search import Search
 
 ANSWERED, FAILED, PARTIAL, INTERRUPTED = 0, 1, 4, 130
@@ -68,13 +69,17 @@ class Progress:
             alive = sum(count for state, count in self._tree.counts.items() if state in ("thinking", "running"))
         cost = "price unknown" if used.calls and used.unpriced == used.calls else f"${used.cost:.4f}{'+' if used.unpriced else ''}"
         seconds = time.monotonic() - self._began
-        return f"{nodes:,} nodes ({alive:,} at work), {used.calls:,} calls, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
+        return f"{_count(nodes, 'node')} ({alive:,} at work), {_count(used.calls, 'call')}, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
 
     def _say(self, text: str) -> None:
         self._write(plain(text), end="\n")
 
     def _write(self, text: str, end: str) -> None:
         _tell(f"\r\x1b[K{text}" if self._terminal else text, end)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 class Stdout:
@@ -115,7 +120,6 @@ def search_once(
     log: a file for the events. as_json: they go to stdout too, one in a line, and the answer only as the last of them.
     yes: large fan-outs run without consent; else they are refused, since nobody can be asked.
     """
-    from mahtab_tui.recursion.log import Log
     from mahtab_tui.recursion.search import Search
 
     progress, stdout = Progress(), Stdout()
@@ -124,7 +128,7 @@ def search_once(
     search: Search | None = None
     try:
         if log is not None:
-            kept = Log(log)
+            kept = _begun(log)
             takers.append(kept.write)
         search = Search(partial(_give, takers))
         if as_json:
@@ -133,10 +137,7 @@ def search_once(
         answer = search.run(query, context, model=model, sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
     except KeyboardInterrupt:
         return INTERRUPTED
-    except OSError as error:
-        progress.fold(Record(tags.NOTICE, f"mahtab-tui: {log} cannot be written: {error.strerror}."))
-        return FAILED
-    except (ContextError, ModelError, SandboxError) as error:
+    except (ContextError, ModelError, SandboxError, _NoLog) as error:
         progress.fold(Record(tags.NOTICE, f"mahtab-tui: {error}"))
         return FAILED
     finally:
@@ -156,6 +157,20 @@ def search_once(
     if answer.state == "partial":
         _tell("mahtab-tui: the answer is partial: the search came to its limits.")
     return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
+
+
+class _NoLog(Exception):
+    """The log cannot be begun; the message is a sentence that says why."""
+
+
+def _begun(log: Path) -> Log:
+    """Raises `_NoLog`."""
+    from mahtab_tui.recursion.log import Log
+
+    try:
+        return Log(log)
+    except OSError as error:
+        raise _NoLog(f"{log} cannot be written: {error.strerror}.") from None
 
 
 def _tell(text: str, end: str = "\n") -> None:

@@ -93,19 +93,19 @@ class Searches:
     # `Control`
 
     def stop(self, tree: str, node: str) -> None:
-        if self._search is not None:
-            self._search.stop(tree, node)
+        if (search := self._search) is not None:
+            search.stop(tree, node)
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        if self._search is not None:
-            self._search.retry(tree, node, query)
+        if (search := self._search) is not None:
+            search.retry(tree, node, query)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
-        return None if self._search is None else self._search.text(tree, start, end)
+        return None if (search := self._search) is None else search.text(tree, start, end)
 
     def answer(self, request: str, run: bool) -> None:
-        if self._search is not None:
-            self._search.answer(request, run)
+        if (search := self._search) is not None:
+            search.answer(request, run)
 
     def _engine(self) -> Search:
         from mahtab_tui.recursion.search import Search

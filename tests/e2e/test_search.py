@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -42,7 +43,7 @@ def test_the_demo_finds_lines_in_20_megabytes(log: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "Demo model (rules, no AI)" in result.stdout
     assert all(number in result.stdout for number in ("0077777", "0197777", "0317777"))
-    assert "1 nodes" in result.stderr
+    assert "1 node (" in result.stderr
     assert "calls" in result.stderr
 
 
@@ -95,6 +96,7 @@ def test_a_large_fan_out_is_refused_where_nobody_can_be_asked(log: Path, replay:
         (["q", "-", "--model", "demo", "--max-turns", "0"], "--max-turns must be at least 1"),
         (["q", "-", "--model", "no-such"], "There is no model"),
         (["q", "-", "--model", "demo", "--sub-model", "replay:none.jsonl"], "none.jsonl cannot be read"),
+        (["q", "/dev/zero", "--model", "demo"], "/dev/zero is not a file"),
         (["q", "-", "--model", "demo", "--log", "no/such/folder/x.jsonl"], "x.jsonl cannot be written: No such file"),
     ],
 )
@@ -125,7 +127,7 @@ def test_a_search_ends_when_nobody_reads_its_events_any_more(log: Path, replay: 
         ("2>&-", 0, "three\n", ""),
         ("2>/dev/full", 0, "three\n", ""),
         (">/dev/full", 1, "", "stdout cannot be written: No space left on device."),
-        ("<&-", 0, "three\n", "1 nodes"),
+        ("<&-", 0, "three\n", "1 node ("),
     ],
 )
 def test_a_missing_or_full_stream_is_no_crash(replay: Callable[..., str], without: str, code: int, out: str, says: str) -> None:
@@ -134,6 +136,17 @@ def test_a_missing_or_full_stream_is_no_crash(replay: Callable[..., str], withou
     assert (result.returncode, result.stdout) == (code, out)
     assert says in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_an_encoding_that_lacks_a_character_loses_no_answer(replay: Callable[..., str]) -> None:
+    result = subprocess.run(
+        [*PROGRAM, "rlm", "How many?", "-", "--model", replay("drei Äpfel")],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        timeout=60,
+    )
+    assert (result.returncode, result.stdout) == (0, b"drei \\xc4pfel\n"), result.stderr
 
 
 def test_a_search_is_watched_on_the_screen(start: Start, log: Path, replay: Callable[..., str]) -> None:
