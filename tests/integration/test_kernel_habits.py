@@ -39,6 +39,19 @@ def test_time_says_how_long_and_gives_the_value(cells: Cells) -> None:
     assert cells.text("%%time\ny = 6\ny + 1").endswith("\n7\n")
 
 
+def test_what_awaits_is_timed_too(cells: Cells) -> None:
+    assert cells.text("import asyncio\n%time await asyncio.sleep(0, 'slept')").endswith("\n'slept'\n")
+    assert cells.text("%%time\nx = await asyncio.sleep(0, 2)\nx + 1").endswith("\n3\n")
+
+
+def test_expressions_in_braces_are_filled_into_a_command(cells: Cells) -> None:
+    cells.run("who = 'me'\ndef f(inner):\n    !echo {inner} {who.upper()}\n")
+    assert cells.text("f('it')") == "it ME\n"
+    assert cells.text("x = !echo {who}\nx") == "['me']\n"
+    assert cells.text("!echo a b | awk '{print $2}'") == "b\n"
+    assert cells.text("!who=shell; echo ${who} {{who}} {nothing} {1/0}") == "shell {{who}} {nothing} {1/0}\n"
+
+
 def test_time_of_what_fails_says_where(cells: Cells) -> None:
     result = cells.run("%time 1 / 0")
     assert (result.status, "ZeroDivisionError" in result.output, "1 / 0" in result.output) == ("error", True, True)

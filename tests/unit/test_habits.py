@@ -17,6 +17,7 @@ from mahtab_tui.tui.panes.editor.completeness import is_complete
     ("source", "becomes"),
     [
         ("!ls -l", "__mahtab_shell__('ls -l')"),
+        ("s = '''\n!no\n'''\n!yes", "s = '''\n!no\n'''\n__mahtab_shell__('yes')"),
         ("x = !ls", "x = __mahtab_lines__('ls')"),
         ("a.b, c = !ls", "a.b, c = __mahtab_lines__('ls')"),
         ("%time f(1)", "__mahtab_magic__('time', 'f(1)')"),

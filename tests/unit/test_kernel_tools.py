@@ -138,21 +138,6 @@ def test_a_tools_name_that_was_rebound_is_told() -> None:
     assert toolbox.shadowed(["grep", "x"]) == ["grep"]
 
 
-@pytest.mark.parametrize(
-    ("source", "plain"),
-    [
-        ("!ls -l", "__mahtab_shell__('ls -l')"),
-        ("x = 1\n!echo hi", "x = 1\n__mahtab_shell__('echo hi')"),
-        ("if x:\n    !ls", "if x:\n    __mahtab_shell__('ls')"),
-        ("x != 1", "x != 1"),
-        ("s = '''\n!no\n'''\n!yes", "s = '''\n!no\n'''\n__mahtab_shell__('yes')"),
-        ("x = ", "x = "),
-    ],
-)
-def test_shell_lines_become_calls(source: str, plain: str) -> None:
-    assert transform(source) == plain
-
-
 @given(st.text(alphabet="ab!='\"\n ()[]:#\\", max_size=40))
 def test_valid_python_is_left_alone_and_lines_stay_lines(source: str) -> None:
     assert transform(source).count("\n") == source.count("\n")

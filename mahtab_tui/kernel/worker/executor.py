@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from .awaiting import EventLoop
 from .capture import LimitedOutput, OutputLimitError, shorten
 from .console import Leave
-from .habits import SIGNS
+from .habits import SIGNS, magics
 from .habits.past import Past
 from .interrupts import Interrupts
 from .stdlib import late_import
@@ -84,6 +84,7 @@ class Executor:
         self._loop = loop
         self._past = Past()
         self._past.install()
+        magics.install(loop.run)
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         self._trees: list[ast.Module | None] = []
         self._earlier: list[list[dict[str, Any]]] = []

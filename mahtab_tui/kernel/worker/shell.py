@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
+import sys
+from types import FrameType
 from typing import Any, Callable
 
 from .habits import LINES, SHELL
@@ -14,6 +17,8 @@ _FULL_SCREEN = frozenset(
     "vi vim nvim nano pico emacs micro helix hx joe less more most man top htop btop ssh mosh tmux screen fzf tig lazygit ranger mc"
     " ipython psql sqlite3 mysql watch nethack".split()
 )
+# Not ${name} and {{name}}: those are the shell's.
+_FIELD = re.compile(r"(?<![${])\{([^{},]+)\}(?!\})")
 _BARE_ONLY = frozenset("python python3 bash sh zsh fish node irb".split())
 
 
@@ -62,6 +67,7 @@ def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     """Put the functions that the calls of `habits.lines.transform` name into builtins."""
 
     def run(command: str) -> None:
+        command = _filled(command, sys._getframe(1))
         if needs_terminal(command):
             code = call_host("terminal", {"argv": _shell_argv(command), "cwd": os.getcwd()})
         else:
@@ -72,8 +78,21 @@ def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     builtins.__dict__.update({SHELL: run, LINES: _lines})
 
 
+def _filled(command: str, frame: FrameType) -> str:
+    """The command with the values of ``{expression}`` in it; what is no expression here (awk's ``{print $1}``) stays as it is."""
+
+    def value(found: re.Match[str]) -> str:
+        try:
+            return str(eval(found[1].strip(), frame.f_globals, frame.f_locals))
+        except Exception:  # the person's expression, or none at all
+            return found[0]
+
+    return _FIELD.sub(value, command)
+
+
 def _lines(command: str) -> list[str]:
     """What a command prints, as lines; its errors are printed."""
+    command = _filled(command, sys._getframe(1))
     subprocess = late_import("subprocess")
     done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, errors="replace")
     if done.returncode:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 from . import shell
 from .claude_sessions import load_claude_sessions
 from .files import create, edit, read
-from .habits import magics
 from .host import Host
 from .search import rlm
 from .stdlib import late_import
@@ -131,7 +130,6 @@ def install(call_host: CallHost) -> None:
     for function in _FUNCTIONS:
         setattr(builtins, function.__name__, function)
     shell.install(call_host)
-    magics.install()
 
 
 def shadowed(names: Iterable[str]) -> list[str]:

@@ -8,9 +8,10 @@ import sys
 from typing import Any
 
 from ..stdlib import late_import
+from .magics import Caller
 
 
-def run_file(rest: str, namespace: dict[str, Any]) -> None:
+def run_file(rest: str, caller: Caller) -> None:
     """Run a script as a program of its own, and take its names into the namespace, whether or not it ends well."""
     words = late_import("shlex").split(rest)
     if not words:
@@ -29,16 +30,16 @@ def run_file(rest: str, namespace: dict[str, Any]) -> None:
             print(f"{words[0]} ended with exit code {error.code}")
     finally:
         sys.argv, sys.path[:] = before
-        namespace.update((name, value) for name, value in own.items() if not (name.startswith("__") and name.endswith("__")))
+        caller.namespace.update((name, value) for name, value in own.items() if not (name.startswith("__") and name.endswith("__")))
 
 
-def change_directory(rest: str, namespace: dict[str, Any]) -> None:
+def change_directory(rest: str, caller: Caller) -> None:
     """Change the working directory, by default to the home folder."""
     os.chdir(os.path.expanduser(rest.strip().strip("'\"") or "~"))
     print(os.getcwd())
 
 
-def run_pip(rest: str, namespace: dict[str, Any]) -> None:
+def run_pip(rest: str, caller: Caller) -> None:
     """pip, for the environment of this interpreter; where that has no pip, uv."""
     subprocess, words = late_import("subprocess"), late_import("shlex").split(rest)
     command = [sys.executable, "-m", "pip", *words]
@@ -56,7 +57,7 @@ def run_pip(rest: str, namespace: dict[str, Any]) -> None:
         print(f"exit code {child.returncode}")
 
 
-def debug(rest: str, namespace: dict[str, Any]) -> None:
+def debug(rest: str, caller: Caller) -> None:
     """Python's debugger where the last exception was raised; it reads its commands as `input` does."""
     traceback = getattr(sys, "last_traceback", None)
     if traceback is None:

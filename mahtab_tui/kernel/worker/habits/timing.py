@@ -6,35 +6,44 @@ import ast
 import linecache
 import statistics
 import time
+from types import CodeType
 from typing import Any
 
 from ..stdlib import late_import
+from .magics import Caller
 
 _NAME = "<%time>"
+_CO_COROUTINE = 0x80
 
 
-def run_once(source: str, namespace: dict[str, Any]) -> Any:
-    """Run code and say how long it took; its last expression's value is the value."""
+def run_once(source: str, caller: Caller) -> Any:
+    """Run code, which may await, and say how long it took; its last expression's value is the value."""
     linecache.cache[_NAME] = (len(source), None, [line + "\n" for line in source.split("\n")], _NAME)
     tree = ast.parse(source.strip("\n"), _NAME)
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Expr):
         tree.body.pop()
-    body = compile(tree, _NAME, "exec", dont_inherit=True)
-    value = compile(ast.Expression(last.value), _NAME, "eval", dont_inherit=True) if isinstance(last, ast.Expr) else None
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    body = compile(tree, _NAME, "exec", flags, dont_inherit=True)
+    value = compile(ast.Expression(last.value), _NAME, "eval", flags, dont_inherit=True) if isinstance(last, ast.Expr) else None
     wall, processor = time.perf_counter(), time.process_time()
     try:
-        exec(body, namespace)
-        return None if value is None else eval(value, namespace)
+        _evaluate(body, caller)
+        return None if value is None else _evaluate(value, caller)
     finally:
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
         print(f"took {duration(wall)} (processor: {duration(processor)})")
 
 
-def run_often(source: str, namespace: dict[str, Any]) -> None:
+def _evaluate(code: CodeType, caller: Caller) -> Any:
+    result = eval(code, caller.namespace)
+    return caller.await_(result) if code.co_flags & _CO_COROUTINE else result
+
+
+def run_often(source: str, caller: Caller) -> None:
     """Run code many times and say how long one run takes."""
     loops, repeats, code = _options(source)
-    timer = late_import("timeit").Timer(code, globals=namespace)
+    timer = late_import("timeit").Timer(code, globals=caller.namespace)
     if not loops:
         loops, _ = timer.autorange()
     runs = [took / loops for took in timer.repeat(repeats, loops)]
