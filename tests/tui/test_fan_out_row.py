@@ -14,6 +14,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow, estimate
+from tests.tui.editor_app import press_at_once
 from tests.tui.search_app import RecordingControl
 from tests.tui.story import drawn
 
@@ -125,3 +126,20 @@ def test_how_it_looks(app: MahtabApp, snap_compare: Callable[..., bool]) -> None
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=asked)
+
+
+async def test_of_two_keys_in_a_bunch_the_second_does_not_answer_what_waits_behind(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
+        await press_at_once(pilot, "y", "y")
+        assert said(app) == [("answer", "q1", True)]
+        assert row.display
+
+
+async def test_an_answer_to_what_is_no_longer_asked_is_dropped(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask(pilot)
+        row.query_one(Chips).post_message(Chips.Chosen("run"))
+        row.fold([fan_out("answered")])
+        await pilot.pause()
+        assert said(app) == []

@@ -57,7 +57,7 @@ class Chips(Widget, can_focus=True):
         self._keys_from = 0.0
 
     def appear(self) -> None:
-        """New code waits: from now on they are deaf for a moment."""
+        """What they answer is another thing now: they are deaf for a moment."""
         self._clicks_from = self._keys_from = self._clock() + DEAF
 
     def on_focus(self) -> None:
@@ -81,7 +81,7 @@ class Chips(Widget, can_focus=True):
         if answer is None or early:
             self.post_message(self.Elsewhere(Key(event.key, event.character), early=early))
         else:
-            self.post_message(self.Chosen(answer))
+            self._choose(answer)
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
@@ -91,8 +91,13 @@ class Chips(Widget, can_focus=True):
         place = event.x
         for chip, text in self._texts():
             if 0 <= place < len(text) and self._clock() >= self._clicks_from:
-                self.post_message(self.Chosen(chip.answer))
+                self._choose(chip.answer)
             place -= len(text) + _GAP
+
+    def _choose(self, answer: str) -> None:
+        """Deaf from now on: a second key of the same bunch must not answer what comes to stand here next, unseen."""
+        self.appear()
+        self.post_message(self.Chosen(answer))
 
     def _texts(self) -> list[tuple[Chip, str]]:
         long = [(chip, chip.text) for chip in self._chips]

@@ -1,0 +1,122 @@
+"""A row that asks the person something, and lends itself the focus while nobody types."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from textual import on
+from textual.message import Message
+from textual.widget import Widget
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.widgets.chips import Chips
+from mahtab_tui.tui.widgets.focus_loan import FocusLoan
+
+
+class AskingRow(Widget):
+    """Shown while something waits for an answer, one question at a time. It takes the focus only where the editor is empty."""
+
+    def __init__(
+        self, make_chips: Callable[[Callable[[], float]], Chips], editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__()
+        self._chips = make_chips(clock)
+        self._editor_is_empty = editor_is_empty
+        self._loan = FocusLoan(self)
+        self._given = False
+        """Whether the person gave the row the focus."""
+        self._requests: dict[str, Record] = {}
+        """What waits by its request, the one that is shown first."""
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    # What a row says of itself
+
+    def show(self, record: Record) -> None:
+        """Prepare the row for a question that waits from now on."""
+        raise NotImplementedError
+
+    def tell(self) -> None:
+        """Say what is asked, and how to answer."""
+        raise NotImplementedError
+
+    def answered(self, request: str, answer: str) -> None:
+        """One of the chips was chosen."""
+        raise NotImplementedError
+
+    @property
+    def target(self) -> Widget:
+        """What of the row takes the focus."""
+        return self._chips
+
+    # What others call
+
+    def ask(self, request: str, record: Record) -> None:
+        """Something waits."""
+        if request not in self._requests:
+            self._requests[request] = record
+            if len(self._requests) == 1:
+                self._open(record)
+
+    def forget(self, request: str) -> None:
+        """Close what is answered; show what waits behind it."""
+        shown = request == self._shown
+        self._requests.pop(request, None)
+        if not shown:
+            return
+        self._loan.give_back()
+        self.display = False
+        if self._requests:
+            self._open(self._requests[self._shown])
+
+    def focus(self, scroll_visible: bool = True) -> AskingRow:
+        """Give the focus to what is shown of the row, if it is shown."""
+        if self.display:
+            self._given = True
+            self._loan.take(self.target)
+        return self
+
+    @property
+    def _shown(self) -> str:
+        """The request that is shown; empty where none is."""
+        return next(iter(self._requests), "")
+
+    def _open(self, record: Record) -> None:
+        self._chips.appear()
+        self.display = True
+        self.show(record)
+        if self._editor_is_empty() and self._loan.free:
+            self._given = False
+            self._loan.take(self.target)
+        self.tell()
+
+    def _way_here(self) -> str:
+        """How to reach the row, while the focus is elsewhere."""
+        if self._loan.taken:
+            return ""
+        bindings = (active.binding for active in self.screen.active_bindings.values())
+        key = next((self.app.get_key_display(binding) for binding in bindings if binding.id == "focus-approval"), "")
+        return f"{key} or a click answers" if key else "a click answers"
+
+    @on(Chips.Chosen)
+    def _chosen(self, message: Chips.Chosen) -> None:
+        message.stop()
+        if request := self._shown:  # Of two keys in one bunch the first has answered.
+            self.answered(request, message.answer)
+
+    @on(Chips.Elsewhere)
+    def _elsewhere(self, message: Chips.Elsewhere) -> None:
+        """What was typed for the editor goes there, and the focus with it; keys too early after the person came here are ignored."""
+        message.stop()
+        if (message.early and self._given) or (lender := self._loan.lender) is None:
+            return
+        self._loan.give_back()
+        lender.post_message(message.event)
+
+    @on(Chips.FocusMoved)
+    def _focus_moved(self, message: Message) -> None:
+        message.stop()
+        if self._requests:
+            self.tell()
