@@ -22,7 +22,10 @@ class Chosen(NamedTuple):
 
 
 class NodeActions(Widget):
-    """A widget or a screen with actions on the call that is chosen there."""
+    """A widget or a screen with actions on the call that is chosen there.
+
+    The second base class: of several, a widget has the style classes of the first one alone, and a screen without them cannot be clicked.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(NODE_COMMANDS)]
 
@@ -68,8 +71,9 @@ class NodeActions(Widget):
         if not chosen.node.finished:
             self._say("It has no answer yet.")
             return
-        self.app.copy_to_clipboard(plain(chosen.node.answer))
-        self._say(f"Copied {len(chosen.node.answer):,} characters.")
+        answer = plain(chosen.node.answer)
+        self.app.copy_to_clipboard(answer)
+        self._say(f"Copied {len(answer):,} characters.")
 
     def action_go_to_parent(self) -> None:
         if (chosen := self.chosen) is not None and chosen.node.parent is not None:

@@ -208,3 +208,21 @@ async def test_to_the_next_place_that_was_found() -> None:
         assert rows.place == first
         await pilot.press("right_square_bracket", "left_square_bracket")
         await wait_for(pilot, lambda: rows.place == first)
+
+
+async def test_a_click_and_a_drag_over_words_select_them() -> None:
+    async with opened(done(), "1") as (pilot, app):
+        await pilot.mouse_down("#node-query > Static", offset=(0, 0))
+        await pilot.hover("#node-query > Static", offset=(11, 0))
+        await pilot.mouse_up("#node-query > Static", offset=(11, 0))
+        await wait_for(pilot, lambda: (app.screen.get_selected_text() or "").startswith("What failed"))
+
+
+async def test_left_before_it_is_there() -> None:
+    app = SearchApp(done())
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        app.pane.action_open_node()
+        app.exit()
+        await wait_for(pilot, lambda: not app.is_running)
+    assert app.return_code == 0

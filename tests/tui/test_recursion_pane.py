@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from textual.events import MouseScrollDown
 from textual.pilot import Pilot
 
 from mahtab_tui.bus.records import Record
@@ -247,6 +248,14 @@ async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(p
     assert app.screen.chosen.node.id == "1.5"
 
 
+async def test_the_wheel_scrolls_what_does_not_fit(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await pilot.resize_terminal(100, 10)
+    await wait_for(pilot, lambda: app.pane.max_scroll_y > 0)
+    await pilot._post_mouse_events([MouseScrollDown], app.pane, offset=(5, 3))
+    await wait_for(pilot, lambda: app.pane.scroll_y > 0)
+
+
 async def test_a_click_on_the_bar_opens_the_text_there(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await pilot.click(RecursionPane, offset=(50, line_with(app.pane, "▂▂▂")))
@@ -259,7 +268,7 @@ async def test_the_chosen_calls_place_is_shown_below_the_bar(pilot: Pilot[None])
     await go_to(pilot, "1.10")
     marked = lines(app.pane)[at]
     assert marked.strip("▔ ") == ""
-    assert len(marked) == 99
+    assert len(marked) == app.pane.scrollable_content_region.width - 1
 
 
 async def test_a_question_is_seen_in_the_tree() -> None:

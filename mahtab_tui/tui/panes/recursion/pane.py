@@ -38,7 +38,7 @@ MARGIN = 1
 """Cells at each side."""
 
 
-class RecursionPane(NodeActions, ScrollView, can_focus=True):
+class RecursionPane(ScrollView, NodeActions, can_focus=True):
     """Every search as a tree, the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

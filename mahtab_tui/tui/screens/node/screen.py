@@ -29,8 +29,10 @@ BESIDE = 130
 """Columns from which the text stands beside the story; below, one of them is seen at a time."""
 
 
-class NodeScreen(NodeActions, Dialog[None]):
+class NodeScreen(Dialog[None], NodeActions):
     """Follows the call while it runs."""
+
+    asks: ClassVar[bool] = False
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "text", "Text"),
@@ -67,6 +69,8 @@ class NodeScreen(NodeActions, Dialog[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
+        if not self.children:  # It was left before it was there.
+            return
         self._arrange(self.app.size.width)
         self._story.focus()
         self._look()

@@ -59,7 +59,6 @@ class Story:
         self._palette = palette
         self._markdown = Markdown(palette)
         self._turns: dict[int, tuple[int, list[StoryRow]]] = {}
-        self._output: dict[int, tuple[str, OutputRows]] = {}
 
     def rows(self) -> list[StoryRow]:
         """All rows, as things are."""
