@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from textual.actions import ActionParseResult
 from textual.app import App
+from textual.command import CommandPalette
+from textual.dom import DOMNode
+from textual.widgets import Input, TextArea
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.tui.commands import Command
+from mahtab_tui.tui.commands import Command, acts_above
 from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.confirm import Confirm, ConfirmLeave
+from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.input_row import InputRow
@@ -39,6 +44,19 @@ class SessionActions(App[int]):
     def editor(self) -> EditorPane:
         raise NotImplementedError
 
+    async def run_action(
+        self, action: str | ActionParseResult, default_namespace: DOMNode | None = None, namespaces: Mapping[str, DOMNode] | None = None
+    ) -> bool:
+        """What a key does to the panes it does only where they are seen, and over a question nothing is opened: not a second one either.
+
+        Not by `check_action`, which would empty the footer under the dialog.
+        """
+        if isinstance(action, str) and default_namespace in (self, None) and len(self.screen_stack) > 1:
+            asks = isinstance(self.screen, CommandPalette) or (isinstance(self.screen, Dialog) and self.screen.asks)
+            if not acts_above(action, asks=asks):
+                return False
+        return await super().run_action(action, default_namespace, namespaces)
+
     def action_toggle_mode(self) -> None:
         self.editor.toggle_mode()
         self.editor.focus()
@@ -52,10 +70,10 @@ class SessionActions(App[int]):
             self._stopped_at = time.monotonic()
 
     def action_interrupt_or_copy(self) -> None:
-        """Stop what goes on; else copy the selection, else clear the editor."""
+        """Stop what goes on; else copy the selection, else clear the editor, if it is to be seen."""
         if self.session.cell_runs or self.session.turn_runs:
             self.action_stop()
-        elif not self.copy_selection():
+        elif not self.copy_selection() and len(self.screen_stack) == 1:
             self.editor.clear()
 
     def action_copy(self) -> None:
@@ -63,8 +81,10 @@ class SessionActions(App[int]):
             self.tell("Nothing is selected.")
 
     def copy_selection(self) -> bool:
-        """Copy what is selected in the editor or with the mouse; False where nothing is."""
-        text = self.editor.selected_text or self.screen.get_selected_text()
+        """Copy what is selected where one types, in the editor or with the mouse; False where nothing is."""
+        focused = self.screen.focused
+        typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
+        text = typed or (self.editor.selected_text if len(self.screen_stack) == 1 else "") or self.screen.get_selected_text()
         if not text:
             return False
         self.copy_to_clipboard(text)
@@ -73,11 +93,15 @@ class SessionActions(App[int]):
 
     async def action_quit(self) -> None:
         """Leave, after a question where a cell or a turn would be cut off."""
-        if self.session.cell_runs or self.session.turn_runs:
-            what = "A cell" if self.session.cell_runs else "The model"
-            self.push_screen(Confirm(f"{what} is still at work. Leave all the same?", yes="Leave", no="Stay"), self._leave)
+        if isinstance(self.screen, ConfirmLeave):
+            return
+        if self._at_work():
+            self.push_screen(ConfirmLeave(self._at_work), self._leave)
         else:
             self._leave(True)
+
+    def _at_work(self) -> str:
+        return "A cell" if self.session.cell_runs else "The model" if self.session.turn_runs else ""
 
     def _leave(self, sure: bool | None) -> None:
         if sure:

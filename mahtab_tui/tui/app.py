@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Resize
@@ -121,7 +122,6 @@ class MahtabApp(SessionActions, PaneActions):
         self.query_one(TranscriptPane).fold(self.session.past)
         self.query_one(RecursionPane).fold(self.session.past)
         self.query_one(RecursionPane).end()
-        self.query_one(RecursionPane).end()
         self.query_one(HeaderBar).fold([record for record in self.session.past if record.tag == tags.USAGE])
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)
@@ -206,6 +206,13 @@ class MahtabApp(SessionActions, PaneActions):
         self.drag_splitter(message)
 
     # What the terminal says
+
+    def pop_screen(self) -> AwaitComplete:
+        """The palette closes at each click beside it: the second one of a bunch must not end the program."""
+        if len(self.screen_stack) > 1:
+            return super().pop_screen()
+        done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
+        return done
 
     def on_resize(self, event: Resize) -> None:
         self.apply_layout(event.size)

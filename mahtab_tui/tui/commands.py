@@ -101,6 +101,18 @@ NODE_COMMANDS: tuple[Command, ...] = (
 """What can be done to a call of a recursive search, in the tree and where it is open."""
 
 
+_OVER_QUESTIONS = frozenset({"interrupt-or-copy", "copy", "dark-light", "quit"})
+_OF_WHAT_IS_SEEN = frozenset({"focus-approval", "clear"})
+
+
+def acts_above(action: str, *, asks: bool) -> bool:
+    """Whether an action may be done where a screen covers the panes. asks: and waits for an answer. One that is no command may."""
+    commands = [command for command in COMMANDS if command.action == action]
+    if asks:
+        return all(command.id in _OVER_QUESTIONS for command in commands)
+    return all(command.group in ("Session", "Screen") and command.id not in _OF_WHAT_IS_SEEN for command in commands)
+
+
 class Row(NamedTuple):
     """A key that a pane handles itself, for the help."""
 

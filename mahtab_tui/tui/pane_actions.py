@@ -152,6 +152,8 @@ class PaneActions(App[int]):
 
     def _step_pane(self, step: int) -> None:
         panes = list(self._panes().values())
+        if not panes:
+            return
         focused = self._focused_pane()
         place = panes.index(focused) + step if focused in panes else 0
         panes[place % len(panes)].focus()

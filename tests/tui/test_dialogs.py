@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from textual.command import CommandPalette
+from textual.events import Click
+from textual.screen import Screen
+from textual.widgets import Input, Static
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.jumper import JumpScreen
-from mahtab_tui.tui.screens.confirm import Confirm
+from mahtab_tui.tui.screens.confirm import Confirm, ConfirmLeave
 from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.edit_query import EditQuery
 from mahtab_tui.tui.screens.help import HelpScreen
+from mahtab_tui.tui.screens.history_search import HistorySearch
 from mahtab_tui.tui.screens.prompt import Prompt
 from tests.tui.editor_app import press_at_once, until
 
@@ -43,3 +49,82 @@ async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) ->
         await until(pilot, lambda: len(app.screen_stack) == 1 and bool(said))
         await pilot.pause()
         assert said == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "opened"),
+    [
+        (["f1", "f9"], HelpScreen),
+        (["f9", "f1", "f9", "ctrl+p"], Confirm),
+        (["ctrl+r", "ctrl+r", "ctrl+p"], HistorySearch),
+        (["ctrl+p", "f1"], CommandPalette),
+    ],
+)
+async def test_over_a_dialog_no_key_opens_another(make_app: Callable[..., MahtabApp], keys: list[str], opened: type[Screen[object]]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await press_at_once(pilot, *keys)
+        assert [type(screen) for screen in app.screen_stack[1:]] == [opened]
+
+
+async def test_the_key_of_the_help_closes_it(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await press_at_once(pilot, "f1", "f1")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_ctrl_c_in_a_dialog_leaves_the_input_under_it(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        app.editor.text = "kept"
+        await app.push_screen(Prompt("What?", "a value"))
+        await pilot.press("ctrl+c")
+        assert app.editor.text == "kept"
+        app.screen.query_one(Input).select_all()
+        await pilot.press("ctrl+c")
+        assert app.clipboard == "a value"
+
+
+@pytest.mark.parametrize("dialog", [lambda: Confirm("Really?", yes="Yes", no="No"), lambda: EditQuery("why?")], ids=["confirm", "query"])
+async def test_leaving_while_a_dialog_comes_up_leaves(make_app: Callable[..., MahtabApp], dialog: Callable[[], Dialog[object]]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        app.push_screen(dialog())
+        app.exit(0)
+        await until(pilot, lambda: not app.is_running)
+    assert app.return_code == 0
+
+
+async def test_two_clicks_beside_the_palette_close_it_once(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        palette = app.screen
+        for _ in range(2):
+            palette.post_message(Click(palette, 0, 0, 0, 0, 1, False, False, False, 0, 0))
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+        await pilot.pause()
+        assert app.is_running
+
+
+async def test_the_question_before_leaving_says_when_the_work_has_ended(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    at_work = "A cell"
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        question = ConfirmLeave(lambda: at_work)
+        await app.push_screen(question)
+        text = question.query_one("#question", Static)
+        assert "A cell is still at work" in str(text.content)
+        await app.action_quit()
+        assert app.screen is question
+        at_work = ""
+        await until(pilot, lambda: "has ended" in str(text.content))
+        assert app.is_running

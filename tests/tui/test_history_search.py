@@ -156,3 +156,13 @@ async def test_a_search_that_is_still_made_when_it_is_left_changes_nothing(pilot
     ended.set()
     await finding
     assert chosen(pilot) is None
+
+
+async def test_a_row_of_the_list_before_is_not_looked_up_in_the_new_one(pilot: Pilot[None]) -> None:
+    options = pilot.app.screen.query_one(OptionList)
+    late = OptionList.OptionHighlighted(options, options.get_option_at_index(3), 3)
+    await write(pilot, "median")
+    await until(pilot, lambda: len(found(pilot)) == 1)
+    options.post_message(late)
+    await pilot.pause()
+    assert whole(pilot).text == BLOCK

@@ -8,6 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
+from textual.document._document import Selection
 from textual.widgets import Static
 
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
@@ -17,6 +18,7 @@ from mahtab_tui.tui.screens.dialog import Dialog
 class EditQuery(Dialog[str | None]):
     """The new query, or None after Escape."""
 
+    AUTO_FOCUS = "#query-again"
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, query: str) -> None:
@@ -28,13 +30,9 @@ class EditQuery(Dialog[str | None]):
             yield Static("Ask this call again, as", markup=False)
             area = CodeArea(self._text, id="query-again")
             area.python = False
+            area.selection = Selection.cursor(area.document.end)
             yield area
             yield Static("Enter asks · Ctrl+J new line · Esc leaves all as it is", classes="quiet", markup=False)
-
-    def on_mount(self) -> None:
-        area = self.query_one(CodeArea)
-        area.move_cursor(area.document.end)
-        area.focus()
 
     @on(CodeArea.Submitted)
     def _submitted(self, event: CodeArea.Submitted) -> None:

@@ -79,12 +79,14 @@ class HistorySearch(Dialog[HistoryEntry | None]):
     @on(OptionList.OptionSelected)
     def _clicked(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self._take(event.option_index)
+        self._take(self.query_one(OptionList).highlighted)
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
-        self._preview(self._found[event.option_index])
+        # Not the event's own row: what it was of may have gone meanwhile.
+        place = self.query_one(OptionList).highlighted
+        self._preview(None if place is None else self._found[place])
 
     def action_move(self, step: int) -> None:
         found = self.query_one(OptionList)
