@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes
+from mahtab_tui.recursion.text import Text
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
 from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.sandboxes import RecordingNode
 from tests.integration.sessions import Opened, Watched
 
 
@@ -46,3 +50,17 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
     yield open_it
     for session in opened:
         session.close()
+
+
+@pytest.fixture
+def node() -> RecordingNode:
+    """The node behind a sandbox."""
+    return RecordingNode()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def sandbox(sandboxes: Sandboxes, node: RecordingNode) -> AsyncIterator[Sandbox]:
+    """One of the module's own `sandboxes`, with a short text."""
+    made = await sandboxes.start(Text.root("one\ntwo\nthree\n"), node)
+    yield made
+    await made.close()

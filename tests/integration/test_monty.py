@@ -62,18 +62,6 @@ async def sandboxes() -> AsyncIterator[MontySandboxes]:
 
 
 @pytest.fixture
-def node() -> RecordingNode:
-    return RecordingNode()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def sandbox(sandboxes: MontySandboxes, node: RecordingNode) -> AsyncIterator[Sandbox]:
-    made = await sandboxes.start(Text.root("one\ntwo\nthree\n"), node)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
 def canary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Canaries]:
     with canaries(tmp_path) as made:
         monkeypatch.setenv("CANARY", made.token)

@@ -31,18 +31,6 @@ async def sandboxes() -> AsyncIterator[ProcessSandboxes]:
     await made.close()
 
 
-@pytest.fixture
-def node() -> RecordingNode:
-    return RecordingNode()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def sandbox(sandboxes: ProcessSandboxes, node: RecordingNode) -> AsyncIterator[Sandbox]:
-    made = await sandboxes.start(Text.root("one\ntwo\nthree\n"), node)
-    yield made
-    await made.close()
-
-
 async def test_prints_values_and_names_are_kept(sandbox: Sandbox) -> None:
     assert await printed(sandbox, "x = len(context)\nprint('a')\nx") == "a\n14\n"
     assert await printed(sandbox, "x + 1") == "15\n"

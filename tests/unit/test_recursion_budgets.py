@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from langchain_core.messages import BaseMessage
@@ -14,13 +14,6 @@ from mahtab_tui.llm.search_lines import LAST_CALL
 from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Deadline, Limits, Prices
 from mahtab_tui.recursion.live import Outcome
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.close()
 
 
 async def look(seat: Seat) -> None:

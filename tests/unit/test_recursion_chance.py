@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -17,12 +17,9 @@ from mahtab_tui.recursion.search import Answer
 from tests.recursion_scripts import Bench, Seat, TurnStatusError, code, wait_for
 
 
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.recursion.schedule._FIRST_PAUSE", 0.002)
-    bench = Bench()
-    yield bench
-    bench.close()
 
 
 def waiting(bench: Bench) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from langchain_core.messages import BaseMessage
@@ -14,13 +14,6 @@ from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.recursion.live import Outcome
 from mahtab_tui.recursion.sandbox.base import CallRefused
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.close()
 
 
 async def look(seat: Seat) -> None:

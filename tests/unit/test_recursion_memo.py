@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
 from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, wait_for
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.close()
 
 
 async def thrice(seat: Seat) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -17,13 +17,6 @@ from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.recursion.budget import Limits
 from mahtab_tui.recursion.search import Search
 from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, ScriptedSandboxes, Seat, TurnStatusError, code, query_of, replies, wait_for
-
-
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    bench = Bench()
-    yield bench
-    bench.close()
 
 
 async def halves(seat: Seat) -> None:
