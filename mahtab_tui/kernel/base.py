@@ -223,7 +223,11 @@ class Kernel(Protocol):
         """All names of the namespace. Works while a cell runs. No code of the person's classes runs."""
 
     def inspect(self, name: str) -> Detail:
-        """A look inside one variable. Works while a cell runs. Raises `KernelError` where there is no such name."""
+        """A look inside one variable, as text. Works while a cell runs. Raises `KernelError` where there is no such name."""
+
+    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Answer a question of a screen that looks inside objects, a page at a time (see `looking.Look`). Works while a cell runs. Raises
+        `KernelError`."""
 
     def complete(self, code: str, cursor: int) -> Completions:
         """What may stand at the cursor (in characters). Works while a cell runs, within a time limit. No code of the person's classes

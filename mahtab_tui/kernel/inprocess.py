@@ -14,10 +14,11 @@ import queue
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import nullcontext
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mahtab_tui.kernel.answers import Answers
 from mahtab_tui.kernel.base import (
@@ -46,6 +47,9 @@ from mahtab_tui.kernel.worker.executor import Executor
 from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.kernel.worker.interrupts import Interrupts
 
+if TYPE_CHECKING:
+    from mahtab_tui.kernel.worker.inspection.inspection import Inspection
+
 INSPECT_TIMEOUT = 10.0
 CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is left behind on its daemon thread."""
@@ -71,6 +75,7 @@ class InProcessKernel:
         self._calls: HostCalls
         self._executor: Executor
         self._output: CellOutput
+        self._inspection: Inspection | None = None
         self._answers = Answers(host, self._deliver)
         self._thread = threading.Thread(target=self._live, name="mahtab-kernel", daemon=True)
 
@@ -160,6 +165,18 @@ class InProcessKernel:
             raise KernelError(f"There is no variable named {name}.") from None
         except FutureTimeout:
             raise KernelError(f"{name} could not be described within {INSPECT_TIMEOUT:.0f} s.") from None
+
+    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        from mahtab_tui.kernel.worker.inspection.inspection import Inspection
+        from mahtab_tui.kernel.worker.inspection.pace import Abandoned, LookError
+
+        with self._lock:
+            if self._inspection is None:
+                self._inspection = Inspection(self._namespace)
+        try:
+            return self._inspection.answer(dict(asked))
+        except (LookError, Abandoned) as error:
+            raise KernelError(str(error)) from None
 
     def complete(self, code: str, cursor: int) -> Completions:
         from mahtab_tui.kernel.worker.completion.complete import complete

@@ -34,8 +34,9 @@ CLOSED = "The session was closed."
 
 VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0
+LOOK_TIMEOUT = 15.0
 COMPLETE_TIMEOUT = 0.5
-"""Seconds. Describing has a time limit of its own, of about 2 s."""
+"""Seconds. Describing has a time limit of its own, of about 2 s; so has looking inside, of 10 s for sorting and the like."""
 
 
 class ProcessKernel:
@@ -140,6 +141,10 @@ class ProcessKernel:
 
     def inspect(self, name: str) -> Detail:
         return detail(self._needed_worker().request("inspect", INSPECT_TIMEOUT, name=name))
+
+    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = self._needed_worker().request("look", LOOK_TIMEOUT, asked=asked)
+        return answer
 
     def complete(self, code: str, cursor: int) -> Completions:
         worker = self._worker

@@ -12,7 +12,8 @@ from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.kernel.base import Completions, Detail, Explanation, Kernel, KernelError, KernelHost
+from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, KernelHost
+from mahtab_tui.kernel.looking import Look
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import check_model, default_model, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation
@@ -221,9 +222,9 @@ class Session:
 
     # Looking
 
-    def inspect(self, name: str) -> Detail:
-        """A look inside a variable; waits for the kernel. Raises `KernelError`."""
-        return self.kernel.inspect(name)
+    def look(self) -> Look:
+        """The means to look inside objects, for one screen, which is to close it."""
+        return Look(self.kernel)
 
     def complete(self, code: str, cursor: int) -> Completions:
         """What may stand at a cursor; waits for the kernel, at most half a second. Raises `KernelError`."""

@@ -197,9 +197,9 @@ class MahtabApp(SessionActions, PaneActions):
 
     @on(NamespacePane.Opened)
     def _opened(self, message: NamespacePane.Opened) -> None:
-        from mahtab_tui.tui.screens.detail import DetailScreen
+        from mahtab_tui.tui.screens.inspector import InspectorScreen
 
-        self.push_screen(DetailScreen(message.name, self.session.inspect))
+        self.push_screen(InspectorScreen(message.name, self.session.look()))
 
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:

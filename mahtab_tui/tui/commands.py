@@ -100,6 +100,30 @@ NODE_COMMANDS: tuple[Command, ...] = (
 )
 """What can be done to a call of a recursive search, in the tree and where it is open."""
 
+INSPECTOR_COMMANDS: tuple[Command, ...] = (
+    Command("inspect-back", "back", "escape", "Back", "Go back to where the object stands, in the end to the session", "Inspector", True),
+    Command("inspect-view", "next_view", "tab", "View", "See the object in its next view; also by its number", "Inspector", True),
+    Command("inspect-again", "look_again", "r", "Look again", "Show what the object is now", "Inspector", True),
+    Command("inspect-copy", "copy_expression", "y", "Copy name", "Copy how the object is written in code", "Inspector"),
+    Command("inspect-close", "close", "q", "Close", "Close all that is open of the object", "Inspector"),
+)
+"""What can be done wherever an object is looked into."""
+
+TABLE_COMMANDS: tuple[Command, ...] = (
+    Command("table-open", "open_cell", "enter", "Open", "Look inside the value at the cursor", "Inspector: table", True),
+    Command("table-column", "open_column", "o", "Column", "Look at the column alone", "Inspector: table"),
+    Command("table-sort", "sort", "s", "Sort", "Sort by the column: upwards, downwards, not", "Inspector: table", True),
+    Command("table-filter", "screen.filter", "slash", "Filter", "Filter by the column: > 5, = berlin, missing, or a text", "Inspector: table", True),
+    Command("table-all", "all_rows", "x", "All rows", "End sorting and filtering", "Inspector: table"),
+    Command("table-figures", "figures", "i", "Figures", "Show or hide what the header says of each column", "Inspector: table"),
+)
+
+TREE_COMMANDS: tuple[Command, ...] = (
+    Command("tree-open", "open_row", "enter", "Open", "Look inside what is at the cursor; a property is asked first", "Inspector: tree", True),
+    Command("tree-unfold", "unfold", "right,space", "Unfold", "Show what is inside, in its place", "Inspector: tree", True),
+    Command("tree-fold", "fold", "left", "Fold", "Hide it again; then go to what it stands in", "Inspector: tree", True),
+)
+
 
 _OVER_QUESTIONS = frozenset({"interrupt-or-copy", "copy", "dark-light", "quit"})
 _OF_WHAT_IS_SEEN = frozenset({"focus-approval", "clear"})

@@ -14,7 +14,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.namespace.pane import FADE
-from mahtab_tui.tui.screens.detail import DetailScreen
+from mahtab_tui.tui.screens.inspector import InspectorScreen
 from tests.tui.editor_app import until
 from tests.tui.story import ToldSession, change, drawn
 
@@ -123,9 +123,9 @@ async def test_enter_opens_the_chosen_variable(make_app: MakeApp, keys: tuple[st
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
         await pilot.press(*keys)
-        await until(pilot, lambda: isinstance(app.screen, DetailScreen))
-        assert isinstance(app.screen, DetailScreen)
-        assert app.screen._variable == ("data" if len(keys) == 1 else "b")
+        await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
+        assert isinstance(app.screen, InspectorScreen)
+        assert app.screen.way == ["data" if len(keys) == 1 else "b"]
 
 
 async def test_a_click_opens_the_variable_under_it(make_app: MakeApp) -> None:
@@ -133,9 +133,9 @@ async def test_a_click_opens_the_variable_under_it(make_app: MakeApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await drawn(pilot)
         await pilot.click(NamespacePane, offset=(4, 3))
-        await until(pilot, lambda: isinstance(app.screen, DetailScreen))
-        assert isinstance(app.screen, DetailScreen)
-        assert app.screen._variable == "a"
+        await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
+        assert isinstance(app.screen, InspectorScreen)
+        assert app.screen.way == ["a"]
 
 
 async def test_a_changed_row_is_highlighted_and_fades(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +169,9 @@ async def test_ten_thousand_rows_are_walked_through_by_keys(make_app: MakeApp) -
         await pilot.pause()
         assert names(pilot)[0] == "v00000" or pane_of(pilot).cursor > 1
         await pilot.press(*"v00777", "enter")
-        await until(pilot, lambda: isinstance(app.screen, DetailScreen))
-        assert isinstance(app.screen, DetailScreen)
-        assert app.screen._variable == "v00777"
+        await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
+        assert isinstance(app.screen, InspectorScreen)
+        assert app.screen.way == ["v00777"]
 
 
 async def test_names_and_values_from_outside_are_only_text(make_app: MakeApp) -> None:

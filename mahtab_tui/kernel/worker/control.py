@@ -71,9 +71,12 @@ class Control:
     ) -> None:
         self._channel = channel
         self._namespace = namespace
+        self._inspection: Any = None
+        self._making = threading.Lock()
         self._handlers = {
             **handlers,
             "inspect": lambda frame: self._aside(frame, self._describe),
+            "look": lambda frame: self._aside(frame, self._look),
             "complete": lambda frame: self._aside(frame, self._completions),
             "explain": lambda frame: self._aside(frame, self._explanation),
             "chdir": self._chdir,
@@ -130,6 +133,13 @@ class Control:
         if name not in self._namespace:
             raise LookupError(f"There is no variable named {name}.")
         return late_import(f"{__package__}.detail").describe(self._namespace, name)
+
+    def _look(self, frame: Frame) -> Any:
+        module = late_import(f"{__package__}.inspection.inspection")
+        with self._making:
+            if self._inspection is None:
+                self._inspection = module.Inspection(self._namespace)
+        return self._inspection.answer(frame["asked"])
 
     def _completions(self, frame: Frame) -> Any:
         return late_import(f"{__package__}.completion.complete").complete(self._namespace, frame["code"], frame["cursor"])

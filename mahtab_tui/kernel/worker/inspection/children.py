@@ -1,0 +1,161 @@
+"""What is inside an object: items of containers by position, attributes of all else. Only what the object's own memory says."""
+
+from __future__ import annotations
+
+import collections
+import types
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from ..statics import MISSING, attribute, attributes, class_dict, is_class, is_module, mro_of, own_dict
+from ..summary import kind_of, one_line, size_of, summary, type_name
+from .pace import LookError
+
+_SEQUENCES = (list, tuple)
+_SETS = (set, frozenset)
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_LABEL = 80
+"""Characters of a label."""
+
+
+class Child(NamedTuple):
+    """Something inside an object."""
+
+    step: list[Any]
+    """How one gets there: see `paths`."""
+    label: str
+    value: Any
+    """`MISSING` where getting it would run code: a property."""
+
+
+def base_of(value: object) -> type | None:
+    """The built-in container that an object is one of, or whose subclass it is."""
+    for base in mro_of(type(value)):
+        if base in _SEQUENCES or base in _SETS or base in (dict, collections.deque, range) or base in _VIEWS:
+            return base
+    return None
+
+
+def count_of(value: object) -> int:
+    """How many children an object has in its tree."""
+    base = base_of(value)
+    if base is None:
+        return len(_attribute_names(value))
+    return _length(value, base)
+
+
+def children_of(value: object, start: int, stop: int) -> list[Child]:
+    """Some of the children, by position. Raises `LookError` where a container was changed meanwhile."""
+    base = base_of(value)
+    if base is None:
+        return [_attribute(value, name) for name in _attribute_names(value)[start:stop]]
+    try:
+        return list(_items(value, base, start, stop))
+    except RuntimeError:
+        raise LookError("It was changed while it was looked at; r looks again.") from None
+
+
+def child_at(value: object, position: int) -> Child:
+    """One item of a container."""
+    found = children_of(value, position, position + 1)
+    if not found:
+        raise LookError("It is no longer there.")
+    return found[0]
+
+
+def all_attributes(value: object) -> list[Child]:
+    """The attributes of an object and of its classes, but for special names: private ones last, and properties not run."""
+    names = [name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))]
+    return [_attribute(value, name) for name in sorted(names, key=lambda name: (name.startswith("_"), name))]
+
+
+def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
+    """A child as a row. `above`: the objects on the way to it, among which it may be itself."""
+    row: dict[str, Any] = {"step": child.step, "label": child.label, "type": "", "summary": "", "kind": "data", "count": 0, "state": ""}
+    if child.value is MISSING:
+        return {**row, "type": "property", "summary": "(…)", "state": "property"}
+    row.update(type=type_name(child.value), summary=summary(child.value), kind=kind_of(child.value))
+    if type(child.value) is str:
+        row["summary"] = quoted(child.value)
+    if row["kind"] == "data" and not _is_plain(child.value):
+        if any(child.value is one for one in above):
+            row["state"] = "cycle"
+        else:
+            row["count"] = count_of(child.value)
+    return row
+
+
+def quoted(text: str) -> str:
+    """A text's beginning, as a literal."""
+    return f"'{one_line(text, _LABEL)}'"
+
+
+def _is_plain(value: object) -> bool:
+    return type(value) in (bool, int, float, complex, str, bytes, bytearray, type(None), type(Ellipsis), type(NotImplemented))
+
+
+def _length(value: Any, base: type) -> int:
+    known = size_of(value)
+    if known is not None:
+        return known
+    if base is range:
+        # Not `len`: a range may be longer than a length can be.
+        return int(max(0, (value.stop - value.start + value.step - (1 if value.step > 0 else -1)) // value.step))
+    return int(base.__len__(value))  # type: ignore[attr-defined]
+
+
+def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
+    if base in _SEQUENCES:
+        names = _field_names(type(value)) if base is tuple else ()
+        for place, item in enumerate(islice(base.__iter__(value), start, stop), start):
+            yield Child(["item", place], names[place] if place < len(names) else str(place), item)
+    elif base is range:
+        for place in range(start, min(stop, _length(value, base))):
+            yield Child(["item", place], str(place), value.start + place * value.step)
+    elif base is dict:
+        for place, (key, item) in enumerate(islice(dict.items(value), start, stop), start):
+            yield Child(["item", place], key_label(key), item)
+    else:
+        for place, item in enumerate(islice(base.__iter__(value), start, stop), start):  # type: ignore[attr-defined]
+            yield Child(["item", place], str(place), item)
+
+
+def key_label(key: Any) -> str:
+    """A dict's key in a line."""
+    if type(key) is str:
+        return quoted(key)
+    return one_line(summary(key) or type_name(key), _LABEL)
+
+
+def _field_names(cls: type) -> tuple[str, ...]:
+    """The names of a named tuple's fields."""
+    for base in mro_of(cls):
+        fields = class_dict(base).get("_fields")
+        if type(fields) is tuple and all(type(name) is str for name in fields):
+            return fields
+    return ()
+
+
+def _attribute_names(value: object) -> list[str]:
+    """What an object holds itself, in its order, then slots and properties of its classes."""
+    if is_module(value):
+        return [name for name in own_dict(value) if type(name) is str and not name.startswith("__")]
+    if is_class(value):
+        return [name for name in class_dict(value) if type(name) is str and not name.startswith("__")]  # type: ignore[arg-type]
+    names = [name for name in list(own_dict(value)) if type(name) is str]
+    for base in mro_of(type(value)):
+        for name, item in list(class_dict(base).items()):
+            if type(name) is str and type(item) in (types.MemberDescriptorType, property) and name not in names and not name.startswith("__"):
+                names.append(name)
+    return names
+
+
+def _attribute(value: object, name: str) -> Child:
+    return Child(["attribute", name], name, stored(value, name))
+
+
+def stored(value: object, name: str) -> Any:
+    """An attribute as it is stored; `MISSING` where only code can tell it."""
+    found = attribute(value, name)
+    return MISSING if type(found) in (property, types.GetSetDescriptorType) else found

@@ -1,0 +1,162 @@
+"""Answers what a screen asks about an object: what it is, and a page of it at a time."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ..limited_repr import limited_repr
+from ..limits import TooSlow, within
+from ..summary import kind_of, summary, type_name
+from .children import Child, all_attributes, children_of, count_of, described
+from .pace import LookError, Pace
+from .paths import Made, Way, follow
+from .tables.column import Table
+from .tables.known import table_of
+from .tables.pages import Arrangement, headings, page
+from .views import views_of
+
+SECONDS = 2.0
+"""How long code of an object's own may take that a person asked for."""
+WORK = 10.0
+"""Seconds that sorting, filtering and figures may take."""
+CHARACTERS = 200_000
+MOST = 500
+"""Rows of one page."""
+
+
+class Inspection:
+    """The screens that look into one namespace. Each has a name of its own; what it asks anew in a slot makes the older question void."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._namespace = namespace
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._newest: dict[tuple[str, str], int] = {}
+        self._held: dict[str, dict[int, Made]] = {}
+        self._arrangements: dict[str, Arrangement] = {}
+        self._answers: dict[str, Callable[[Way, dict[str, Any], Pace], dict[str, Any]]] = {
+            "open": self._open,
+            "children": self._children,
+            "table": self._table,
+            "columns": self._columns,
+            "figures": self._figures,
+            "evaluate": self._evaluate,
+            "repr": self._repr,
+        }
+
+    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Answer one question: who asks (`client`, `slot`), what is to be done (`do`), where (`path`), and what belongs to it.
+
+        Raises `LookError` or `Abandoned`.
+        """
+        client = asked["client"]
+        if asked["do"] == "close":
+            self._close(client)
+            return {}
+        slot = client, asked["slot"]
+        with self._lock:
+            number = self._newest[slot] = next(self._numbers)
+        way = follow(asked["path"], self._namespace, self._held.get(client, {}), table_of)
+        pace = Pace(WORK, lambda: self._newest.get(slot) != number)
+        return self._answers[asked["do"]](way, asked, pace)
+
+    def _close(self, client: str) -> None:
+        with self._lock:
+            self._held.pop(client, None)
+            self._arrangements.pop(client, None)
+            for slot in [slot for slot in self._newest if slot[0] == client]:
+                del self._newest[slot]
+
+    def _open(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        value = way.goal
+        with self._lock:
+            self._arrangements.pop(asked["client"], None)
+        opened = {
+            "type": type_name(value),
+            "summary": summary(value),
+            "kind": kind_of(value),
+            "views": views_of(value),
+            "expression": way.expression,
+            "count": count_of(value),
+            "rows": 0,
+            "columns": 0,
+        }
+        table = table_of(value)
+        if table is not None:
+            opened.update(rows=table.rows, columns=table.columns)
+        return opened
+
+    def _children(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        start, stop = _page(asked)
+        if asked["of"] == "attributes":
+            all_of_them = all_attributes(way.goal)
+            found, count = all_of_them[start:stop], len(all_of_them)
+        else:
+            found, count = children_of(way.goal, start, stop), count_of(way.goal)
+        return {"count": count, "rows": [described(child, way.objects) for child in found]}
+
+    # Tables
+
+    def _table(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        table = _table_at(way)
+        with self._lock:
+            arrangement = self._arrangements.setdefault(asked["client"], Arrangement())
+        rows = arrangement.rows(way.goal, table, asked["sort"], asked["filters"], pace)
+        return page(table, rows, *_page(asked), asked["columns"], pace)
+
+    def _columns(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        return {"columns": headings(_table_at(way), asked["columns"])}
+
+    def _figures(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        return dict(_table_at(way).column(asked["column"]).statistics(pace)._asdict())
+
+    # What runs code of the object's, because the person asked for it
+
+    def _evaluate(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        name = asked["name"]
+        value = _own(lambda: getattr(way.goal, name), f"The property {name}")
+        number = self._hold(asked["client"], value, f"{way.expression}.{name}" if way.expression else "")
+        return described(Child(["held", number], name, value), way.objects)
+
+    def _repr(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        text, cut = _own(lambda: limited_repr(way.goal, CHARACTERS), "Its __repr__")
+        return {"text": text, "cut": cut}
+
+    def _hold(self, client: str, value: Any, expression: str) -> int:
+        with self._lock:
+            number = next(self._numbers)
+            self._held.setdefault(client, {})[number] = Made(value, expression)
+        return number
+
+
+def _table_at(way: Way) -> Table:
+    table = table_of(way.goal)
+    if table is None:
+        raise LookError("It is not a table any more; r looks again.")
+    return table
+
+
+def _page(asked: dict[str, Any]) -> tuple[int, int]:
+    start = max(0, asked["start"])
+    return start, min(asked["stop"], start + MOST)
+
+
+def _own(work: Callable[[], Any], what: str) -> Any:
+    """Run code of an object's own within the time limit. Raises `LookError`."""
+    try:
+        return within(SECONDS, work)
+    except TooSlow:
+        raise LookError(f"{what} did not end within {SECONDS:g} s.") from None
+    except BaseException as error:  # the object's own code, SystemExit included
+        raise LookError(f"{what} raised {type_name(error)}{_message(error)}") from None
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except BaseException:  # the message is the user's object, too
+        return "."
+    return f": {' '.join(text.split())[:500]}" if text else "."

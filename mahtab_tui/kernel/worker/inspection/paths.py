@@ -1,0 +1,88 @@
+"""The way to an object: a list of steps, each a list of plain values.
+
+``["name", "df"]`` first; then ``["item", 3]`` (of any container, by position), ``["attribute", "x"]``, ``["column", 2]`` and
+``["cell", 10, 2]`` of a table; ``["held", 7]`` alone stands for something that was made on demand and is kept until its screen closes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from ..statics import MISSING
+from .children import base_of, child_at, stored
+from .pace import LookError
+
+
+class Made(NamedTuple):
+    """Something that was made on demand, and how it is written in code."""
+
+    value: Any
+    expression: str
+
+
+class Tables(Protocol):
+    """Gives the table that an object is."""
+
+    def __call__(self, value: Any, /) -> Any: ...
+
+
+class Way(NamedTuple):
+    """Where a path leads."""
+
+    objects: list[Any]
+    """All objects on it, the last one the goal."""
+    expression: str
+    """How the goal is written in code; empty where that is not known."""
+
+    @property
+    def goal(self) -> Any:
+        return self.objects[-1]
+
+
+def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, Made], table_of: Tables) -> Way:
+    """Walk a path. Raises `LookError` where it leads nowhere any more."""
+    objects: list[Any] = []
+    expression = ""
+    for kind, *rest in path:
+        value = objects[-1] if objects else None
+        if kind == "name":
+            name = rest[0]
+            if name not in namespace:
+                raise LookError(f"There is no variable named {name}.")
+            found, expression = namespace[name], name
+        elif kind == "held":
+            if rest[0] not in held:
+                raise LookError("It is not kept any more; look at it again.")
+            found, expression = held[rest[0]]
+        elif kind == "item":
+            child = child_at(value, rest[0])
+            found = child.value
+            expression = _item(expression, value, child.label, rest[0])
+        elif kind == "attribute":
+            found = stored(value, rest[0])
+            if found is MISSING:
+                raise LookError(f"There is no attribute {rest[0]} any more.")
+            expression = f"{expression}.{rest[0]}" if expression and rest[0].isidentifier() else ""
+        else:
+            table = table_of(value)
+            column = rest[-1]
+            if table is None or not 0 <= column < table.columns or (kind == "cell" and not 0 <= rest[0] < table.rows):
+                raise LookError("The table has no such place any more.")
+            found = table.column(column).value(rest[0]) if kind == "cell" else table.series(column)
+            written = table.expression(column) if kind == "column" else table.cell_expression(rest[0], column)
+            expression = f"{expression}{written}" if expression and written else ""
+        objects.append(found)
+    return Way(objects, expression)
+
+
+def _item(expression: str, value: Any, label: str, position: int) -> str:
+    base = base_of(value)
+    if not expression:
+        return ""
+    if base is dict:
+        for place, key in enumerate(dict.__iter__(value)):
+            if place == position:
+                return f"{expression}[{key!r}]" if type(key) in (str, int, float, bool, bytes, type(None)) else ""
+        return ""
+    return f"{expression}[{position}]" if base in (list, tuple, range) or getattr(base, "__name__", "") == "deque" else ""

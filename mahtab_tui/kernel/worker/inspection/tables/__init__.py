@@ -1,0 +1,1 @@
+"""Tables of the known libraries, by columns."""

@@ -1,0 +1,67 @@
+"""Tables of pandas."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..cells import key_text
+from ..pace import LookError
+from .column import Column
+from .numbers import NumberColumn
+from .objects import ObjectColumn
+
+
+class PandasTable:
+    """A DataFrame, or a Series or an Index as its only column."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._frame = value.ndim == 2
+        self.rows: int = value.shape[0]
+        self.columns: int = value.shape[1] if self._frame else 1
+
+    def name(self, column: int) -> str:
+        return key_text(self._value.columns[column] if self._frame else self._value.name)
+
+    def column(self, column: int) -> Column:
+        return column_of(self.series(column))
+
+    def labels(self, rows: Sequence[int]) -> list[str] | None:
+        index = getattr(self._value, "index", None)
+        if index is None or not _known(index.dtype):
+            return None
+        part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
+        return [key_text(label) for label in part.tolist()]
+
+    def expression(self, column: int) -> str:
+        if not self._frame:
+            return ""
+        name = self._value.columns[column]
+        return f"[{name!r}]" if type(name) in (str, int) else f".iloc[:, {column}]"
+
+    def series(self, column: int) -> Any:
+        return self._value.iloc[:, column] if self._frame else self._value
+
+    def cell_expression(self, row: int, column: int) -> str:
+        if self._frame:
+            return f".iloc[{row}, {column}]"
+        return f".iloc[{row}]" if hasattr(self._value, "iloc") else f"[{row}]"
+
+
+def column_of(series: Any) -> Column:
+    """A column of the kind that a Series' type asks for."""
+    dtype = series.dtype
+    if not _known(dtype):
+        raise LookError(f"A column of {type(dtype).__name__} is of a type that is not known here.")
+    kind = getattr(dtype, "kind", "O")
+    if type(dtype).__module__.startswith("numpy"):
+        values = series.to_numpy()
+        return NumberColumn(values) if kind in "biufcmM" else ObjectColumn(values)
+    return ObjectColumn(series.array, str(dtype))
+
+
+def _known(dtype: Any) -> bool:
+    """Whether a column's type is numpy's or pandas' own: the array of another one would run code that is not known."""
+    return type(dtype).__module__.partition(".")[0] in ("numpy", "pandas") and "pandas" in sys.modules

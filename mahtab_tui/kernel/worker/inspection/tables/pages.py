@@ -1,0 +1,82 @@
+"""Pages of a table as it is sorted and filtered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from ..conditions import parse
+from ..pace import LookError, Pace
+from .column import Table
+
+Sort = Optional[Sequence[Any]]
+"""A column and whether it is descending; None for the table's own order."""
+Filters = Sequence[Sequence[Any]]
+"""Columns, and what the person typed for them."""
+
+
+class Arrangement:
+    """The rows of one table in the order that was last asked for."""
+
+    def __init__(self) -> None:
+        self._of: Any = None
+        self._wanted: tuple[Any, ...] = ()
+        self._rows: Sequence[int] = ()
+
+    def rows(self, value: Any, table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence[int] | None:
+        """Positions; None for all in their own order."""
+        if not sort and not filters:
+            return None
+        wanted = (table.rows, table.columns, tuple(sort) if sort else None, tuple(map(tuple, filters)))
+        if value is not self._of or wanted != self._wanted:
+            rows = arranged(table, sort, filters, pace)
+            self._of, self._wanted, self._rows = value, wanted, rows
+            return rows
+        return self._rows
+
+
+def arranged(table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence[int]:
+    """The positions of the rows that fit all filters, sorted."""
+    found: Sequence[int] | None = None
+    for column, text in filters:
+        fitting = table.column(column).matching(parse(text), pace)
+        if found is None:
+            found = fitting
+        else:
+            before = set(map(int, found))
+            found = [row for row in map(int, fitting) if row in before]
+        pace.check()
+    if not sort:
+        return range(table.rows) if found is None else found
+    return table.column(sort[0]).order(sort[1], found, pace)
+
+
+def page(table: Table, rows: Sequence[int] | None, start: int, stop: int, columns: Sequence[int], pace: Pace) -> dict[str, Any]:
+    """Some rows of some columns, as texts."""
+    total = table.rows if rows is None else len(rows)
+    part: Sequence[int] = range(min(start, total), min(stop, total)) if rows is None else [int(row) for row in rows[start:stop]]
+    cells = []
+    for column in columns:
+        pace.check()
+        cells.append(_texts(table, column, part))
+    return {"rows": total, "of": table.rows, "positions": list(part), "labels": table.labels(part), "cells": cells}
+
+
+def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
+    """Name and type of some columns."""
+    return [_heading(table, column) for column in columns if 0 <= column < table.columns]
+
+
+def _heading(table: Table, number: int) -> dict[str, Any]:
+    try:
+        column = table.column(number)
+    except LookError:
+        return {"name": table.name(number), "type": "?", "right": False}
+    return {"name": table.name(number), "type": column.type, "right": column.right}
+
+
+def _texts(table: Table, number: int, rows: Sequence[int]) -> list[str | None]:
+    try:
+        return table.column(number).texts(rows)
+    except LookError:
+        return ["?"] * len(rows)

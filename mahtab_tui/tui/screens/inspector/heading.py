@@ -1,0 +1,47 @@
+"""What stands above an object: the way to it, what it is, and the views that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.looking import Opened, ViewKind
+
+NAMES: dict[ViewKind, str] = {
+    "table": "Table",
+    "array": "Array",
+    "tree": "Inside",
+    "text": "Text",
+    "bytes": "Bytes",
+    "source": "Source",
+    "picture": "Picture",
+    "attributes": "Attributes",
+    "repr": "Repr",
+}
+
+
+def crumbs(labels: Sequence[str], room: int) -> Content:
+    """The way to an object; where it is too long, its beginning and its end."""
+    shown = [plain(label).replace("\n", " ") for label in labels]
+    while len(" › ".join(shown)) > room and len(shown) > 2:
+        del shown[1 if shown[1] != "…" else 2]
+        if shown[1] != "…":
+            shown.insert(1, "…")
+    *way, last = shown
+    return Content.assemble(("◐ ", "$moon"), *((f"{label} › ", "$muted") for label in way), (last, "bold"))
+
+
+def facts(opened: Opened) -> str:
+    """Type and size."""
+    return f"{plain(opened.type)}  {plain(opened.summary)}".rstrip()
+
+
+def tabs(views: Sequence[ViewKind], current: ViewKind) -> Content:
+    """The views, each with its key."""
+    parts: list[tuple[str, str]] = []
+    for number, view in enumerate(views, 1):
+        style = "bold $person" if view == current else "$muted"
+        parts += [(f"{number} ", "$moon" if view == current else "$hairline"), (NAMES[view], style), ("   ", "")]
+    return Content.assemble(*parts)

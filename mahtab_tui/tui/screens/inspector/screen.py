@@ -1,0 +1,236 @@
+"""A look inside an object, and from there inside what it holds."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.events import Resize
+from textual.widgets import Footer, Input, Static
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.looking import Look, Opened, Path, ViewKind
+from mahtab_tui.tui.commands import INSPECTOR_COMMANDS, bindings
+from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.inspector.fetcher import Answered, Fetcher
+from mahtab_tui.tui.screens.inspector.heading import crumbs, facts, tabs
+from mahtab_tui.tui.screens.inspector.repr_view import ReprView
+from mahtab_tui.tui.screens.inspector.table_view import TableView
+from mahtab_tui.tui.screens.inspector.tree_view import TreeView
+from mahtab_tui.tui.screens.inspector.view import ObjectView, Place, Said, Walked
+from mahtab_tui.tui.widgets.line import Line
+
+View = ObjectView | ReprView
+
+
+def view_of(kind: ViewKind, place: Place) -> View:
+    """The widget of a view."""
+    if kind == "table":
+        return TableView(place)
+    if kind == "repr":
+        return ReprView(place)
+    return TreeView(place, attributes=kind == "attributes")
+
+
+class Level:
+    """One object on the way, with the views of it that were opened."""
+
+    def __init__(self, path: Path, label: str) -> None:
+        self.path = path
+        self.label = label
+        self.opened: Opened | None = None
+        self.views: dict[ViewKind, View] = {}
+        self.current: ViewKind = "tree"
+
+
+class InspectorScreen(Dialog[None]):
+    """Opens at once; whatever it shows is fetched on threads, when it is seen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(INSPECTOR_COMMANDS),
+        Binding("shift+tab", "step_view(-1)", "View before", show=False),
+        *(Binding(str(number), f"view({number})", "View", show=False) for number in range(1, 10)),
+    ]
+
+    def __init__(self, name: str, look: Look) -> None:
+        super().__init__()
+        self._look = look
+        self._fetcher = Fetcher(self)
+        self._levels = [Level((["name", name],), name)]
+
+    def compose(self) -> ComposeResult:
+        with Horizontal(id="inspector-top"):
+            yield Static(id="inspector-crumbs", markup=False)
+            yield Static(id="inspector-facts", markup=False)
+        yield Static(id="inspector-tabs", markup=False)
+        yield Vertical(id="inspector-body")
+        yield Static(id="inspector-status", markup=False)
+        yield Line(id="inspector-line", compact=True)
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one(Line).display = False
+        self._draw_heading()
+        self._open()
+
+    def on_unmount(self) -> None:
+        # On a thread: the kernel may be long in answering.
+        threading.Thread(target=self._let_go, name="inspector", daemon=True).start()
+
+    def _let_go(self) -> None:
+        with contextlib.suppress(KernelError):  # a kernel that is gone keeps nothing
+            self._look.close()
+
+    def on_answered(self, message: Answered) -> None:
+        message.deliver()
+
+    def on_resize(self, event: Resize) -> None:
+        self._draw_heading()
+
+    @property
+    def _level(self) -> Level:
+        return self._levels[-1]
+
+    @property
+    def way(self) -> list[str]:
+        """The names of the objects from the variable to what is seen."""
+        return [level.label for level in self._levels]
+
+    @property
+    def view(self) -> View | None:
+        """The view that is seen."""
+        return self._level.views.get(self._level.current)
+
+    # Opening
+
+    def _open(self) -> None:
+        level = self._level
+        self._fetcher.ask("open", lambda: self._look.open(level.path), lambda opened: self._opened(level, opened), self._failed)
+
+    def _opened(self, level: Level, opened: Opened) -> None:
+        again = level.opened is not None and level.opened.views == opened.views
+        level.opened = opened
+        self._draw_heading()
+        if again:
+            for view in level.views.values():
+                view.place.opened = opened
+                view.look_again()
+            return
+        for view in level.views.values():
+            view.remove()
+        level.views.clear()
+        self._show(opened.views[0])
+
+    def _failed(self, sentence: str) -> None:
+        self.query_one("#inspector-status", Static).update(Content.styled(sentence, "$bad"))
+
+    def _show(self, kind: ViewKind) -> None:
+        """Show a view of the object; it is made when it is first seen."""
+        level = self._level
+        if level.opened is None:
+            return
+        if self.view is not None:
+            self.view.display = False
+        level.current = kind
+        self.query_one("#inspector-status", Static).update("")
+        if kind not in level.views:
+            view = level.views[kind] = view_of(kind, Place(self._look, level.path, level.opened))
+            self.query_one("#inspector-body").mount(view)
+        level.views[kind].display = True
+        level.views[kind].focus()
+        self._draw_heading()
+
+    def _draw_heading(self) -> None:
+        level, width = self._level, self.app.size.width
+        right = facts(level.opened) if level.opened is not None else "…"
+        self.query_one("#inspector-crumbs", Static).update(crumbs(self.way, max(20, width - len(right) - 8)))
+        self.query_one("#inspector-facts", Static).update(Content.styled(right, "$muted"))
+        views = level.opened.views if level.opened is not None else ()
+        self.query_one("#inspector-tabs", Static).update(tabs(views, level.current))
+
+    @on(Said)
+    def _said(self, message: Said) -> None:
+        if message.view is self.view:
+            self.query_one("#inspector-status", Static).update(message.content)
+
+    @on(Walked)
+    def _walked(self, message: Walked) -> None:
+        if self.view is not None:
+            self.view.display = False
+        self._levels.append(Level((*self._level.path, *message.steps), message.label))
+        self._draw_heading()
+        self._open()
+
+    # What the person does
+
+    def action_back(self) -> None:
+        """Close the line; else go back to where the object stands; else leave."""
+        line = self.query_one(Line)
+        if line.display:
+            self._close_line()
+        elif len(self._levels) > 1:
+            for view in self._levels.pop().views.values():
+                view.remove()
+            self._fetcher.forget("open")
+            if self._level.opened is None:
+                self._open()
+            else:
+                self._show(self._level.current)
+        else:
+            self.dismiss(None)
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+    def action_look_again(self) -> None:
+        self._open()
+
+    def action_next_view(self) -> None:
+        self.action_step_view(1)
+
+    def action_step_view(self, step: int) -> None:
+        opened = self._level.opened
+        if opened is not None:
+            self._show(opened.views[(opened.views.index(self._level.current) + step) % len(opened.views)])
+
+    def action_view(self, number: int) -> None:
+        opened = self._level.opened
+        if opened is not None and number <= len(opened.views):
+            self._show(opened.views[number - 1])
+
+    def action_copy_expression(self) -> None:
+        opened = self._level.opened
+        if opened is None or not opened.expression:
+            self.app.notify("There is no short way to write it in code.", markup=False, timeout=3)
+            return
+        self.app.copy_to_clipboard(opened.expression)
+        self.app.notify(f"Copied {opened.expression}", markup=False, timeout=3)
+
+    # The line for a filter
+
+    def action_filter(self) -> None:
+        view = self.view
+        if isinstance(view, TableView):
+            line = self.query_one(Line)
+            line.placeholder = f"{view.column_name}:  > 5   = berlin   missing   or a text"
+            line.value = view.condition
+            line.display = True
+            line.focus()
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._close_line()
+        if isinstance(self.view, TableView):
+            self.view.filter(event.value)
+
+    def _close_line(self) -> None:
+        self.query_one(Line).display = False
+        if self.view is not None:
+            self.view.focus()

@@ -1,0 +1,82 @@
+"""What is known of a table's columns on the screen: names, figures, widths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.looking import Figures, Heading
+
+NARROWEST, WIDEST = 5, 36
+"""Cells of a column."""
+BETWEEN = 2
+"""Cells between two columns."""
+_MARKS = " ▲/"
+"""What may stand behind a name."""
+BARS = " ▁▂▃▄▅▆▇█"
+
+
+class TableColumns:
+    """Columns by their number. A width only grows, so that nothing jumps while one scrolls."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.headings: dict[int, Heading] = {}
+        self.figures: dict[int, Figures] = {}
+        self._widths: dict[int, int] = {}
+
+    def name(self, column: int) -> str:
+        heading = self.headings.get(column)
+        return plain(heading.name).replace("\n", " ") if heading is not None else ""
+
+    def width(self, column: int) -> int:
+        return self._widths.get(column, NARROWEST + 5)
+
+    def take_headings(self, columns: Sequence[int], headings: Sequence[Heading]) -> None:
+        """Names and types have come."""
+        for column, heading in zip(columns, headings, strict=True):
+            self.headings[column] = heading
+            self._grow(column, [self.name(column) + _MARKS, heading.type])
+
+    def take_figures(self, column: int, figures: Figures) -> None:
+        """Figures have come."""
+        self.figures[column] = figures
+        self._grow(column, [figures.min, figures.max, figures.mean, "▁" * len(figures.bars)])
+
+    def take_cells(self, column: int, cells: Iterable[str | None]) -> None:
+        """Values have come."""
+        self._grow(column, (cell or "—" for cell in cells))
+
+    def seen(self, left: int, room: int) -> list[int]:
+        """The columns, from `left` on, that have a place in so many cells; at least one."""
+        found: list[int] = []
+        used = 0
+        for column in range(left, self.count):
+            if found and used >= room:
+                break
+            found.append(column)
+            used += self.width(column) + BETWEEN
+        return found
+
+    def left_for(self, column: int, left: int, room: int) -> int:
+        """The first column to be seen, moved as little as needed to see all of a column."""
+        if column <= left:
+            return column
+        used = self.width(column)
+        first = column
+        while first > left and used + self.width(first - 1) + BETWEEN <= room:
+            first -= 1
+            used += self.width(first) + BETWEEN
+        return first
+
+    def _grow(self, column: int, texts: Iterable[str]) -> None:
+        widest = max((cell_len(text) for text in texts), default=0)
+        self._widths[column] = min(WIDEST, max(self._widths.get(column, NARROWEST), widest))
+
+
+def bars(counts: Sequence[int]) -> str:
+    """A histogram in a line."""
+    highest = max(counts, default=0)
+    return "".join(BARS[-(-count * 8 // highest)] for count in counts) if highest else ""

@@ -1,0 +1,46 @@
+"""Looking inside the objects of a real kernel, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mahtab_tui.kernel.base import Status
+from mahtab_tui.kernel.looking import Arranged, Look, Path, TablePage
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import Cells, RecordingHost
+
+
+class Looking:
+    """A kernel in which some code has run, and one screen's look into it."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.cells = cells
+        self.look = Look(cells.kernel)
+
+    def run(self, code: str) -> None:
+        """Run a cell that must end well."""
+        result = self.cells.run(code)
+        assert result.status is Status.OK, result.output
+
+    def table(self, name: str, *columns: int, start: int = 0, stop: int = 100, sort: tuple[int, bool] | None = None, **filters: str) -> TablePage:
+        """A page; a filter is given as ``c2="> 5"``, for the column 2."""
+        arranged = Arranged(sort, tuple((int(column[1:]), text) for column, text in filters.items()))
+        return self.look.rows(named(name), start, stop, columns, arranged)
+
+
+def named(name: str) -> Path:
+    """The way to a variable."""
+    return (["name", name],)
+
+
+@contextmanager
+def looking() -> Iterator[Looking]:
+    """A kernel of its own, closed at the end."""
+    host = RecordingHost()
+    kernel = ProcessKernel(host)
+    kernel.start()
+    try:
+        yield Looking(Cells(kernel, host))
+    finally:
+        kernel.close()
