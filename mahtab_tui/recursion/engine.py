@@ -237,13 +237,12 @@ class Engine:
                 self.stop(node.id)
             raise
 
-    def _source(self, text: Text, span: Span) -> Source:
-        """A part of a node's text; where it is one of the root's too, the node's need not be held for it."""
-        length = span[1] - span[0]
-        in_root = text.to_root([span])
-        if len(in_root) == 1 and in_root[0][1] - in_root[0][0] == length:
-            return Source(self._text, in_root[0])
-        return Source(text, span)
+    def _source(self, text: Text, places: tuple[Span, ...]) -> Source:
+        """Parts of a node's text; where they are parts of the root's too, the node's need not be held for them."""
+        in_root = [text.to_root([place]) for place in places]
+        if all(len(found) == 1 and found[0][1] - found[0][0] == end - start for found, (start, end) in zip(in_root, places, strict=True)):
+            return Source(self._text, tuple(found[0] for found in in_root))
+        return Source(text, places)
 
     def _left(self, turns: int) -> prompts.Left:
         seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())

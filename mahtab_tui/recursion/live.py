@@ -33,20 +33,22 @@ class Source(NamedTuple):
     """Where a node's text is, so that it need not be held before and after it is read."""
 
     text: Text
-    span: Span | None = None
-    """A part of it; None: all."""
+    places: tuple[Span, ...] | None = None
+    """Parts of it, one below the other; None: all."""
 
     def take(self) -> Text:
-        return self.text if self.span is None else self.text.slice(*self.span)
+        if self.places is None:
+            return self.text
+        return self.text.slice(*self.places[0]) if len(self.places) == 1 else self.text.joined(self.places)
 
     @property
     def chars(self) -> int:
-        return len(self.text.text) if self.span is None else self.span[1] - self.span[0]
+        return len(self.text.text) if self.places is None else sum(end - start + 1 for start, end in self.places) - 1
 
     @property
     def spans(self) -> list[Span]:
         """Of the root's text."""
-        return self.text.to_root([self.span or (0, len(self.text.text))])
+        return self.text.to_root([(0, len(self.text.text))] if self.places is None else self.places)
 
 
 class Batch:

@@ -22,8 +22,8 @@ class Request(NamedTuple):
     """A call for sub-nodes."""
 
     query: str
-    parts: tuple[Span | str, ...]
-    """Spans of the node's text, or texts."""
+    parts: tuple[tuple[Span, ...] | str, ...]
+    """Each a text, or places of the node's text that are handed on together."""
     plain: bool
     """It asks for a plain call."""
     many: bool
@@ -73,16 +73,26 @@ def read_spans(given: Any, text: Text) -> list[Span]:
     return [span for one in given[:_MAX_SPANS] if (span := _span(one, text)) is not None and span[0] < span[1]]
 
 
-def _part(given: Any, text: Text) -> Span | str:
+def _part(given: Any, text: Text) -> tuple[Span, ...] | str:
     if isinstance(given, Mapping):
         made = given.get("text")
         if isinstance(made, str):
-            if len(made) > _MAX_MADE:
-                raise CallRefused(f"A part has {len(made):,} characters; at most {_MAX_MADE:,} are allowed where it is not a part of `context`.")
+            _not_too_long(len(made))
             return made
         if (span := _span(given.get("span"), text)) is not None:
-            return span
+            return (span,)
+        spans = given.get("spans")
+        if isinstance(spans, list) and 0 < len(spans) <= _MAX_SPANS:
+            places = tuple(place for one in spans if (place := _span(one, text)) is not None)
+            if len(places) == len(spans):
+                _not_too_long(sum(end - start for start, end in places))
+                return places
     raise CallRefused("A part must be a text.")
+
+
+def _not_too_long(chars: int) -> None:
+    if chars > _MAX_MADE:
+        raise CallRefused(f"A part has {chars:,} characters; at most {_MAX_MADE:,} are allowed where it is not one part of `context`.")
 
 
 def _span(given: Any, text: Text) -> Span | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -63,19 +64,25 @@ class Text:
     def slice(self, start: int, end: int) -> Text:
         """A part of it, as a plain string that knows where it comes from. Out of range is cut, as Python does."""
         start, end = max(0, start), min(end, len(self.text))
-        pieces = []
-        for piece in self.origin:
-            low, high = max(start, piece.start), min(end, piece.start + piece.length)
-            if low < high:
-                pieces.append(Piece(low - start, piece.root + low - piece.start, high - low))
-        return Text(self.text[start:end], origin=tuple(pieces))
+        return Text(self.text[start:end], origin=tuple(piece._replace(start=piece.start - start) for piece in self._pieces(start, end)))
+
+    def joined(self, spans: Sequence[Span]) -> Text:
+        """Several parts of it one below the other, each of which knows where it comes from; a line end stands between them."""
+        texts, pieces, place = [], [], 0
+        for start, end in spans:
+            texts.append(self.text[start:end])
+            pieces += [piece._replace(start=place + piece.start - start) for piece in self._pieces(start, end)]
+            place += end - start + 1
+        return Text("\n".join(texts), origin=tuple(pieces))
 
     def to_root(self, spans: Sequence[Span]) -> list[Span]:
         """Spans of this text as spans of the root's; what was made on the way has none."""
-        found = []
-        for start, end in spans:
-            for piece in self.origin:
-                low, high = max(start, piece.start), min(end, piece.start + piece.length)
-                if low < high:
-                    found.append((piece.root + low - piece.start, piece.root + high - piece.start))
-        return found
+        return [(piece.root, piece.root + piece.length) for start, end in spans for piece in self._pieces(start, end)]
+
+    def _pieces(self, start: int, end: int) -> Iterator[Piece]:
+        """The runs between two places, cut to them."""
+        first = bisect_right(self.origin, start, key=lambda piece: piece.start + piece.length)
+        for piece in self.origin[first : bisect_left(self.origin, end, key=lambda piece: piece.start)]:
+            low, high = max(start, piece.start), min(end, piece.start + piece.length)
+            if low < high:
+                yield Piece(low, piece.root + low - piece.start, high - low)

@@ -101,6 +101,27 @@ def test_the_spans_of_children_are_those_of_the_root(bench: Bench) -> None:
     assert touched == {"handed": [(half, len(TEXT))], "peek": [(half, half + 5)], "answer": [(half, half + 5)]}
 
 
+def test_lines_from_several_places_are_traced_to_them_also_through_a_child(bench: Bench) -> None:
+    lines = [(0, 6), (500, 508), (14, 20)]
+
+    async def hand_down(seat: Seat) -> None:
+        spans = [list(line) for line in lines] if seat.text == TEXT else [[2, 4], [8, 16]]
+        reply = await seat.host.call("rlm", {"query": "lines", "parts": [{"spans": spans}], "map": False})
+        seat.final(reply["answers"][0]["text"], (0, 10))
+
+    def reply(messages: Sequence[BaseMessage]) -> str:
+        last = str(messages[-1].content)
+        return code("hand_down") if "context is a" in last else last.split("search-text>\n")[1].split("\n</")[0]
+
+    found = bench.run(reply, {"hand_down": hand_down}, max_depth=2)
+    below = "\n".join(TEXT[start:end] for start, end in lines)
+    assert found.text == f"{below[2:4]}\n{below[8:16]}"
+    begun = [bench.story.of(tags.RLM_CALL, node, event="begin")[0].attrs for node in ("1.1", "1.1.1")]
+    assert [(one["spans"], one["chars"]) for one in begun] == [(lines, len(below)), ([(2, 4), (501, 508)], 11)]
+    answered = bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["spans"]
+    assert answered == [(0, 6), (500, 503)]
+
+
 def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
     async def many(seat: Seat) -> None:
         seat.final(" ".join(await seat.rlm("which?", *map(str, range(200)))))
@@ -281,6 +302,9 @@ def test_code_that_outlives_its_node_is_refused(bench: Bench) -> None:
         ("rlm", {"query": "q", "parts": [{"span": [5, 2]}], "map": True}),
         ("rlm", {"query": "q", "parts": [{"span": [-1, 2]}], "map": True}),
         ("rlm", {"query": "q", "parts": [{"span": [10**30, 10**31]}], "map": True}),
+        ("rlm", {"query": "q", "parts": [{"spans": []}], "map": True}),
+        ("rlm", {"query": "q", "parts": [{"spans": [[0, 5], [5]]}], "map": True}),
+        ("rlm", {"query": "q", "parts": [{"spans": [[0, 1]] * 1_001}], "map": True}),
         ("rlm", {"query": "q", "parts": [None], "map": True}),
         ("llm", {"query": "q", "part": 3}),
     ],

@@ -201,6 +201,8 @@ def test_sub_calls_send_places_where_they_can() -> None:
     there["rlm"]("what?", long[:63])
     there["rlm"]("what?", "not in there " * 10)
     there["rlm"]("what?", ["a\n", "b"])
+    there["rlm"]("what?", there["partition"](4)[:2])
+    there["rlm"]("what?", [*there["partition"](4), "a"])
     there["rlm"]("what?", {"é": [1, None]})
     there["rlm"]("what?", 3.5)
     part = there["partition"](4)[1]
@@ -211,6 +213,8 @@ def test_sub_calls_send_places_where_they_can() -> None:
         [{"text": long[:63]}],
         [{"text": "not in there " * 10}],
         [{"text": "a\nb"}],
+        [{"spans": [[one.start, one.end - 1] for one in there["partition"](4)[:2]]}],
+        [{"text": f"{LOG}a"}],
         [{"text": '{"é": [1, null]}'}],
         [{"text": "3.5"}],
     ]

@@ -13,7 +13,7 @@ from ..text_tools import LONG_LINE, cuts
 from .grounds import Grounds
 from .host import Host
 from .lines import compile_pattern, matching_lines, surroundings, widened
-from .parts import Answer, Failure, Final, Part, answer_of, place_of
+from .parts import Answer, Failure, Final, Part, answer_of, place_of, places_of
 from .touches import MOST_A_CALL, Touches, merge
 from .wording import ANSWER_LIMIT, readable, subset_text, wrong_type
 
@@ -169,6 +169,8 @@ class Search:
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
         """A text for a sub-call: its place, where it has one, so that it need not be sent."""
+        if places := places_of(subset):
+            return {"spans": places}
         text = subset_text(name, subset)
         place = place_of(text, self._text) if text else None
         return {"span": list(place)} if place else {"text": str(text)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+MOST_PLACES = 1_000
+"""Parts of a list that is handed on as their places."""
+
 FOUND_AGAIN = 64
 """Characters from which a plain string is looked for in the text: shorter ones could stand anywhere."""
 
@@ -62,3 +65,10 @@ def place_of(value: str, text: str) -> tuple[int, int] | None:
         return None
     start = text.find(value)
     return None if start < 0 else (start, start + len(value))
+
+
+def places_of(values: object) -> list[list[int]]:
+    """Where the parts in a list stand, without the line ends at their ends; nothing where it is not a list of parts alone."""
+    if not isinstance(values, (list, tuple)) or len(values) > MOST_PLACES or not all(isinstance(value, Part) for value in values):
+        return []
+    return [[part.start, part.start + len(part.rstrip("\n"))] for part in values]
