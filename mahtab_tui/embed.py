@@ -20,7 +20,8 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
     ns: the dictionary of names, as from ``globals()``. Cells run in this process, on a thread of their own; what they bind is in
     `ns` afterwards. What only a main thread may do (signal handlers, a caller's sqlite connection) fails there with Python's own error.
 
-    Raises `RuntimeError` inside a running event loop or without a terminal, `SettingsError` for settings that cannot be used.
+    Raises `RuntimeError` inside a running event loop or without a terminal, `SettingsError` for settings that cannot be used, `ModelError` for a
+    model that there is not.
     """
     try:
         asyncio.get_running_loop()
@@ -28,6 +29,7 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
         pass
     else:
         raise RuntimeError(_IN_A_LOOP)
+    from mahtab_tui.llm.providers import check_model
     from mahtab_tui.tui.open import NoTerminal, open_screen
 
     namespace = {"__name__": "__main__"} if ns is None else ns
@@ -37,7 +39,10 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
 
         return InProcessKernel(host, namespace)
 
+    settings = load_settings(model=model, approval=approval)
+    if settings.model is not None:
+        check_model(settings.model)
     try:
-        open_screen(load_settings(model=model, approval=approval), make_kernel)
+        open_screen(settings, make_kernel)
     except NoTerminal as error:
         raise RuntimeError(str(error)) from None

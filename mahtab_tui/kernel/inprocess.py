@@ -132,11 +132,11 @@ class InProcessKernel:
             for name in self._made:
                 self._namespace.pop(name, None)
             self._executor.watch.changes(None)
-            count = len(self._made)
+            names = "1 name" if len(self._made) == 1 else f"{len(self._made)} names"
             self._made.clear()
         finally:
             self._turn.release()
-        self._tell(KernelState.IDLE, f"{count} names that cells had made were removed; the process and its imports stay.")
+        self._tell(KernelState.IDLE, f"The namespace was reset: {names} that cells had made removed; the process and its imports stay.")
 
     def activate(self, python: str) -> NoReturn:
         raise KernelError(

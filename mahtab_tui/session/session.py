@@ -17,6 +17,7 @@ from mahtab_tui.kernel.looking import Look
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import check_model, default_model, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation
+from mahtab_tui.session.broadcast import Broadcast
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.code_calls import CodeCalls
 from mahtab_tui.session.face import Face
@@ -57,6 +58,8 @@ class Session:
         self.past = past
         """The records of the conversation that is resumed, in order; empty for a new one."""
         self.log, prompt = setup_logging(store)
+        self.broadcast = Broadcast()
+        self.log.addHandler(self.broadcast)
         self.model = settings.model or default_model()
         self.searches = Searches(
             self.log,

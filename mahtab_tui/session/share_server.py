@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-import queue
 import socket
 import struct
 import threading
@@ -13,9 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.filters import TagFilter
-from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.session.broadcast import Feed
 from mahtab_tui.session.guest_calls import GuestCalls
 from mahtab_tui.session.guests import Call, Guest, Refused
 from mahtab_tui.session.shared_sessions import SharingError, peer_uid, socket_path
@@ -26,9 +23,6 @@ if TYPE_CHECKING:
 
 SEND_TIMEOUT = 5
 """Seconds that an agent may take to read; one that does not is sent away, lest it hold the session up."""
-
-WATCHED = 10_000
-"""Records that wait for a watcher at most."""
 
 RETRY = 0.1
 """Seconds until a connection is accepted again after that has failed."""
@@ -100,33 +94,16 @@ class ShareServer:
     def call(self, guest: Guest, call: Call, what: str, args: dict[str, Any]) -> Any:
         return self._calls.serve(guest, call, what, args)
 
-    def watch(self) -> _Feed:
-        """What goes over the bus from now on."""
-        feed = _Feed()
-        self._session.log.addHandler(feed)
-        return feed
+    def watch(self) -> Feed:
+        return self._session.broadcast.watch()
 
-    def unwatch(self, feed: _Feed) -> None:
-        self._session.log.removeHandler(feed)
-        feed.records.put(None)
+    def unwatch(self, feed: Feed) -> None:
+        self._session.broadcast.unwatch(feed)
 
     def gone(self, connection: _Connection, guest: Guest | None) -> None:
         self._connections.discard(connection)
         if guest is not None:
             self._session.guests.left(guest, stop=self._session.settings.agent_gone == "stop")
-
-
-class _Feed(logging.Handler):
-    """Keeps what a watcher has not yet read; one that reads too slowly misses some."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.addFilter(TagFilter("display"))
-        self.records: queue.Queue[Record | None] = queue.Queue(WATCHED)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(queue.Full):
-            self.records.put_nowait(Record.of(record))
 
 
 class _Connection:
@@ -138,7 +115,7 @@ class _Connection:
         self._sending = threading.Lock()
         self._guest: Guest | None = None
         self._calls: dict[int, Call] = {}
-        self._feed: _Feed | None = None
+        self._feed: Feed | None = None
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0))
 
     def serve(self) -> None:
@@ -189,8 +166,8 @@ class _Connection:
         self._calls.pop(number, None)
         self._send(answer)
 
-    def _tell_records(self, feed: _Feed) -> None:
-        while (record := feed.records.get()) is not None:
+    def _tell_records(self, feed: Feed) -> None:
+        while (record := feed.get()) is not None:
             self._send(record_frame(record))
 
     def _send(self, frame: Frame) -> None:

@@ -1,4 +1,4 @@
-"""Following a session of another program: what goes over its bus, from now on."""
+"""Following a session of another program: what has gone over its bus, and what goes over it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def record_frame(record: Record) -> Frame:
 
 
 def follow(running: Running) -> Iterator[Record]:
-    """The records of a session as they come, until it ends. Raises `OSError` where it cannot be reached."""
+    """The records of a session, the near past first and then as they come, until it ends. Raises `OSError` where it cannot be reached."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(running.path))
         connection.sendall(encode({"op": "watch"}))

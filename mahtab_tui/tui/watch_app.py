@@ -107,7 +107,7 @@ class WatchFile(WatchApp):
 
 
 class WatchSession(WatchApp):
-    """The transcript and the namespace of a session, from now on."""
+    """The transcript and the namespace of a session."""
 
     def __init__(self, running: Running, *, theme: str = "") -> None:
         super().__init__(f"{running.name} ({running.pid}) in {running.project}", theme=theme)
@@ -117,7 +117,7 @@ class WatchSession(WatchApp):
 
     def compose(self) -> ComposeResult:
         yield self.head()
-        yield TranscriptPane(id="transcript")
+        yield TranscriptPane(id="transcript", watched=True)
         yield NamespacePane(id="watched-namespace")
         yield Footer(show_command_palette=False)
 

@@ -27,12 +27,16 @@ async def test_the_log_is_followed(start: Start, project: Path) -> None:
 async def test_a_session_is_followed_to_its_end(start: Start, project: Path) -> None:
     screen = start("--model", "demo", "--approval", "auto")
     await opened(screen)
+    screen.enter("early = 1")
+    await seen(screen, r"early\s+int")
     watcher = start("watch", str(screen.pid))
     await seen(watcher, "watches")
+    await seen(watcher, r"In 1 · you")
+    await seen(watcher, r"early\s+int\s+1\s+you 1")
     async with agent("--attach", cwd=project, name="codex") as a:
         await a.eval("told = 5; told")
-        await seen(watcher, r"In 1 · codex")
-        await seen(watcher, r"told\s+int\s+5\s+codex 1")
+        await seen(watcher, r"In 2 · codex")
+        await seen(watcher, r"told\s+int\s+5\s+codex 2")
         screen.press("ctrl+q")
         assert await anyio.to_thread.run_sync(screen.wait_end) == 0
         await seen(watcher, "it has ended")

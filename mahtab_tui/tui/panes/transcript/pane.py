@@ -38,9 +38,11 @@ class TranscriptPane(ScrollView, can_focus=True):
     height_of_all: var[int] = var(0)
     """Rows of everything, the title too: watched by who shares the screen by it."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
+        """watched: of a session that runs elsewhere; there is nothing to type here, and what began earlier may still run."""
         super().__init__(id=id)
-        self._transcript = Transcript(since=time.time())
+        self._watched = watched
+        self._transcript = Transcript(since=0.0 if watched else time.time())
         self._palette: Palette | None = None
         self._window: Window | None = None
         self._top = Place(0, 0)
@@ -125,7 +127,7 @@ class TranscriptPane(ScrollView, can_focus=True):
         assert self._palette is not None
         if self._transcript.activity is not None:
             return activity_rows(self._transcript.activity, self._palette)
-        return [] if self._transcript.entries else greeting_rows(self._text_width, self._palette)
+        return [] if self._transcript.entries or self._watched else greeting_rows(self._text_width, self._palette)
 
     def _place(self) -> None:
         """Make what is seen exact, and scroll to where the person was, or to the tail."""
