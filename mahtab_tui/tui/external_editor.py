@@ -30,13 +30,17 @@ def editor_command() -> list[str]:
 def edited(app: MahtabApp, text: str, ending: str) -> str:
     """The text as the editor saves it, in a file of that ending. Raises `RuntimeError`; the text is then as it was."""
     command = editor_command()
+    try:
+        return _edited(app, command, text, ending)
+    except OSError as error:
+        raise RuntimeError(f"The input cannot go through a file for {command[0]}: {error.strerror}.") from None
+
+
+def _edited(app: MahtabApp, command: list[str], text: str, ending: str) -> str:
     with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
         path = Path(folder, f"input{ending}")
         path.write_text(text, "utf-8")
         code = run_suspended(app, [*command, str(path)], os.getcwd())
         if code:
             raise RuntimeError(f"{command[0]} ended with exit code {code}; the input stays as it was.")
-        try:
-            return path.read_text("utf-8", errors="replace").rstrip("\n")
-        except OSError as error:
-            raise RuntimeError(f"{command[0]} left no file to read: {error.strerror}.") from None
+        return path.read_text("utf-8", errors="replace").rstrip("\n")

@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Footer, Static
+from textual.widgets import Footer, Input, Static, TextArea
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.recursion.control import NoControl
@@ -28,10 +28,10 @@ class ReplayApp(App[None]):
     TITLE = "mahtab"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pause", "Pause", id="replay-pause"),
-        Binding("plus,equals_sign", "pace(1)", "Faster", id="replay-faster", key_display="+"),
-        Binding("minus", "pace(-1)", "Slower", id="replay-slower", key_display="-"),
-        Binding("greater_than_sign", "finish", "To the end", id="replay-finish", key_display=">"),
+        Binding("space", "pause", "Pause", priority=True, id="replay-pause"),
+        Binding("plus,equals_sign", "pace(1)", "Faster", priority=True, id="replay-faster", key_display="+"),
+        Binding("minus", "pace(-1)", "Slower", priority=True, id="replay-slower", key_display="-"),
+        Binding("greater_than_sign", "finish", "To the end", priority=True, id="replay-finish", key_display=">"),
         Binding("f10", "dark_light", "Dark / light", show=False, priority=True, id="dark-light"),
         Binding("ctrl+q", "quit", "Leave", priority=True, id="quit"),
         Binding("q", "quit", "Leave", show=False),
@@ -75,10 +75,18 @@ class ReplayApp(App[None]):
                 self._pane.end()
         state = "ended" if self.player.ended else "paused" if self.player.paused else f"{self.player.pace:g} x"
         if state != self._told:
+            if self._told and len(self.screen_stack) > 1:  # The head is covered by a call that is open.
+                self._say(f"The recording: {state}.")
             self._told = state
             self._head.update(Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), ("  a recorded search  ", "$muted"), (state, "$model")))
 
     # What the person does
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Also where a call is open the recording can be paused; where one types, its keys are letters."""
+        if action in ("pause", "pace", "finish") and isinstance(self.focused, Input | TextArea):
+            return False
+        return super().check_action(action, parameters)
 
     def action_pause(self) -> None:
         self.player.paused = not self.player.paused

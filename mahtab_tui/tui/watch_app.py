@@ -47,6 +47,7 @@ class WatchApp(App[int]):
             self.register_theme(each)
         self.theme = theme if theme in self.available_themes else MAHTAB.name
         self._what = what
+        self._told = ""
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
@@ -60,6 +61,9 @@ class WatchApp(App[int]):
 
     def tell(self, state: str) -> None:
         """Say in the head line how what is watched stands: before its name, which may be longer than the line."""
+        if state == self._told:
+            return
+        self._told = state
         self.query_one("#replay-head", Static).update(
             Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), (f"  {state} ", "$muted"), (self._what, "$model"))
         )
@@ -91,6 +95,7 @@ class WatchFile(WatchApp):
             size = self._path.stat().st_size
             if size < self._read:  # it was put aside, and begun anew
                 self._read, self._rest = 0, b""
+            self.tell("watches")
             if size == self._read:
                 return
             with self._path.open("rb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
+from tests.tui.editor_app import until
 from tests.tui.story import IDLE, WAITING, ToldSession, drawn, story
 
 RunBefore = Callable[[Pilot[int]], Awaitable[None]]
@@ -152,3 +154,15 @@ async def test_a_short_screen_leaves_the_transcript_its_room(make_app: Callable[
         await pilot.resize_terminal(80, 40)
         await pilot.pause()
         assert app.editor.region.height > 3
+
+
+async def test_an_input_that_cannot_be_written_for_the_editor_stays(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        app.editor.text = "kept"
+        await pilot.press("f4")
+        await until(pilot, lambda: any("cannot go through a file" in notification.message for notification in app._notifications))
+        assert app.editor.text == "kept"

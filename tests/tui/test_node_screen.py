@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from textual.pilot import Pilot
@@ -14,16 +14,9 @@ from mahtab_tui.tui.screens.node import NodeScreen
 from mahtab_tui.tui.screens.node.story_pane import StoryPane
 from mahtab_tui.tui.screens.node.text_pane import TextPane
 from mahtab_tui.tui.screens.node.text_rows import TextRows
+from tests.tui.editor_app import until
 from tests.tui.search_app import LINE, SearchApp
 from tests.tui.search_story import Scribe, done, running, wide
-
-
-async def wait_for(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("It did not happen.")
 
 
 @asynccontextmanager
@@ -34,7 +27,7 @@ async def opened(records: Sequence[Record], node: str, size: tuple[int, int] = (
         await pilot.pause()
         tree = app.pane.trees["t1"]
         await app.push_screen(NodeScreen(Chosen(tree, tree.nodes[node]), app.control, lambda: app.now))
-        await wait_for(pilot, lambda: bool(story(app)) and "".join(story(app)).strip() != "")
+        await until(pilot, lambda: bool(story(app)) and "".join(story(app)).strip() != "")
         yield pilot, app
 
 
@@ -85,17 +78,17 @@ async def test_it_follows_what_comes() -> None:
         scribe = Scribe()
         scribe.seq = 10_000
         app.pane.fold(list(scribe.thinks("1.7", 1, "\n\nand a third cluster")))
-        await wait_for(pilot, lambda: any("and a third cluster" in row for row in story(app)))
+        await until(pilot, lambda: any("and a third cluster" in row for row in story(app)))
         app.pane.fold([*scribe.turn("1.7", 2, "More.", "print(2)", "2\n"), scribe.final("1.7", "an answer")])
-        await wait_for(pilot, lambda: any("an answer" in row for row in story(app)))
-        await wait_for(pilot, lambda: "done" in str(app.screen.query_one("#node-crumbs", Static).content))
+        await until(pilot, lambda: any("an answer" in row for row in story(app)))
+        await until(pilot, lambda: "done" in str(app.screen.query_one("#node-crumbs", Static).content))
 
 
 async def test_from_an_answer_to_the_places_it_rests_on() -> None:
     async with opened(done(), "1") as (pilot, app):
         await pilot.press("tab", "tab", "enter")
         rows = app.screen.query_one(TextRows)
-        await wait_for(pilot, lambda: rows.place == (9_310_000, 9_318_000))
+        await until(pilot, lambda: rows.place == (9_310_000, 9_318_000))
         assert rows.has_focus
         assert any(f"{9_310_000 // LINE + 1:,} █" in row for row in text_rows(app))
 
@@ -111,18 +104,18 @@ async def test_the_text_can_be_searched() -> None:
     async with opened(running(), "1.5") as (pilot, app):
         await pilot.press("t", "slash")
         field = app.screen.query_one("#find", Input)
-        await wait_for(pilot, lambda: field.has_focus)
+        await until(pilot, lambda: field.has_focus)
         await pilot.press(*"error db", "enter")
         rows = app.screen.query_one(TextRows)
-        await wait_for(pilot, lambda: rows.found is not None)
+        await until(pilot, lambda: rows.found is not None)
         first = rows.found
         assert first is not None
         assert (first[0] // LINE) % 37 == 0
         assert any("ERROR db.pool" in row for row in text_rows(app))
         await pilot.press("n")
-        await wait_for(pilot, lambda: rows.found is not None and rows.found[0] == first[0] + 37 * LINE)
+        await until(pilot, lambda: rows.found is not None and rows.found[0] == first[0] + 37 * LINE)
         await pilot.press("N")
-        await wait_for(pilot, lambda: rows.found == first)
+        await until(pilot, lambda: rows.found == first)
 
 
 async def test_escape_leaves_the_search_first_and_then_the_call() -> None:
@@ -131,7 +124,7 @@ async def test_escape_leaves_the_search_first_and_then_the_call() -> None:
         assert isinstance(app.screen, NodeScreen)
         assert app.screen.query_one(TextRows).has_focus
         await pilot.press("escape")
-        await wait_for(pilot, lambda: not isinstance(app.screen, NodeScreen))
+        await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
 
 
 async def test_on_a_narrow_screen_the_text_takes_the_storys_place() -> None:
@@ -139,7 +132,7 @@ async def test_on_a_narrow_screen_the_text_takes_the_storys_place() -> None:
         assert app.screen.query_one(StoryPane).display
         assert not app.screen.query_one("#node-side").display
         await pilot.press("t")
-        await wait_for(pilot, lambda: app.screen.query_one("#node-side").display)
+        await until(pilot, lambda: app.screen.query_one("#node-side").display)
         assert not app.screen.query_one(StoryPane).display
         await pilot.press("t")
         assert app.screen.query_one(StoryPane).has_focus
@@ -150,11 +143,11 @@ async def test_calls_lead_to_calls_and_back_to_their_parents() -> None:
         row = next(y for y, text in enumerate(story(app)) if "Is there a deploy" in text)
         pane = app.screen.query_one(StoryPane)
         await pilot.click(StoryPane, offset=(10, row - pane.scroll_offset.y))
-        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2")
+        await until(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2")
         await pilot.press("p")
-        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5")
+        await until(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5")
         await pilot.press("escape")
-        await wait_for(pilot, lambda: not isinstance(app.screen, NodeScreen))
+        await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
 
 
 async def test_the_keys_of_the_tree_work_here_too() -> None:
@@ -175,7 +168,7 @@ async def test_a_text_that_is_gone_is_said_to_be() -> None:
     app.control.text = lambda tree, start, end: None  # type: ignore[method-assign]
     async with app.run_test(size=(150, 40)) as pilot:
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
         said = app.screen.query_one(TextPane).query_one(Static)
         assert "not held any more" in str(said.content)
         await pilot.press("t", "slash", "n", "tab", "enter", "t")
@@ -203,11 +196,11 @@ async def test_to_the_next_place_that_was_found() -> None:
         await pilot.press("t")
         rows = app.screen.query_one(TextRows)
         await pilot.press("right_square_bracket")
-        await wait_for(pilot, lambda: rows.place is not None)
+        await until(pilot, lambda: rows.place is not None)
         first = app.pane.trees["t1"].coverage.spans("grep")[0]
         assert rows.place == first
         await pilot.press("right_square_bracket", "left_square_bracket")
-        await wait_for(pilot, lambda: rows.place == first)
+        await until(pilot, lambda: rows.place == first)
 
 
 async def test_a_click_and_a_drag_over_words_select_them() -> None:
@@ -215,7 +208,7 @@ async def test_a_click_and_a_drag_over_words_select_them() -> None:
         await pilot.mouse_down("#node-query > Static", offset=(0, 0))
         await pilot.hover("#node-query > Static", offset=(11, 0))
         await pilot.mouse_up("#node-query > Static", offset=(11, 0))
-        await wait_for(pilot, lambda: (app.screen.get_selected_text() or "").startswith("What failed"))
+        await until(pilot, lambda: (app.screen.get_selected_text() or "").startswith("What failed"))
 
 
 async def test_left_before_it_is_there() -> None:
@@ -224,5 +217,5 @@ async def test_left_before_it_is_there() -> None:
         await pilot.pause()
         app.pane.action_open_node()
         app.exit()
-        await wait_for(pilot, lambda: not app.is_running)
+        await until(pilot, lambda: not app.is_running)
     assert app.return_code == 0

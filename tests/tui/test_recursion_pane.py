@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 from textual.events import MouseScrollDown
@@ -13,6 +13,7 @@ from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.screens.edit_query import EditQuery
 from mahtab_tui.tui.screens.node import NodeScreen
+from tests.tui.editor_app import until
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import QUERY, Scribe, asking, beginning, done, fanned_out, parts_at_work, running, wide
 
@@ -29,14 +30,6 @@ def line_with(pane: RecursionPane, words: str) -> int:
     found = [y for y, line in enumerate(lines(pane)) if words in line]
     assert found, f"{words!r} is not in\n" + "\n".join(lines(pane))
     return found[0]
-
-
-async def wait_for(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    for _ in range(500):
-        if condition():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("It did not happen.")
 
 
 @pytest.fixture
@@ -177,7 +170,7 @@ async def test_a_click_in_the_field_opens_that_part() -> None:
         at = line_with(app.pane, "200 parts")
         row = lines(app.pane)[at + 1]
         await pilot.click(RecursionPane, offset=(row.index("✗"), at + 1))
-        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
         assert isinstance(app.screen, NodeScreen)
         assert app.screen.chosen.node.id == "1.7.24"
 
@@ -188,7 +181,7 @@ async def test_stop_retry_copy_and_edit_reach_the_control(pilot: Pilot[None]) ->
     await pilot.press("s", "r")
     assert app.control.said == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
     await pilot.press("e")
-    await wait_for(pilot, lambda: isinstance(app.screen, EditQuery))
+    await until(pilot, lambda: isinstance(app.screen, EditQuery))
     area = app.screen.query_one(CodeArea)
     assert area.text.startswith("Which errors of 2026-03-29")
     area.text = "[b]only[/b] the pool?"
@@ -236,14 +229,14 @@ async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(p
     app = app_of(pilot)
     await go_to(pilot, "1.3")
     await pilot.press("enter")
-    await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+    await until(pilot, lambda: isinstance(app.screen, NodeScreen))
     await pilot.press("escape")
-    await wait_for(pilot, lambda: not isinstance(app.screen, NodeScreen))
+    await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
     at = line_with(app.pane, "8.2–10.2M")
     await pilot.click(RecursionPane, offset=(lines(app.pane)[at].index("▾"), at))
     assert not any("deploy" in line for line in lines(app.pane))
     await pilot.click(RecursionPane, offset=(20, at))
-    await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+    await until(pilot, lambda: isinstance(app.screen, NodeScreen))
     assert isinstance(app.screen, NodeScreen)
     assert app.screen.chosen.node.id == "1.5"
 
@@ -251,15 +244,15 @@ async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(p
 async def test_the_wheel_scrolls_what_does_not_fit(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await pilot.resize_terminal(100, 10)
-    await wait_for(pilot, lambda: app.pane.max_scroll_y > 0)
+    await until(pilot, lambda: app.pane.max_scroll_y > 0)
     await pilot._post_mouse_events([MouseScrollDown], app.pane, offset=(5, 3))
-    await wait_for(pilot, lambda: app.pane.scroll_y > 0)
+    await until(pilot, lambda: app.pane.scroll_y > 0)
 
 
 async def test_a_click_on_the_bar_opens_the_text_there(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await pilot.click(RecursionPane, offset=(50, line_with(app.pane, "▂▂▂")))
-    await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.query("TextRows").first().has_focus)
+    await until(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.query("TextRows").first().has_focus)
 
 
 async def test_the_chosen_calls_place_is_shown_below_the_bar(pilot: Pilot[None]) -> None:
@@ -290,7 +283,7 @@ async def test_nothing_from_outside_is_read_as_markup_or_drives_the_terminal() -
         assert "[red]x[/red] [@click=app.quit]y[/] second" in shown
         assert not {"\x1b", "\x07", "\u202e", "\n"} & set(shown)
         await pilot.press("enter")
-        await wait_for(pilot, lambda: isinstance(app.screen, NodeScreen))
+        await until(pilot, lambda: isinstance(app.screen, NodeScreen))
 
 
 async def test_a_persons_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) -> None:

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.message import Message
 from textual.widgets import Input, Static
 
 from mahtab_tui.recursion.coverage import Coverage
 from mahtab_tui.recursion.text import Span
+from mahtab_tui.tui.newest import NewestOnly
 from mahtab_tui.tui.screens.node.text_rows import TextRows
 from mahtab_tui.tui.screens.node.text_window import TextWindow
 from mahtab_tui.tui.widgets.line import Line
 
 
+class Wanted(NamedTuple):
+    """What is searched for."""
+
+    words: str
+    at: int
+    """From which place of the text."""
+    backwards: bool
+
+
 class TextPane(Vertical):
     """The rows, and a line to search in them."""
+
+    class Found(Message):
+        """A search has ended: where the words are, or None."""
+
+        def __init__(self, words: str, span: Span | None) -> None:
+            super().__init__()
+            self.words = words
+            self.span = span
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/"),
@@ -35,6 +54,10 @@ class TextPane(Vertical):
         self.rows = TextRows(window, spans, coverage)
         self._coverage = coverage
         self._spans = spans
+        self._finder = NewestOnly(self._find_wanted, "find in text")
+
+    def on_unmount(self) -> None:
+        self._finder.close()
 
     def compose(self) -> ComposeResult:
         if not self._spans:
@@ -86,19 +109,22 @@ class TextPane(Vertical):
         if self.shown:
             self._find(self.query_one("#find", Line).value, backwards=backwards)
 
-    @work(exclusive=True, thread=True)
     def _find(self, words: str, *, backwards: bool) -> None:
-        """Search on a thread: the text may be long."""
         rows = self.rows
         at = rows.top if rows.found is None else rows.found[0] if backwards else rows.found[1]
-        found = self._window.find(words, at, backwards=backwards)
-        self.app.call_from_thread(self._found, words, found)
+        self._finder.ask(Wanted(words, at, backwards))
 
-    def _found(self, words: str, found: Span | None) -> None:
-        if found is not None:
-            self.rows.found = found
-            self.rows.go_to(found[0])
-        elif words:
+    def _find_wanted(self, wanted: Wanted) -> None:
+        """On a thread: the text may be long."""
+        self.post_message(self.Found(wanted.words, self._window.find(wanted.words, wanted.at, backwards=wanted.backwards)))
+
+    def on_text_pane_found(self, message: Found) -> None:
+        """Go there."""
+        message.stop()
+        if message.span is not None:
+            self.rows.found = message.span
+            self.rows.go_to(message.span[0])
+        elif message.words:
             self.app.notify("It is not in the text.", markup=False, timeout=3)
 
     def leave_search(self) -> bool:
