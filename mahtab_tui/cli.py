@@ -11,7 +11,7 @@ import typer
 
 from mahtab_tui import __version__
 from mahtab_tui.cli_skills import SkillsDir, skills_app
-from mahtab_tui.command_line import fail
+from mahtab_tui.command_line import fail, say
 from mahtab_tui.settings import Settings, SettingsError, load_settings
 
 app = typer.Typer(
@@ -228,12 +228,12 @@ def sessions(
     if running:
         typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
     for session in running:
-        typer.echo(f"  {session.sentence()}")
+        say(f"  {session.sentence()}")
     if running:
         typer.echo("Kept:")
 
     for line in describe_sessions(None if all_projects else Path.cwd()):
-        typer.echo(line)
+        say(line)
 
 
 @mcp_app.callback(invoke_without_command=True)
@@ -307,7 +307,7 @@ def doctor() -> None:
     from mahtab_tui.doctor import report
 
     for line in report():
-        typer.echo(line)
+        say(line)
 
 
 def _with_optional_value(words: list[str]) -> list[str]:

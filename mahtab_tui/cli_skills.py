@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mahtab_tui.command_line import fail
+from mahtab_tui.command_line import fail, say
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.new_skill import create_skill
@@ -24,7 +24,7 @@ SkillsDir = Annotated[
 
 
 def _warn(problem: str) -> None:
-    typer.echo(f"mahtab-tui: {problem}", err=True)
+    say(f"mahtab-tui: {problem}", err=True)
 
 
 def _places(skills_dir: list[Path] | None) -> tuple[Path, ...]:
@@ -43,7 +43,7 @@ def _library(skills_dir: list[Path] | None, on_problem: Callable[[str], None] = 
 def list_skills(skills_dir: SkillsDir = None) -> None:
     """List the skills by name, with their descriptions."""
     for name, description in _library(skills_dir).descriptions().items():
-        typer.echo(f"{name}: {description}")
+        say(f"{name}: {description}")
 
 
 @skills_app.command()
@@ -63,8 +63,8 @@ def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_d
     }
     for key, value in about.items():
         if value:
-            typer.echo(f"{key}: {value}")
-    typer.echo(f"\n{skill.content}")
+            say(f"{key}: {value}")
+    say(f"\n{skill.content}")
 
 
 @skills_app.command()
@@ -76,7 +76,7 @@ def search(
     """Print the skills that answer a query best, the best first. Exit codes: 0 found, 1 nothing found."""
     hits = _library(skills_dir).search(query, limit)
     for hit in hits:
-        typer.echo(f"{hit.name}: {hit.description}")
+        say(f"{hit.name}: {hit.description}")
     if not hits:
         fail(f"No skill has anything of {query!r}.", 1)
 
@@ -89,7 +89,7 @@ def new(
 ) -> None:
     """Make a skill from a template; prints its file."""
     try:
-        typer.echo(create_skill(folder or Path.cwd() / ".mahtab" / "skills", name, description))
+        say(str(create_skill(folder or Path.cwd() / ".mahtab" / "skills", name, description)))
     except SkillError as error:
         fail(str(error))
 
@@ -106,7 +106,7 @@ def check(
     loader = SkillsLoader(*(paths or _places(skills_dir)))
     count = len(loader.load_all())
     for problem in loader.problems:
-        typer.echo(problem)
-    typer.echo(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
+        say(problem)
+    say(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
     if loader.problems:
         raise typer.Exit(1)

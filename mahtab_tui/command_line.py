@@ -1,4 +1,4 @@
-"""How a command ends that cannot do what was asked."""
+"""What a command prints, and how one ends that cannot do what was asked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import NoReturn
 import typer
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print a text that may hold what others wrote: no control sequence of theirs reaches the terminal."""
+    from mahtab_tui.bus.sanitize import plain
+
+    typer.echo(plain(text), err=err)
+
+
 def fail(sentence: str, code: int = 2) -> NoReturn:
     """One sentence on stderr, and an exit code."""
-    typer.echo(f"mahtab-tui: {sentence}", err=True)
+    say(f"mahtab-tui: {sentence}", err=True)
     raise typer.Exit(code)

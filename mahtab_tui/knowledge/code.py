@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import os
 import re
@@ -12,11 +11,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from typing import Literal, NamedTuple
 
+from mahtab_tui.knowledge.encodings import is_encoding
 from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.settings import PACKAGE
 
@@ -50,17 +52,8 @@ class Matches(NamedTuple):
     def as_text(self) -> str:
         """As `search_code` tells it: lines with their numbers under each path, ``:`` after those that match."""
         parts: list[str] = []
-        path = ""
-        for match in self.found:
-            if match.path != path:
-                path = match.path
-                parts.append(path)
-            elif match.before or match.after:
-                parts.append("--")
-            first = match.line - len(match.before)
-            parts += [f"{first + n:>6}- {text}" for n, text in enumerate(match.before)]
-            parts.append(f"{match.line:>6}: {match.text}")
-            parts += [f"{match.line + 1 + n:>6}- {text}" for n, text in enumerate(match.after)]
+        for path, found in groupby(self.found, key=lambda match: match.path):
+            parts += [path, *_shown(list(found))]
         told = {
             "limit": "There is more; narrow the pattern or raise limit.",
             "time": "The time was up; there may be more.",
@@ -100,11 +93,8 @@ class CodeSearcher:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
             raise CodeError(f"{pattern!r} is not a regular expression: {error}.") from None
-        try:
-            if encoding is not None:
-                codecs.lookup(encoding)
-        except LookupError:
-            raise CodeError(f"There is no encoding {encoding!r}.") from None
+        if encoding is not None and not is_encoding(encoding):
+            raise CodeError(f"There is no encoding {encoding!r}.")
         if not self.folder.is_dir():
             raise CodeError(f"The folder {self.folder} is not there.")
         request = {
@@ -131,6 +121,24 @@ class CodeSearcher:
         if lines and first > len(lines):
             raise CodeError(f"{path} has {len(lines):,} lines; line {first:,} is behind its end.")
         return "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
+
+
+def _shown(matches: Sequence[Match]) -> Iterator[str]:
+    """The lines of one file, each once, with its number; ``--`` where some are left out between lines of context."""
+    lines: dict[int, str] = {}
+    for match in matches:
+        around = (*match.before, match.text, *match.after)
+        for number, text in enumerate(around, match.line - len(match.before)):
+            lines.setdefault(number, f"{number:>6}- {text}")
+    for match in matches:
+        lines[match.line] = f"{match.line:>6}: {match.text}"
+    has_context = any(match.before or match.after for match in matches)
+    last = 0
+    for number in sorted(lines):
+        if has_context and last and number > last + 1:
+            yield "--"
+        yield lines[number]
+        last = number
 
 
 def search_code(pattern: str, file_pattern: str = "*", context_lines: int = 2, *, code_dir: Path | str = ".", limit: int = 100) -> str:

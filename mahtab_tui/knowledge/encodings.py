@@ -17,12 +17,23 @@ class BinaryFile(Exception):
     """The bytes are no text."""
 
 
+def is_encoding(name: str) -> bool:
+    """Whether text can be decoded by it: there are codecs by that name that make no text of bytes (``hex``), or never do (``undefined``)."""
+    try:
+        b"x".decode(name, "replace")
+    except (LookupError, ValueError):
+        return False
+    return True
+
+
 def decoded(data: bytes, encoding: str | None = None) -> str:
     """The text of some bytes: as the caller says (as in ``cp037`` for EBCDIC), else by a mark at the beginning, else UTF-8, else Latin-1.
 
-    Raises `BinaryFile` where there is a zero byte and nothing says that there may be, `LookupError` for an unknown encoding.
+    Raises `BinaryFile` where there is a zero byte and nothing says that there may be, `LookupError` for an encoding that `is_encoding` does not know.
     """
     if encoding is not None:
+        if not is_encoding(encoding):
+            raise LookupError(encoding)
         return data.decode(codecs.lookup(encoding).name, "replace")
     for mark, marked in _MARKS:
         if data.startswith(mark):

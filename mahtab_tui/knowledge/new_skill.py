@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from mahtab_tui.knowledge.skills import DESCRIPTION_LENGTH, SKILL_FILE, SkillError, name_problem
@@ -37,6 +38,8 @@ def create_skill(place: Path, name: str, description: str | None = None) -> Path
     except FileExistsError:
         raise SkillError(f"{path} is there already.") from None
     except OSError as error:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)  # a part of it, on a full disk
         raise SkillError(f"{path} cannot be written: {error.strerror}.") from None
     return path
 

@@ -35,6 +35,13 @@ def test_a_named_folder_that_is_missing_is_an_error(project: Path) -> None:
     assert (done.exit_code, done.stderr) == (2, "mahtab-tui: --skills-dir: missing is not a folder.\n")
 
 
+def test_control_sequences_of_a_skill_do_not_reach_the_terminal(project: Path) -> None:
+    write_skill(project / "mine", "sly", '"\\e]52;c;aGFja2Vk\\a Sly"')
+    for words in (["list"], ["show", "sly"], ["search", "sly"]):
+        done = run(*words, "--skills-dir", "mine")
+        assert ("Sly" in done.stdout, "\x1b" in done.stdout) == (True, False)
+
+
 def test_show_prints_the_instructions(project: Path) -> None:
     done = run("show", "debug")
     assert "license: MIT" in done.stdout

@@ -137,6 +137,21 @@ def test_a_match_has_its_place_and_the_lines_around_it(searcher: CodeSearcher) -
     assert searcher.search("load_one", context_lines=1).as_text() == "app.py\n     5- \n     6: def load_one(name):\n     7-     return name"
 
 
+def test_lines_around_matches_are_told_once(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("".join(f"{kind} {number}\n" for number, kind in enumerate("abbacccb")))
+    found = CodeSearcher(tmp_path, ripgrep=None).search("^b", context_lines=1)
+    lines = [line.split() for line in found.as_text().splitlines()]
+    assert lines == [["log"], ["1-", "a", "0"], ["2:", "b", "1"], ["3:", "b", "2"], ["4-", "a", "3"], ["--"], ["7-", "c", "6"], ["8:", "b", "7"]]
+    assert "--" not in CodeSearcher(tmp_path, ripgrep=None).search("^b", context_lines=0).as_text()
+
+
+@pytest.mark.parametrize("encoding", ["nonsense", "hex", "zlib", "undefined", "a\0b"])
+def test_what_is_no_encoding_is_said(searcher: CodeSearcher, encoding: str) -> None:
+    for attempt in (lambda: searcher.search("x", encoding=encoding), lambda: searcher.read_file("app.py", encoding=encoding)):
+        with pytest.raises(CodeError, match="There is no encoding"):
+            attempt()
+
+
 @pytest.mark.parametrize(
     ("file_pattern", "paths"),
     [
