@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
-from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, wait_for
+from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, replies, wait_for
 
 
 async def thrice(seat: Seat) -> None:
@@ -106,6 +106,17 @@ def test_failures_are_not_remembered(bench: Bench) -> None:
         return code("twice") if asked[-1] == "what?" else "made"
 
     assert bench.run(reply, {"twice": twice}).text == "[failed: The model could not answer: ValueError: for once]made"
+
+
+def test_partial_answers_are_not_remembered(bench: Bench) -> None:
+    async def twice(seat: Seat) -> None:
+        seat.final(" ".join([*await seat.rlm("part", (0, 500)), *await seat.rlm("part", (0, 500))]))
+
+    async def nothing(seat: Seat) -> None: ...
+
+    found = bench.run(replies({"what?": code("twice"), "part": code("nothing")}, last="a guess"), {"twice": twice, "nothing": nothing}, max_turns=1)
+    assert found.text == "[partial] a guess [partial] a guess"
+    assert not bench.story.of(tags.RLM_CALL, event="memo")
 
 
 def test_searches_that_ask_each_other_the_same_do_not_wait_for_each_other(bench: Bench) -> None:

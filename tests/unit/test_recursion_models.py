@@ -114,14 +114,20 @@ async def test_a_stop_ends_that_one_answer_and_no_other() -> None:
 
 
 async def test_a_stop_before_the_answer_has_begun_is_not_lost() -> None:
-    talkers: list[Talker] = []
-    model = Model.of(Talker(talkers=talkers, endless=True))
+    begin = threading.Event()
+
+    class Late(Talker):
+        def _stream(self, messages: Sequence[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+            assert begin.wait(20)
+            yield from super()._stream(messages, *args, **kwargs)
+
     before = set(threading.enumerate())
-    call = asyncio.ensure_future(model.conversation(*ASKED).say(ignore))
+    call = asyncio.ensure_future(Model.of(Late(talkers=[], endless=True)).conversation(*ASKED).say(ignore))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
+    begin.set()
     await until(lambda: not any(thread.name == "rlm-model" for thread in set(threading.enumerate()) - before))
 
 

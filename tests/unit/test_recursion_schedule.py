@@ -83,7 +83,7 @@ async def test_all_wait_when_a_service_is_busy_and_recover() -> None:
     await asyncio.gather(*(plan.call(gate, call, pauses.append) for _ in range(40)))
     assert counter.done == 40
     assert len(pauses) == 16
-    assert max(running[:8]) == 8, "after an overload fewer run at a time"
+    assert max(running[:16]) < 16, "after an overload fewer run at a time"
     counter.most = 0
     await asyncio.gather(*(plan.call(gate, call, pauses.append) for _ in range(80)))
     assert counter.most == 16, "and as many as before when it works"
