@@ -68,6 +68,15 @@ def test_a_file(tmp_path: Path) -> None:
         take(tmp_path / "missing.log")
 
 
+def test_the_name_of_a_file_is_a_text_but_perhaps_not_the_one_that_was_meant(project: Path) -> None:
+    (project / "events.log").write_text("one\n")
+    taken = take("events.log")
+    assert taken.text == "events.log"
+    assert "give pathlib.Path('events.log')" in taken.notices[0]
+    assert take("other.log") == Taken("other.log")
+    assert take("a\0b" * 10) == Taken("a\0b" * 10)
+
+
 def test_a_folder_is_its_text_files(tmp_path: Path) -> None:
     for name in ("b/two.txt", "a.txt", ".git/config", "b/.hidden", "picture.png"):
         file = tmp_path / name

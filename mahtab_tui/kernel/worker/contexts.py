@@ -22,6 +22,8 @@ _LOOKED_AT = 8_192
 _FILES = 10_000
 _NOTICES = 10
 """Of the files of a folder, at most."""
+_LONGEST_NAME = 1_000
+"""Characters of a text that may be a file's name."""
 _COLUMNS = 100
 """Columns of a table that are named."""
 _KEYS = ("page_content", "text", "content")
@@ -52,7 +54,7 @@ def take(given: Any) -> Taken:
     Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises `ContextError`.
     """
     if isinstance(given, str):
-        return Taken(str(given))
+        return Taken(str(given), notices=_meant_a_file(str(given)))
     if isinstance(given, (bytes, bytearray, memoryview)):
         text, notice = _decoded(bytes(given), "The bytes")
         return Taken(text, notices=notice)
@@ -72,6 +74,12 @@ def take(given: Any) -> Taken:
     raise ContextError(
         f"A {type(given).__name__} cannot be searched. A context is a str, bytes, a path object, a list of strings or documents, a dict, or a DataFrame."
     )
+
+
+def _meant_a_file(text: str) -> tuple[str, ...]:
+    if len(text) > _LONGEST_NAME or not text.strip() or not text.isprintable() or not os.path.exists(text):
+        return ()
+    return (f"The text that is searched is the {len(text)} characters {text!r}; for the file of that name give pathlib.Path({text!r}).",)
 
 
 def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:

@@ -32,7 +32,7 @@ def rlm(
     max_calls, max_usd (US dollars), max_seconds: limits of the whole search, at whose end the best answer so far comes back.
     concurrency: calls of models at a time. yes: a large fan-out needs no consent.
     The pane "recursion" shows it at work; Escape stops it. Raises RuntimeError where there is no answer.
-    Example: print(rlm("Which requests timed out, and why?", Path("server.log"))).
+    Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
     given = {
         "model": model,
