@@ -77,6 +77,15 @@ async def test_the_machine_stays_unknown(sandbox: Sandbox) -> None:
     assert await printed(sandbox, code) == "\n-\n-\n/\nenviron({})\n('', [], [''])\n"
 
 
+async def test_the_system_says_that_it_is_locked(sandbox: Sandbox) -> None:
+    """No capability, whoever runs this; no way to new rights; a filter; a session of its own."""
+    pid = int(await printed(sandbox, "import os\nos.getpid()"))
+    status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+    assert [int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")] == [0, 0, 0, 0]
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert os.getsid(pid) == pid
+
+
 async def test_long_output_keeps_its_ends(sandbox: Sandbox) -> None:
     result = await run(sandbox, "print('ä' * 20_000 + 'end')")
     assert result.chars == 20_004

@@ -55,7 +55,7 @@ def test_wrong_limits_and_contexts_are_sentences(open_session: Callable[..., Ope
     it = open_session()
     assert "max_turns must be at least 1, not 0." in ask(it, "rlm('x', log, max_turns=0)")
     it.session.submit("python", "rlm('x', 42)")
-    assert "A int cannot be searched" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
+    assert "A value of type int cannot be searched" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
     it.session.submit("python", "rlm('x', log, model='no-such')")
     assert "There is no model" in it.store.wait(tags.USER_REPL_OUT, cell=4).text
 

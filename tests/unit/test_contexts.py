@@ -177,5 +177,5 @@ def test_a_table_is_csv_with_its_columns_named() -> None:
 
 @pytest.mark.parametrize("given", [None, 5, object(), len])
 def test_what_is_no_context_is_refused(given: object) -> None:
-    with pytest.raises(ContextError, match=f"A {type(given).__name__} cannot be searched"):
+    with pytest.raises(ContextError, match=f"A value of type {type(given).__name__} cannot be searched"):
         take(given)

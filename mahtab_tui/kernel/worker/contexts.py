@@ -72,7 +72,7 @@ def take(given: Any) -> Taken:
     if hasattr(given, "__iter__"):
         return _joined("list", ((str(number), _document(value)) for number, value in enumerate(given)))
     raise ContextError(
-        f"A {type(given).__name__} cannot be searched. A context is a str, bytes, a path object, a list of strings or documents, a dict, or a DataFrame."
+        f"A value of type {type(given).__name__} cannot be searched. A context is a str, bytes, a path object, a list of strings or documents, a dict, or a DataFrame."
     )
 
 
