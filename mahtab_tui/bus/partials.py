@@ -39,7 +39,7 @@ class Partial:
         kind, text = piece.attrs.get("kind"), piece.text
         if self._tag == tags.ASSISTANT_CHAT:
             text = self._fence(kind) + text
-        if not self._kinds or self._kinds[-1][0] != kind:
+        if not self._kinds or self._kinds[-1][0] != kind or kind == "display":
             self._kinds.append([kind, 0])
         self._kinds[-1][1] += len(text)
         self._pieces.append(text)

@@ -7,7 +7,7 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   Of another agent's: ``party`` (its name), ``guest`` (the number of its colour, from 0) and ``call`` (id); so have their outputs and approvals, and
   ``guest`` also what it changed in the namespace.
 - ``…-repl-out-stream`` (text: a piece of output): ``cell``, ``kind`` ("stdout" for what was printed, "value" for the last
-  expression, "traceback").
+  expression, "traceback", "display" for the text of what was shown).
 - ``…-repl-out`` (text: the whole output): ``cell``, ``status`` (a `kernel.base.Status` value), ``duration`` (seconds),
   ``kinds`` (list of [kind, characters] in order, as they make up the text), ``late`` (true for what came after its cell had
   ended: a thread's print; such records have no status).
@@ -15,6 +15,8 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   ``stopped`` (bool).
   ``assistant-chat-stream`` (text: a piece to draw, tags and Python fence lines left out): ``turn``, ``step``, ``party``, ``kind``
   ("chat", "code"), ``block`` (index of the code block in the answer, from 0; of chat: of the next one).
+- ``display`` (text: the same as the next piece of output of kind "display"): ``cell``, ``mime``, ``data`` (of pictures base64): a value that is
+  more than text. It comes before that piece.
 - ``cut`` (true) on a whole output or answer: the program was killed before its end, and this is what had come.
 - ``agent`` (what the agent does now): ``turn``, ``step``, ``state`` ("thinking", "reflecting", "done", "stopped", "max-turns", "failed"),
   ``party``.
@@ -52,6 +54,7 @@ USER_REPL_OUT_STREAM = "user-repl-out-stream"
 ASSISTANT_REPL_IN = "assistant-repl-in"
 ASSISTANT_REPL_OUT = "assistant-repl-out"
 ASSISTANT_REPL_OUT_STREAM = "assistant-repl-out-stream"
+DISPLAY = "display"
 USER_CHAT = "user-chat"
 ASSISTANT_CHAT = "assistant-chat"
 ASSISTANT_CHAT_STREAM = "assistant-chat-stream"
@@ -90,6 +93,7 @@ ROUTES: Mapping[str, Route] = {
     ASSISTANT_REPL_IN: Route(display=True, prompt=True, store=True),
     ASSISTANT_REPL_OUT: Route(display=True, prompt=True, store=True),
     ASSISTANT_REPL_OUT_STREAM: Route(display=True, prompt=False, store=False),
+    DISPLAY: Route(display=True, prompt=False, store=True),
     USER_CHAT: Route(display=True, prompt=True, store=True),
     # Displayed too: it ends the streamed words and corrects them where the transport did.
     ASSISTANT_CHAT: Route(display=True, prompt=True, store=True),

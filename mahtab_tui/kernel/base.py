@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import Any, Literal, Protocol
 
 Origin = Literal["user", "assistant"]
-OutputKind = Literal["stdout", "value", "traceback"]
+OutputKind = Literal["stdout", "value", "traceback", "display"]
+Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html"]
 VariableKind = Literal["data", "module", "function", "class"]
 CompletionKind = Literal["data", "module", "function", "class", "property", "argument", "key", "column", "keyword", "name", "file", "folder", "magic"]
 ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted"]
@@ -72,6 +73,20 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Display:
+    """What a cell showed that is more than text. Its text is a piece of the output too, of kind ``display``."""
+
+    mime: Mime
+    data: str
+    """Of pictures: base64."""
+    text: str
+    """For who cannot see the rest."""
+
+
+OnDisplay = Callable[[Display], None]
+
+
+@dataclass(frozen=True, slots=True)
 class CellResult:
     """What became of one cell."""
 
@@ -86,6 +101,8 @@ class CellResult:
     changes: tuple[Change, ...]
     detail: str = ""
     """For `died` and `killed`: how, in a sentence."""
+    displays: tuple[Display, ...] = ()
+    """One for each piece of kind ``display``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,10 +213,11 @@ class Kernel(Protocol):
         on_output: OnOutput,
         limit: int | None = None,
         nested: bool = False,
+        on_display: OnDisplay | None = None,
     ) -> CellResult:
         """Run one cell and wait for its end. Cells of several threads run one after the other, but `nested` ones, which run while
         the cell that called the host waits. `limit`: characters of output after which it is stopped. Never raises for what the cell
-        does, not even for the kernel's death."""
+        does, not even for the kernel's death. `on_display`: called before `on_output` has its text."""
 
     def interrupt(self) -> bool:
         """Stop the running cell (SIGINT); False when none runs."""

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast, get_args
 
-from mahtab_tui.kernel.base import CellResult, Change, Completion, Completions, Detail, OnOutput, OutputKind, Status, Variable
+from mahtab_tui.kernel.base import (
+    CellResult,
+    Change,
+    Completion,
+    Completions,
+    Detail,
+    Display,
+    Mime,
+    OnDisplay,
+    OnOutput,
+    OutputKind,
+    Status,
+    Variable,
+)
 from mahtab_tui.kernel.output import Output
 from mahtab_tui.kernel.worker.capture import OutputLimitError
+
+DISPLAYED = 100_000_000
+"""Characters of what one cell shows that are kept; of what comes after them, the text is."""
 
 
 class RunningCell:
     """Collects a cell's output, tells it on, and makes its result. Used by the kernel's reader thread."""
 
-    def __init__(self, cell: int, on_output: OnOutput, limit: int | None) -> None:
+    def __init__(self, cell: int, on_output: OnOutput, limit: int | None, on_display: OnDisplay | None = None) -> None:
         self.cell = cell
         self.result: Future[CellResult] = Future()
         self.over_limit = False
         """More was printed below Python's own streams (by a child, by C code) than the cell may print."""
         self._on_output = on_output
+        self._on_display = on_display
+        self._displays: list[Display] = []
+        self._room = DISPLAYED
         self._left = limit
         self._limit = limit or 0
         self._output = Output()
@@ -34,6 +53,23 @@ class RunningCell:
             text = text[: self._left]
             self._left -= len(text)
         self._add("stdout", text)
+
+    def shown(self, frame: Mapping[str, Any]) -> None:
+        """A value was shown as more than text."""
+        mime, data, text = frame.get("mime"), frame.get("data"), str(frame.get("text"))
+        if mime not in get_args(Mime) or not isinstance(data, str):
+            self._add("value", text)
+            return
+        display = Display(cast(Mime, mime), data, text)
+        self._room -= len(display.data)
+        if self._room < 0:
+            self._add("value", display.text)
+            return
+        self._displays.append(display)
+        on_display = self._on_display
+        if on_display is not None:
+            self._tell(lambda: on_display(display))
+        self._add("display", display.text)
 
     def done(self, frame: Mapping[str, Any]) -> None:
         """The kernel says how it ended."""
@@ -53,10 +89,13 @@ class RunningCell:
         if not text:
             return
         self._output.add(kind, text)
+        self._tell(lambda: self._on_output(kind, text))
+
+    def _tell(self, tell: Callable[[], None]) -> None:
         if self._listener_error is not None:
             return
         try:
-            self._on_output(kind, text)
+            tell()
         except BaseException as error:  # it is the caller's, and is raised where the caller waits
             self._listener_error = error
 
@@ -65,7 +104,7 @@ class RunningCell:
             self.result.set_exception(self._listener_error)
             return
         text, kinds = self._output.text()
-        self.result.set_result(CellResult(self.cell, status, text, kinds, duration, changed, detail))
+        self.result.set_result(CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays)))
 
 
 def variable(listed: Mapping[str, Any]) -> Variable:

@@ -30,6 +30,7 @@ from mahtab_tui.kernel.base import (
     KernelHost,
     KernelInfo,
     KernelState,
+    OnDisplay,
     OnOutput,
     Origin,
     Status,
@@ -93,8 +94,9 @@ class InProcessKernel:
         on_output: OnOutput,
         limit: int | None = None,
         nested: bool = False,
+        on_display: OnDisplay | None = None,
     ) -> CellResult:
-        running = RunningCell(cell, on_output, None)
+        running = RunningCell(cell, on_output, None, on_display)
         frame = {"op": "execute", "cell": cell, "code": code, "limit": limit, "running": running}
         with nullcontext() if nested else self._turn:
             if self._state is KernelState.DEAD:
@@ -257,13 +259,23 @@ class InProcessKernel:
         else:
             self._host.late_output(text)
 
+    def _shown(self, shown: Frame) -> None:
+        self._output.drain()
+        if self._cells:
+            self._cells[-1].shown(shown)
+        else:
+            self._host.late_output(shown["text"])
+
     def _raise_in_thread(self, error: ctypes.py_object[Any] | None) -> None:
         """Raise in the kernel's thread as soon as it runs Python code; None takes it back."""
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread.ident or 0), error)
 
     def _send(self, frame: Frame) -> None:
         """What the process's worker sends through its socket."""
-        if frame["op"] == "call":
+        if frame["op"] == "call" and frame["name"] == "display":
+            self._shown(frame["args"])
+            self._deliver({"op": "answer", "id": frame["id"], "value": None})
+        elif frame["op"] == "call":
             self._answers.begin(frame)
         else:
             self._answers.cancel(frame["id"])

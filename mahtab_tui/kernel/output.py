@@ -99,7 +99,7 @@ class Output:
         pieces += self._tail
         kinds: list[tuple[OutputKind, int]] = []
         for kind, text in pieces:
-            if kinds and kinds[-1][0] == kind:
+            if kinds and kinds[-1][0] == kind != "display":  # each of those stays by itself
                 kinds[-1] = (kind, kinds[-1][1] + len(text))
             else:
                 kinds.append((kind, len(text)))

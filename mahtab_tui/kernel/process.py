@@ -18,6 +18,7 @@ from mahtab_tui.kernel.base import (
     KernelHost,
     KernelInfo,
     KernelState,
+    OnDisplay,
     OnOutput,
     Origin,
     Status,
@@ -91,16 +92,17 @@ class ProcessKernel:
         on_output: OnOutput,
         limit: int | None = None,
         nested: bool = False,
+        on_display: OnDisplay | None = None,
     ) -> CellResult:
         with nullcontext() if nested else self._turn:
             worker = self._ready_worker()
             if worker is None:
                 return CellResult(cell, Status.DIED, "", (), 0.0, (), self._failure)
             if nested:
-                return worker.execute(code, cell, on_output, limit, nested)
+                return worker.execute(code, cell, on_output, limit, nested, on_display)
             self._tell(KernelState.BUSY, "")
             try:
-                return worker.execute(code, cell, on_output, limit, nested)
+                return worker.execute(code, cell, on_output, limit, nested, on_display)
             finally:
                 if self._state is KernelState.BUSY:
                     self._tell(KernelState.IDLE, "")

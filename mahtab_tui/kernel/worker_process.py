@@ -18,7 +18,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
 from mahtab_tui.kernel.answers import Answerer, Answers
-from mahtab_tui.kernel.base import CellResult, KernelError, OnOutput, Status
+from mahtab_tui.kernel.base import CellResult, KernelError, OnDisplay, OnOutput, Status
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import Process, spawn
@@ -76,13 +76,13 @@ class WorkerProcess:
             self._signal(signal.SIGKILL)
             raise KernelError(f"{self._start_with[0]} did not become ready within {START_TIMEOUT:.0f} s.") from None
 
-    def execute(self, code: str, cell: int, on_output: OnOutput, limit: int | None, nested: bool) -> CellResult:
+    def execute(self, code: str, cell: int, on_output: OnOutput, limit: int | None, nested: bool, on_display: OnDisplay | None = None) -> CellResult:
         """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
         try:
             data = encode({"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested})
         except FrameError as error:
             raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
-        running = RunningCell(cell, on_output, limit)
+        running = RunningCell(cell, on_output, limit, on_display)
         with self._lock:
             if self.over:
                 running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))
@@ -247,6 +247,11 @@ class WorkerProcess:
                 self._drain(process)
                 self._chunks.end()
                 self._done(frame)
+            elif op == "call" and frame["name"] == "display":
+                self._drain(process)
+                self._chunks.flush()
+                self._shown(frame["args"])
+                self._send_frame({"op": "answer", "id": frame["id"], "value": None})
             elif op == "reply":
                 self._replied(frame)
             elif op == "call":
@@ -265,6 +270,14 @@ class WorkerProcess:
             cell = self._cells.pop()
         self.cwd = frame["cwd"]
         cell.done(frame)
+
+    def _shown(self, shown: Mapping[str, Any]) -> None:
+        with self._lock:
+            cell = self._cells[-1] if self._cells else None
+        if cell is None:
+            self._listener.late_output(shown["text"])
+        else:
+            cell.shown(shown)
 
     def _replied(self, frame: Frame) -> None:
         with self._lock:

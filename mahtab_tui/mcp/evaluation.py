@@ -9,7 +9,7 @@ from pydantic import Field
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import Change, Status
 from mahtab_tui.kernel.bounded import GRACE
-from mahtab_tui.kernel.pictures import pieces
+from mahtab_tui.kernel.results import pieces
 from mahtab_tui.mcp.look import Look
 from mahtab_tui.mcp.place import Done
 from mahtab_tui.mcp.results import ChangedName, Ending, Evaluation
@@ -33,10 +33,10 @@ class EvalArguments(Arguments):
 def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
     """The answer to an agent: the value first, then what was printed, then the error."""
     result = done.result
-    parts = {"value": "", "stdout": "", "traceback": ""}
+    parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
         parts[kind] += text
-    value, cut_of_value = shortened(parts["value"].rstrip("\n"), arguments.max_output)
+    value, cut_of_value = shortened((parts["display"] + parts["value"]).rstrip("\n"), arguments.max_output)
     output, cut_of_output = shortened(parts["stdout"], arguments.max_output)
     error = shorter_traceback(parts["traceback"].rstrip("\n"))
     status: Ending = "declined" if done.declined else "running" if done.running else cast(Ending, str(result.status))

@@ -12,17 +12,14 @@ import anyio
 
 from mahtab_tui.kernel.base import CellResult, Detail, KernelError, KernelInfo, OutputKind
 from mahtab_tui.kernel.bounded import BoundedCell
-from mahtab_tui.kernel.pictures import pictures
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.kernel.results import pictures
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.place import Done, Inside, PlaceError, Report
 from mahtab_tui.mcp.worker_host import Printed, WorkerHost
 
 BEAT = 1.0
 """Seconds between two reports on a cell that runs."""
-
-Worked = tuple[CellResult, list[bytes]]
-"""A cell's end, and the pictures that it made."""
 
 T = TypeVar("T")
 
@@ -52,18 +49,18 @@ class PrivatePlace:
                 printed.add(kind, text)
                 self._journal.output(kind, text)
 
-            def work() -> Worked:
+            def work() -> CellResult:
                 self._journal.code(number, "agent", code)
                 result = bounded.run(lambda: self._kernel.execute(code, cell=number, origin="user", on_output=on_output))
                 self._journal.end(number, result.status, result.duration)
-                return result, pictures(self._kernel, code, result, may_kill=True)
+                return result
 
             try:
-                result, drawn = await self._attend(work, bounded.stop, printed, report)
+                result = await self._attend(work, bounded.stop, printed, report)
             except KernelError as error:
                 raise PlaceError(str(error)) from None
             self._busy += result.duration
-            return Done(result, worker, bounded.timed_out, late=late, pictures=drawn)
+            return Done(result, worker, bounded.timed_out, late=late, pictures=pictures(result))
 
     async def reset(self, report: Report) -> tuple[int, int]:
         old = await self.kernel()
@@ -116,7 +113,7 @@ class PrivatePlace:
         except KernelError as error:
             raise PlaceError(str(error)) from None
 
-    async def _attend(self, work: Callable[[], Worked], stop: Callable[[], Any], printed: Printed, report: Report) -> Worked:
+    async def _attend(self, work: Callable[[], CellResult], stop: Callable[[], Any], printed: Printed, report: Report) -> CellResult:
         """Do `work` on a thread and report on it; where this is cancelled, stop it and wait for its end."""
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(None, work)

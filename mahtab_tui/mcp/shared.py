@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from mahtab_tui.kernel.base import CellResult, Change, Detail, KernelInfo, KernelState, Status, Variable
-from mahtab_tui.kernel.pictures import pieces
+from mahtab_tui.kernel.results import pieces
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.place import Done, Inside, PlaceError, Report

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
-from mahtab_tui.kernel.base import CellResult, Change, Kernel, KernelError, KernelState, OnOutput, Origin, OutputKind, Status, Variable
+from mahtab_tui.kernel.base import CellResult, Change, Display, Kernel, KernelError, KernelState, OnOutput, Origin, OutputKind, Status, Variable
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
 
@@ -128,8 +128,11 @@ class Cells:
             if listener is not None:
                 listener(kind, text)
 
+        def on_display(display: Display) -> None:
+            emit(self._log, tags.DISPLAY, display.text, cell=cell, mime=display.mime, data=display.data)
+
         def execute() -> CellResult:
-            return self._kernel.execute(code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested)
+            return self._kernel.execute(code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested, on_display=on_display)
 
         emit(self._log, code_tag, code, **attrs)
         whose = origin if guest is None else "guest"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind
 from mahtab_tui.kernel.bounded import BoundedCell
-from mahtab_tui.kernel.pictures import pictures
+from mahtab_tui.kernel.results import pictures
 from mahtab_tui.session.guests import Call, Declined, Guest, Refused
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class _Run:
             )
             guest.cells += 1
             guest.busy += result.duration
-            self._ended = result, pictures(session.kernel, self._code, result, may_kill=False)
+            self._ended = result, pictures(result)
         except Exception as error:  # the agent waits for an answer, whatever went wrong
             self._failure = f"The cell could not be run: {type(error).__name__}: {error}"
             raise

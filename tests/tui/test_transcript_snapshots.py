@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
@@ -73,6 +76,26 @@ def test_a_session(snap_compare: Callable[..., bool], size: tuple[int, int], the
     app = PaneApp(SESSION)
     app.theme = theme
     assert snap_compare(app, terminal_size=size)
+
+
+def _gradient() -> str:
+    """A picture whose pixels are known."""
+    image, file = Image.new("RGB", (240, 120)), io.BytesIO()
+    image.putdata([(x, 2 * y, 128) for y in range(120) for x in range(240)])
+    image.save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 46)], ids=lambda size: "x".join(map(str, size)))
+def test_what_is_more_than_text(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+    columns = "".join(f"<th>column {number}</th>" for number in range(12))
+    lines = "".join(f"<tr><th>{line}</th>{''.join(f'<td>{line * number / 7:.4f}</td>' for number in range(12))}</tr>" for line in range(4))
+    frame = f"<table><tr><th></th>{columns}</tr>{lines}</table><p>4 rows × 12 columns</p>"
+    shown = [("text/html", frame), ("text/markdown", "## Found\n\n- *one*\n- `two`"), ("image/png", _gradient())]
+    records = [record(tags.USER_REPL_IN, "display(df, words, figure)", cell=1, party="you")]
+    records += [record(tags.DISPLAY, "text\n", cell=1, mime=mime, data=data) for mime, data in shown]
+    records.append(record(tags.USER_REPL_OUT, "text\n" * 3, cell=1, status="ok", duration=0.2, kinds=[["display", 5]] * 3))
+    assert snap_compare(PaneApp(records), terminal_size=size)
 
 
 def test_a_greeting(snap_compare: Callable[..., bool]) -> None:

@@ -25,6 +25,9 @@ KEEP = 4_000_000
 DEPTH = 3
 """Cells that may run one inside the other: a cell, and nested ones two levels deep."""
 
+_PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, type})
+"""Types whose values are text and no more."""
+
 _CO_COROUTINE = 0x80
 _FUTURES = 0
 for _name in __future__.all_feature_names:
@@ -108,6 +111,8 @@ class Executor:
         try:
             with self._interrupts.allowed(cell):
                 self._run(cell, source, pieces, stage.limited)
+                if "matplotlib.pyplot" in sys.modules:
+                    late_import(f"{__package__}.showing.plots").show_all()
             self._surroundings.leave_child(None)
         except BaseException as error:
             self._surroundings.leave_child(error)
@@ -165,12 +170,20 @@ class Executor:
         return self._loop.run(result) if code.co_flags & _CO_COROUTINE else result
 
     def _represent(self, cell: int, value: Any) -> str:
-        """The line that shows a value; empty for None. Sets `_` and `Out`, as the interactive interpreters do."""
+        """The line that shows a value; empty for None, and for what was shown otherwise. Sets `_` and `Out`, as the interactive interpreters do."""
         if value is None:
             return ""
-        text = str.__str__(repr(value))
+        if type(value) in _PLAIN:
+            text = str.__str__(repr(value)) + "\n"
+        else:
+            displays = late_import(f"{__package__}.showing.displays")
+            shown = displays.display_of(value)
+            text = shown.text
+            if shown.mime:
+                displays.show(shown)
+                text = ""
         self._past.result(cell, value)
-        return text + "\n"
+        return text
 
     def _report(self, error: BaseException, pieces: list[Piece]) -> str:
         """Tell how the code ended; returns the status."""

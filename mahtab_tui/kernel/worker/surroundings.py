@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TextIO
 
 from .capture import ErrorStream, LimitedOutput, flush, open_stdout
 from .interrupts import Interrupts
+from .stdlib import late_import
 from .tracebacks import format_safely
 
 _FLUSH_BEFORE = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.spawn", "pty.spawn"})
@@ -122,6 +123,8 @@ class ProcessSurroundings:
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         if event in _FLUSH_BEFORE:
             self.flush()
+        elif event == "import" and args[0].startswith("matplotlib."):  # before pyplot has chosen a backend
+            late_import(f"{__package__}.showing.plots").choose_backend()
 
     def _in_child(self) -> None:
         """A forked child has no control thread that flushes."""

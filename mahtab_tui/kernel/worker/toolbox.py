@@ -36,6 +36,14 @@ def ask(prompt: str) -> str:
     return str(Host.call("ask", {"prompt": str(prompt)}))
 
 
+def display(*values: object) -> None:
+    """Show values in the transcript as the last one of a cell is: pictures, tables and Markdown as such.
+
+    Example: display(df.head(), figure).
+    """
+    late_import(f"{__package__}.showing.displays").display(*values)
+
+
 def skill(name: str, args: str = "", file: str = "") -> str:
     """Return the instructions of a skill by its name, or a file that they name.
 
@@ -100,6 +108,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     peek,
     grep,
     partition,
+    display,
     ask,
     rlm,
     skill,

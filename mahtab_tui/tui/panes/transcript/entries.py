@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,6 +78,8 @@ class Cell(Entry):
     reason: str = ""
     """Why it was skipped."""
     output: Output = field(default_factory=Output)
+    displays: deque[tuple[str, str]] = field(default_factory=deque)
+    """Type and data of what is shown where its text comes next in the output."""
     later: Output | None = None
     """What was printed after it had ended."""
     changes: Sequence[dict[str, Any]] = ()

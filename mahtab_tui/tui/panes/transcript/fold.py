@@ -37,6 +37,7 @@ class Transcript:
             tags.ASSISTANT_REPL_IN: self._model_code,
             tags.USER_REPL_OUT_STREAM: self._output_piece,
             tags.ASSISTANT_REPL_OUT_STREAM: self._output_piece,
+            tags.DISPLAY: self._display,
             tags.USER_REPL_OUT: self._output,
             tags.ASSISTANT_REPL_OUT: self._output,
             tags.NAMESPACE: self._namespace,
@@ -117,8 +118,12 @@ class Transcript:
         if record.attrs.get("late"):
             self._feed_later(cell, record.text)
         else:
-            cell.output.feed(record.attrs.get("kind", "stdout"), record.text)
+            _feed(cell, record.attrs.get("kind", "stdout"), record.text)
         self._lengthened(cell)
+
+    def _display(self, record: Record) -> None:
+        if (cell := self._cell(record)) is not None:
+            cell.displays.append((str(record.attrs.get("mime")), str(record.attrs.get("data"))))
 
     def _output(self, record: Record) -> None:
         cell = self._cell(record)
@@ -147,7 +152,7 @@ class Transcript:
         if not cell.output.received:
             position = 0
             for kind, length in record.attrs.get("kinds") or [["stdout", len(record.text)]]:
-                cell.output.feed(kind, record.text[position : position + length])
+                _feed(cell, kind, record.text[position : position + length])
                 position += length
         cell.started = None
         cell.status = "cut off" if record.attrs.get("cut") else str(record.attrs.get("status", ""))
@@ -205,3 +210,11 @@ class Transcript:
 
     def _notice(self, record: Record) -> None:
         self.append(Note(level=str(record.attrs.get("level", "info")), text=record.text))
+
+
+def _feed(cell: Cell, kind: str, text: str) -> None:
+    """A piece of a cell's output; of what was shown, the display has come before its text."""
+    if kind == "display" and cell.displays:
+        cell.output.show(text, *cell.displays.popleft())
+    else:
+        cell.output.feed(kind, text)

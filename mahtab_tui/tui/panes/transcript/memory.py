@@ -6,8 +6,10 @@ from collections import deque
 
 from mahtab_tui.tui.panes.transcript.entries import Cell
 
-BUDGET = 8_000_000
-"""Characters of long outputs that stay in memory."""
+BUDGET = 32_000_000
+"""Characters of long outputs, and of pictures, that stay in memory."""
+LONG = 100_000
+"""Characters that make an output long, if its lines do not."""
 ENDS = 20
 """Lines that stay of each end of an output, whatever happens."""
 
@@ -21,9 +23,9 @@ class Memory:
 
     def ended(self, cell: Cell) -> list[Cell]:
         """A cell has ended; returns the cells whose outputs were shortened for it."""
-        if len(cell.output) <= 2 * ENDS:
+        size = cell.output.size
+        if len(cell.output) <= 2 * ENDS and size < LONG:
             return []
-        size = sum(len(line.text) for line in cell.output)
         self._cells.append((cell, size))
         self._held += size
         shortened = []

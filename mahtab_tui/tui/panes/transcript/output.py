@@ -41,6 +41,15 @@ class OutLine:
 
 
 @dataclass(slots=True, eq=False)
+class Shown(OutLine):
+    """A picture, a table or Markdown in the place of its text."""
+
+    mime: str = ""
+    data: str = ""
+    """Of pictures: base64."""
+
+
+@dataclass(slots=True, eq=False)
 class Output:
     """Grows by pieces of any size; feeding one costs as much as the piece is long."""
 
@@ -78,6 +87,13 @@ class Output:
             del self.tail[:over]
             self.left_out += over
 
+    def show(self, text: str, mime: str, data: str) -> None:
+        """Something that is more than text, in the place of its text."""
+        self._end_line()
+        self.received += len(text)
+        text = text[:LINE_HEAD].rstrip("\n")
+        self._append(Shown("display", text, mime=mime, data=data))
+
     def _feed_lines(self, kind: str, text: str) -> None:
         """Take text that begins with a new line."""
         if text.count("\n") > HEAD + TAIL:
@@ -90,10 +106,15 @@ class Output:
         if last:
             self._write(kind, last)
 
+    @property
+    def size(self) -> int:
+        """Characters that are kept."""
+        return sum(len(line.text) + (len(line.data) if isinstance(line, Shown) else 0) for line in self)
+
     def shrink(self, lines: int) -> None:
-        """Keep so many lines of each end only."""
+        """Keep so many lines of each end only, and of what is more than text its text."""
         self.left_out += max(0, len(self) - 2 * lines)
-        kept = list(self)
+        kept = [OutLine("value", line.text.rstrip("\n")) if isinstance(line, Shown) else line for line in self]
         self.head, self.tail = kept[:lines], kept[lines:][-lines:]
 
     def _split_long(self, text: str) -> tuple[list[str], str]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, hard_cuts
-from mahtab_tui.tui.panes.transcript.output import LINE_HEAD, OutLine, Output
+from mahtab_tui.tui.panes.transcript.output import LINE_HEAD, OutLine, Output, Shown
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 
 TAB = 8
@@ -31,19 +31,19 @@ class OutputRows:
         self._output = output
         self._width = width
         self._palette = palette
-        self._lines: dict[OutLine, LineRows] = {}
-        self._rows: list[tuple[LineRows, int] | Row] = []
+        self._lines: dict[OutLine, _Drawn] = {}
+        self._rows: list[tuple[_Drawn, int] | Row] = []
 
     def update(self) -> None:
         """Take in what has come since."""
-        lines: dict[OutLine, LineRows] = {}
+        lines: dict[OutLine, _Drawn] = {}
         for line in self._output:
             known = self._lines.get(line)
             if known is None or known.raw != line.text:
-                known = LineRows(line, self._width, self._palette)
+                known = self._drawn(line)
             lines[line] = known
         self._lines = lines
-        rows: list[tuple[LineRows, int] | Row] = []
+        rows: list[tuple[_Drawn, int] | Row] = []
         for number, drawn in enumerate(lines.values()):
             if number == len(self._output.head) and self._output.left_out:
                 rows.append(self._gap())
@@ -56,6 +56,14 @@ class OutputRows:
     def __getitem__(self, index: int) -> Row:
         row = self._rows[index]
         return row if isinstance(row, Row) else row[0][row[1]]
+
+    def _drawn(self, line: OutLine) -> _Drawn:
+        if isinstance(line, Shown) and line.mime:
+            from mahtab_tui.tui.panes.transcript.layout.shown import shown_rows
+
+            if rows := shown_rows(line, self._width, self._palette):
+                return ShownRows(line.text, rows)
+        return LineRows(line, self._width, self._palette)
 
     def _gap(self) -> Row:
         text = f"… {self._output.left_out:,} lines left out (kept in the session's store) …"
@@ -95,6 +103,25 @@ class LineRows:
         if self._kind == "traceback":
             return _traceback_spans(text, self._palette)
         return [(text, self._palette.text)]
+
+
+class ShownRows:
+    """Something that is more than text."""
+
+    __slots__ = ("_rows", "raw")
+
+    def __init__(self, raw: str, rows: Sequence[Row]) -> None:
+        self.raw = raw
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Row:
+        return self._rows[index]
+
+
+_Drawn = LineRows | ShownRows
 
 
 def expand_tabs(text: str) -> str:

@@ -1,0 +1,1 @@
+"""Values that are more than text: pictures, tables, Markdown."""

@@ -1,0 +1,63 @@
+"""A picture as rows of half blocks: each cell is two pixels, one above the other."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections.abc import Iterator
+
+from rich.color import Color
+from rich.style import Style
+
+from mahtab_tui.tui.panes.transcript.layout.row import Row, Span
+
+WIDEST, HIGHEST = 100, 24
+"""Cells that a picture takes at most."""
+
+PIXELS_OF_A_CELL = 8
+"""A small picture is not drawn larger than it would be on a screen of such cells."""
+
+LARGEST = 50_000_000
+"""Pixels; a larger picture is not decoded."""
+
+Pixel = tuple[int, int, int]
+
+
+def picture_rows(data: str, width: int) -> list[Row] | None:
+    """The rows of a picture (base64 of PNG or JPEG); None where it cannot be read."""
+    from PIL import Image
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of its size
+            image = Image.open(io.BytesIO(base64.b64decode(data)), formats=("PNG", "JPEG"))
+        if image.width * image.height > LARGEST:
+            return None
+        columns, rows = size_in_cells(image.width, image.height, width)
+        image.draft("RGB", (columns, 2 * rows))  # of a JPEG, no more is decoded than is needed
+        small = image.convert("RGBA").resize((columns, 2 * rows), Image.Resampling.BOX)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # what Pillow raises for broken files
+        return None
+    ground = Image.new("RGBA", small.size, "white")
+    colours = Image.alpha_composite(ground, small).convert("RGB").tobytes()
+    pixels = list(zip(colours[0::3], colours[1::3], colours[2::3], strict=True))
+    lines = [pixels[start : start + columns] for start in range(0, len(pixels), columns)]
+    return [Row(list(_spans(upper, lower))) for upper, lower in zip(lines[::2], lines[1::2], strict=True)]
+
+
+def size_in_cells(width: int, height: int, room: int) -> tuple[int, int]:
+    """Columns and rows of a picture of so many pixels; a cell is twice as high as it is wide."""
+    scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * HIGHEST / height)
+    return max(1, round(width * scale)), max(1, round(height * scale / 2))
+
+
+def _spans(upper: list[Pixel], lower: list[Pixel]) -> Iterator[Span]:
+    """A row, cells of the same colours together."""
+    start = 0
+    pairs = list(zip(upper, lower, strict=True))
+    for end in range(1, len(pairs) + 1):
+        if end == len(pairs) or pairs[end] != pairs[start]:
+            above, below = (Color.from_rgb(*pixel) for pixel in pairs[start])
+            yield "▀" * (end - start), Style(color=above, bgcolor=below)
+            start = end

@@ -1,0 +1,33 @@
+"""Rows of what is more than text: pictures in half blocks, tables, Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.panes.transcript.layout.grid import grid_rows
+from mahtab_tui.tui.panes.transcript.layout.html_table import read_table
+from mahtab_tui.tui.panes.transcript.layout.markdown import Markdown, parse
+from mahtab_tui.tui.panes.transcript.layout.picture import picture_rows
+from mahtab_tui.tui.panes.transcript.layout.row import Row
+from mahtab_tui.tui.panes.transcript.output import Shown
+from mahtab_tui.tui.panes.transcript.palette import Palette
+
+
+def shown_rows(shown: Shown, width: int, palette: Palette) -> Sequence[Row] | None:
+    """The rows of one of them, with the bar of output; None where it cannot be read, and its text must do."""
+    rows: Sequence[Row] | None
+    match shown.mime:
+        case "image/png" | "image/jpeg":
+            rows = picture_rows(shown.data, width)
+        case "text/html":
+            table = read_table(shown.data)
+            rows = None if table is None else grid_rows(table, width, palette)
+        case "text/markdown":
+            markdown = Markdown(palette)
+            rows = []
+            for block in parse(plain(shown.data)):
+                rows = [*rows, *([Row()] if rows else []), *markdown.rows(block, width)]
+        case _:
+            rows = None
+    return rows and [row._replace(bar=palette.hairline) for row in rows]

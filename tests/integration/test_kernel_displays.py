@@ -1,0 +1,120 @@
+"""Values that are more than text: what a cell shows of them, in which order, and what is left where they fail."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import Display
+from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.results import pictures, pieces
+from tests.integration.kernels import Cells, RecordingHost
+
+PNG = b"\x89PNG\r\n\x1a\n"
+PLOT = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3]);"
+
+
+def show(cells: Cells, code: str) -> list[Display]:
+    return list(cells.run(code).displays)
+
+
+def test_show_sends_a_figure_between_what_is_printed_before_and_after(cells: Cells) -> None:
+    result = cells.run(PLOT + "\nprint('before')\nplt.show()\nprint('after')")
+    assert [(kind, text.split(" ")[0].strip()) for kind, text in pieces(result)] == [
+        ("stdout", "before"),
+        ("display", "<Figure"),
+        ("stdout", "after"),
+    ]
+    assert [data[:8] for data in pictures(result)] == [PNG]
+
+
+def test_a_figure_that_is_not_shown_comes_with_the_end_of_its_cell_and_only_once(cells: Cells) -> None:
+    assert [display.mime for display in show(cells, PLOT)] == ["image/png"]
+    assert show(cells, "1") == []
+    assert len(show(cells, "figure, axes = plt.subplots()\nfigure")) == 1
+    assert len(show(cells, "figure")) == 1
+
+
+def test_a_backend_that_the_person_chose_stays(cells: Cells) -> None:
+    assert cells.text("import matplotlib\nmatplotlib.use('svg')\nimport matplotlib.pyplot as plt\nplt.get_backend()") == "'svg'\n"
+    assert show(cells, "plt.plot([1])\nplt.gcf().number;") == []
+
+
+def test_frames_pillow_and_markdown_bring_their_own_form(cells: Cells) -> None:
+    (frame,) = show(cells, "import pandas as pd\npd.DataFrame({'a': [1], 'b': ['[bold]']})")
+    assert frame.mime == "text/html"
+    assert "[bold]" in frame.data
+    assert frame.text.split() == ["a", "b", "0", "1", "[bold]"]
+    (picture,) = show(cells, "from PIL import Image\nImage.new('RGB', (4_000, 3_000))")
+    assert base64.b64decode(picture.data)[:8] == PNG
+    (words,) = show(cells, "class Words:\n    def _repr_markdown_(self): return '# Title'\nWords()")
+    assert (words.mime, words.data) == ("text/markdown", "# Title")
+    assert show(cells, "Words();") == []
+    assert [kind for kind, _ in pieces(cells.run("display(Words(), 3, Words())\nprint('end')"))] == ["display", "stdout", "display", "stdout"]
+
+
+def test_what_rich_draws_is_text_with_its_colours(cells: Cells) -> None:
+    output = cells.text("from rich.table import Table\ntable = Table('head')\ntable.add_row('[red]cell')\ntable")
+    assert "head" in output
+    assert "\x1b[" in output
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "def _repr_html_(self): raise ValueError",
+        "def _repr_html_(self): return 5",
+        "def _repr_html_(self): return '<b>no table</b>'",
+        "def _repr_html_(self): return '<table>' + 'x' * 400_000",
+        "def _repr_png_(self): return 'not base64!'",
+        "def _repr_png_(self): return b'x' * 6_000_000",
+        "def _repr_markdown_(self): return None",
+        "def _repr_mimebundle_(self, include, exclude): return {'text/plain': 'x'}",
+        "def _repr_mimebundle_(self): return {}",
+        "def __rich__(self): raise ValueError",
+        "def __getattr__(self, name): return lambda *given, **named: '<table><tr><td>1</table>'",
+    ],
+)
+def test_a_form_that_fails_leaves_the_plain_one(cells: Cells, body: str) -> None:
+    result = cells.run(f"import rich\nclass Odd:\n    {body}\n    def __repr__(self): return 'odd'\nOdd()")
+    assert (result.status, result.output, result.displays) == ("ok", "odd\n", ())
+
+
+def test_a_model_that_shows_too_much_is_stopped(cells: Cells) -> None:
+    code = "class Long:\n    def _repr_markdown_(self): return 'short'\n    def __repr__(self): return 'x' * 20_000\nLong()"
+    result = cells.run(code, limit=10_000)
+    assert result.status == "error"
+    assert "more than 10,000 characters" in result.output
+
+
+def test_a_forked_child_prints_what_it_cannot_show(cells: Cells) -> None:
+    code = "class Words:\n    def _repr_markdown_(self): return '# Title'\n    def __repr__(self): return 'words'\n"
+    result = cells.run(code + "import os\nchild = os.fork()\nif child == 0:\n    display(Words())\n    os._exit(0)\nos.waitpid(child, 0);")
+    assert (result.output, result.displays) == ("words\n", ())
+
+
+def test_a_forged_display_is_text(cells: Cells) -> None:
+    host = "import sys\ncall = sys.modules['mahtab_worker.host'].Host.call\n"
+    result = cells.run(host + "call('display', {'mime': 'text/x-forged', 'data': 5})\ncall('display', {'text': 'as it is\\n'})")
+    assert (result.status, result.displays) == ("ok", ())
+    assert "as it is" in result.output
+
+
+def test_what_a_thread_shows_when_no_cell_runs_is_late_text(cells: Cells) -> None:
+    words = "class Words:\n    def _repr_markdown_(self): return 'm'\n    def __repr__(self): return 'late'\n"
+    cells.run(words + "import threading\ngo = threading.Event()\nthreading.Thread(target=lambda: (go.wait(), display(Words()))).start()")
+    if "late" not in cells.run("go.set()").output:
+        cells.host.wait_for_late("late")
+
+
+def test_the_caller_s_own_process_shows_too(project: Path) -> None:
+    host = RecordingHost()
+    kernel = InProcessKernel(host, {})
+    kernel.start()
+    try:
+        result = Cells(kernel, host).run("print('a')\nclass Words:\n    def _repr_markdown_(self): return 'm'\ndisplay(Words())\nprint('b')")
+        assert [kind for kind, _ in pieces(result)] == ["stdout", "display", "stdout"]
+    finally:
+        kernel.close()

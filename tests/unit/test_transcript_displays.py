@@ -1,0 +1,149 @@
+"""What is more than text, as rows: pictures, tables of HTML, Markdown; broken and hostile ones are their text."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from rich.cells import cell_len
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.partials import Partial
+from mahtab_tui.tui.panes.transcript import memory
+from mahtab_tui.tui.panes.transcript.layout.grid import grid_rows
+from mahtab_tui.tui.panes.transcript.layout.html_table import Table, read_table
+from mahtab_tui.tui.panes.transcript.layout.picture import HIGHEST, picture_rows, size_in_cells
+from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
+from mahtab_tui.tui.panes.transcript.output import Output
+from tests.unit.test_transcript_fold import cell_of, folded, output_of, record
+from tests.unit.test_transcript_rows import PALETTE
+
+FRAME = """<div><style>th {color: red}</style><table border="1"><thead>
+<tr><th></th><th colspan="2">pair</th></tr><tr><th></th><th>a</th><th>b</th></tr></thead>
+<tbody><tr><th rowspan="2">x</th><td>1</td><td>[bold]&lt;b&gt;</td></tr><tr><td>22</td><td>\x1b]52;c;x\x07</td></tr></tbody></table>
+<p>2 rows × 2 columns</p></div>"""
+
+
+def picture(width: int, height: int, form: str = "PNG", mode: str = "RGB") -> str:
+    file = io.BytesIO()
+    Image.new(mode, (width, height), "red").save(file, form)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def lines(output: Output, width: int = 60) -> list[str]:
+    rows = OutputRows(output, width, PALETTE)
+    rows.update()
+    return [rows[index].text for index in range(len(rows))]
+
+
+def table(html: str) -> Table:
+    found = read_table(html)
+    assert found is not None
+    return found
+
+
+def test_a_table_is_read_with_its_spans_and_its_notes() -> None:
+    found = table(FRAME)
+    assert [[cell.text for cell in line] for line in found.header] == [["", "pair", ""], ["", "a", "b"]]
+    assert [[cell.text for cell in line] for line in found.body] == [["x", "1", "[bold]<b>"], ["", "22", ""]]
+    assert found.notes == ["2 rows × 2 columns"]
+
+
+@given(st.text(alphabet="<>/tabledrh= \"'colspan9rowspan!-&;", max_size=300))
+def test_any_html_is_read_or_is_no_table(html: str) -> None:
+    for given_html in (html, f"<table><tr><td>{html}</td>{html}"):
+        found = read_table(given_html)
+        if found is not None:
+            assert all(cell_len(row.text) <= 30 for row in grid_rows(found, 30, PALETTE))
+
+
+@pytest.mark.parametrize("width", [8, 20, 40, 80, 200])
+def test_a_wide_table_fits_and_keeps_its_first_and_last_columns(width: int) -> None:
+    names = [f"<th>column{number}</th>" for number in range(40)]
+    values = [f"<td>{number * 1_000_000}</td>" for number in range(40)]
+    rows = grid_rows(table(f"<table><tr><th></th>{''.join(names)}</tr><tr><th>0</th>{''.join(values)}</tr></table>"), width, PALETTE)
+    assert max(cell_len(row.text) for row in rows) <= width
+    if width >= 40:
+        assert "…" in rows[0].text
+        assert rows[0].text.endswith("column39")
+
+
+def test_numbers_stand_to_the_right_and_words_to_the_left() -> None:
+    html = "<table><tr><th>n</th><th>word</th></tr><tr><td>1</td><td>a</td></tr><tr><td>-2.5e3</td><td>bcdef</td></tr></table>"
+    assert [row.text for row in grid_rows(table(html), 40, PALETTE)] == ["     n  word ", "─" * 13, "     1  a    ", "-2.5e3  bcdef"]
+
+
+@pytest.mark.parametrize(("width", "height", "room"), [(640, 480, 78), (8_000, 10, 78), (10, 8_000, 20), (1, 1, 8), (10_000, 10_000, 8)])
+def test_a_picture_keeps_to_its_room_and_to_a_screen(width: int, height: int, room: int) -> None:
+    columns, rows = size_in_cells(width, height, room)
+    assert 1 <= columns <= room
+    assert 1 <= rows <= HIGHEST
+
+
+@pytest.mark.parametrize(
+    ("form", "mode"), [("PNG", "RGB"), ("PNG", "RGBA"), ("PNG", "P"), ("PNG", "1"), ("PNG", "I;16"), ("JPEG", "RGB"), ("JPEG", "CMYK")]
+)
+def test_pictures_of_every_kind_are_half_blocks(form: str, mode: str) -> None:
+    rows = picture_rows(picture(160, 80, form, mode), 78)
+    assert rows is not None
+    assert [row.text for row in rows] == ["▀" * 20] * 5
+
+
+@pytest.mark.parametrize("data", ["", "AAAA", "not base64", picture(40, 40)[:60], picture(9_000, 9_000, mode="1"), picture(4, 4, "GIF")])
+def test_a_broken_or_huge_picture_is_its_text(data: str) -> None:
+    output = Output()
+    output.show("<Image>\n", "image/png", data)
+    assert lines(output) == ["<Image>"]
+
+
+def test_what_is_shown_stands_between_what_is_printed() -> None:
+    output = Output()
+    output.feed("stdout", "before")
+    output.show("frame\n", "text/html", FRAME)
+    output.feed("stdout", "after\n")
+    output.show("words\n", "text/markdown", "# Title\n\n[click](x) [/red] \x1b[2J")
+    drawn = lines(output)
+    assert drawn[0] == "before"
+    assert drawn.index("after") < drawn.index("Title")
+    assert not any("\x1b" in line for line in drawn)
+    assert any("[bold]<b>" in line for line in drawn)
+
+
+def test_a_resumed_cell_shows_what_the_live_one_showed() -> None:
+    code = record(tags.USER_REPL_IN, "df", cell=1, party="you")
+    shown = [record(tags.DISPLAY, "one\n", cell=1, mime="text/html", data=FRAME), record(tags.DISPLAY, "two\n", cell=1, mime="text/html", data=FRAME)]
+    whole = record(tags.USER_REPL_OUT, "aone\ntwo\nb", cell=1, status="ok", kinds=[["stdout", 1], ["display", 4], ["display", 4], ["value", 1]])
+    stream = [
+        record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind=kind)
+        for kind, text in (("stdout", "a"), ("display", "one\n"), ("display", "two\n"), ("value", "b"))
+    ]
+    live = folded(code, stream[0], shown[0], stream[1], shown[1], *stream[2:], whole)
+    resumed = folded(code, *shown, whole)
+    assert output_of(cell_of(live)) == output_of(cell_of(resumed)) == [("stdout", "a"), ("display", "one"), ("display", "two"), ("value", "b")]
+    assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
+
+
+def test_a_killed_session_keeps_its_displays_apart() -> None:
+    pieces = [record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind="display") for text in ("one\n", "two\n")]
+    partial = Partial(pieces[0])
+    for piece in pieces:
+        partial.add(piece)
+    assert partial.record().attrs["kinds"] == [["display", 4], ["display", 4]]
+
+
+def test_old_pictures_leave_the_memory_and_their_text_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "BUDGET", 150_000)
+    data = "x" * 110_000
+    records = []
+    for number in (1, 2, 3):
+        records += [
+            record(tags.USER_REPL_IN, "figure", cell=number, party="you"),
+            record(tags.DISPLAY, "<Figure>\n", cell=number, mime="image/png", data=data),
+            record(tags.USER_REPL_OUT, "<Figure>\n", cell=number, status="ok", kinds=[["display", 9]]),
+        ]
+    transcript = folded(*records)
+    assert [output_of(cell_of(transcript, number)) for number in range(3)] == [[("value", "<Figure>")]] * 2 + [[("display", "<Figure>")]]
