@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel import pictures
 from mahtab_tui.mcp import journal
 from mahtab_tui.mcp.desk import Attach, Desk
 from mahtab_tui.mcp.journal import Journal
@@ -42,16 +41,15 @@ async def test_calls_that_come_at_once_share_one_worker(project: Path, monkeypat
     assert (len(starts), done.worker) == (1, inside.kernel.pid)
 
 
-async def test_a_picture_that_is_never_ready_is_given_up(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "SECONDS", 0.1)
+async def test_the_time_limit_of_a_cell_is_that_of_its_pictures_too(project: Path) -> None:
     place = PrivatePlace(None, str(project), False, Journal())
     try:
-        done = await place.evaluate(ENDLESS, None, report)
-        assert (done.result.status, done.pictures) == ("ok", [])
-        after = await place.evaluate("type(_).__name__", None, report)
+        done = await place.evaluate(ENDLESS, 0.2, report)
+        after = await place.evaluate("1", None, report)
     finally:
         await place.close()
-    assert (after.result.output, after.worker) == ("'Endless'\n", done.worker)
+    assert (done.result.status, done.timed_out, done.pictures) == ("interrupted", True, [])
+    assert (after.result.output, after.worker) == ("1\n", done.worker)
 
 
 async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(

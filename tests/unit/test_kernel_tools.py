@@ -123,6 +123,7 @@ def test_every_tool_is_documented_from_one_source() -> None:
         "peek",
         "grep",
         "partition",
+        "display",
         "ask",
         "rlm",
         "skill",
