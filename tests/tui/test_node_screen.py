@@ -219,3 +219,15 @@ async def test_left_before_it_is_there() -> None:
         app.exit()
         await until(pilot, lambda: not app.is_running)
     assert app.return_code == 0
+
+
+async def test_a_call_that_was_run_again_leads_to_the_new_one() -> None:
+    async with opened(done(), "1.6") as (pilot, app):
+        rows = story(app)
+        head = next(number for number, row in enumerate(rows) if row.strip() == "run again")
+        assert head < next(number for number, row in enumerate(rows) if "It failed" in row)
+        pane = app.screen.query_one(StoryPane)
+        pane.scroll_to(y=head, animate=False, force=True)
+        await until(pilot, lambda: pane.scroll_offset.y == min(head, pane.max_scroll_y))
+        await pilot.click(StoryPane, offset=(5, head + 1 - pane.scroll_offset.y))
+        await until(pilot, lambda: screen_of(app).chosen.node.id == "1.11")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
-from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.color import Color
@@ -15,7 +14,6 @@ from textual.events import Click, Key, Resize
 from textual.geometry import Region, Size
 from textual.message import Message
 from textual.reactive import reactive
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
 
@@ -23,6 +21,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.namespace.columns import Columns, fitted, fitted_author
 from mahtab_tui.tui.panes.namespace.rows import SORTS, Row, Rows
 from mahtab_tui.tui.theme import GUESTS
+from mahtab_tui.tui.widgets.lines_view import LinesView
 
 HEAD = 2
 """Lines of the title and the column names."""
@@ -32,16 +31,10 @@ _STEPS = 5
 _EMPTY = ("Variables show here as they are", "made: type, size, and who made or", "changed them. Enter looks inside.")
 
 
-class NamespacePane(ScrollView, can_focus=True):
+class NamespacePane(LinesView, can_focus=True):
     """Every variable in a line. Typing filters, Enter opens."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "Up", show=False),
-        Binding("down", "move(1)", "Down", show=False),
-        Binding("pageup", "move_page(-1)", "Page up", show=False),
-        Binding("pagedown", "move_page(1)", "Page down", show=False),
-        Binding("home", "move_to(0)", "First", show=False),
-        Binding("end", "move_to(-1)", "Last", show=False),
         Binding("enter", "open", "Open", show=False),
         Binding("ctrl+s", "sort", "Sort", show=False),
         Binding("ctrl+t", "specials", "Modules, functions, private", show=False),
@@ -88,12 +81,6 @@ class NamespacePane(ScrollView, can_focus=True):
     def on_resize(self, event: Resize) -> None:
         self._arranged()
 
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
-
     # Drawing
 
     def _colour(self, role: str) -> Style:
@@ -106,7 +93,7 @@ class NamespacePane(ScrollView, can_focus=True):
             return self._title(width, base)
         if y == 1:
             line = self._columns.line("name", "type", "value", "by") if len(self._rows) else ""
-            return self._strip([(line, self._colour("muted"))], width, base)
+            return self.strip([(line, self._colour("muted"))], width, base)
         index = self.scroll_offset.y + y - HEAD
         rows = self._rows.shown
         if not rows:
@@ -129,7 +116,7 @@ class NamespacePane(ScrollView, can_focus=True):
             parts = hint if _length(hint, "  ·  ") < width else parts
         between = "  ·  " if _length(parts, "  ·  ") < width else " · "
         apart = [(between, muted)] * len(parts)
-        return self._strip([piece for pair in zip(parts, apart, strict=True) for piece in pair][:-1], width, base)
+        return self.strip([piece for pair in zip(parts, apart, strict=True) for piece in pair][:-1], width, base)
 
     def _empty(self, index: int, width: int, base: Style) -> Strip:
         if self._rows.filter:
@@ -139,7 +126,7 @@ class NamespacePane(ScrollView, can_focus=True):
         else:
             lines = _EMPTY
         text = lines[index] if 0 <= index < len(lines) else ""
-        return self._strip([(text, self._colour("muted"))], width, base)
+        return self.strip([(text, self._colour("muted"))], width, base)
 
     def _row(self, row: Row, index: int, width: int, base: Style) -> Strip:
         columns, muted = self._columns, self._colour("muted")
@@ -157,11 +144,7 @@ class NamespacePane(ScrollView, can_focus=True):
             (fitted(row.summary, columns.value) + " ", Style()),
             (fitted(fitted_author(row.by, columns.by), columns.by), author),
         ]
-        return self._strip(parts, width, style)
-
-    def _strip(self, parts: Sequence[tuple[str, Style]], width: int, base: Style) -> Strip:
-        segments = [Segment(text, base + style) for text, style in [(" ", Style()), *parts]]
-        return Strip(segments).adjust_cell_length(width, base)
+        return self.strip(parts, width, style)
 
     # What the person does
 

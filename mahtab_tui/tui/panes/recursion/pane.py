@@ -6,12 +6,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.events import Click, Resize
 from textual.geometry import Region, Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
 
@@ -29,25 +26,18 @@ from mahtab_tui.tui.panes.recursion.view import View
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
 from mahtab_tui.tui.panes.transcript.layout.row import Span
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+from mahtab_tui.tui.widgets.lines_view import MARGIN, LinesView
 
 MANY = 200
 """Lines from which they are laid out at the rate of the frames only."""
 HEAD = 1
 """Lines of the title."""
-MARGIN = 1
-"""Cells at each side."""
 
 
-class RecursionPane(ScrollView, NodeActions, can_focus=True):
+class RecursionPane(LinesView, NodeActions, can_focus=True):
     """Every search as a tree, the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "Up", show=False),
-        Binding("down", "move(1)", "Down", show=False),
-        Binding("pageup", "move_page(-1)", "Page up", show=False),
-        Binding("pagedown", "move_page(1)", "Page down", show=False),
-        Binding("home", "move_to(0)", "First", show=False),
-        Binding("end", "move_to(-1)", "Last", show=False),
         Binding("left", "fold", "Fold", show=False),
         Binding("right", "unfold", "Unfold", show=False),
     ]
@@ -147,12 +137,6 @@ class RecursionPane(ScrollView, NodeActions, can_focus=True):
         if self.is_attached and self.size:
             self._look_anew()
 
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
-
     def _look_anew(self) -> None:
         """The width or the colours may be others."""
         palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
@@ -187,16 +171,16 @@ class RecursionPane(ScrollView, NodeActions, can_focus=True):
         if self._drawing is None:
             return Strip.blank(width, base)
         if y < HEAD:
-            return self._strip(self._title(self._drawing), width, base)
+            return self.strip(self._title(self._drawing), width, base)
         place = self.scroll_offset.y + y - HEAD
         if not self._view.lines:
             lines = empty_lines(self._width, self._drawing.palette)
-            return self._strip(lines[place] if place < len(lines) else [], width, base)
+            return self.strip(lines[place] if place < len(lines) else [], width, base)
         if place >= len(self._view.lines):
             return Strip.blank(width, base)
         if self.has_focus and place == self._view.place:
             base += self._drawing.palette.panel
-        return self._strip(self._drawing.spans(self._view.lines[place], self._clock(), self._marked), width, base)
+        return self.strip(self._drawing.spans(self._view.lines[place], self._clock(), self._marked), width, base)
 
     @property
     def _marked(self) -> Node | None:
@@ -215,10 +199,6 @@ class RecursionPane(ScrollView, NodeActions, can_focus=True):
         if self._view.lines and room > len(drawing.heads):
             spans.append((drawing.heads.rjust(room), palette.muted))
         return spans
-
-    def _strip(self, spans: Sequence[Span], width: int, base: Style) -> Strip:
-        segments = [Segment(text, base + style) for text, style in [(" " * MARGIN, Style()), *spans]]
-        return Strip(segments).adjust_cell_length(width, base)
 
     # What the person does
 

@@ -71,8 +71,11 @@ class Story:
             rows += drawn
         if not self._node.turns and not self._node.finished:
             rows.append(StoryRow(Row([("It waits for its turn.", self._palette.muted)])))
+        if self._node.again:
+            rows += [*self._calls(list(_all(self._node.again)), "run again"), StoryRow(Row())]
         rows += self._answer()
-        rows += self._children()
+        children = list(_all(self._node.children))
+        rows += self._calls(children, count_of(len(children), "call"))
         return rows
 
     # Turns
@@ -154,11 +157,10 @@ class Story:
                 yield StoryRow(Row(words, style), place=(start, end))
         yield StoryRow(Row())
 
-    def _children(self) -> Iterator[StoryRow]:
-        children = list(_all(self._node.children))
-        if children:
-            yield StoryRow(Row([(count_of(len(children), "call"), self._palette.text + BOLD)]))
-            yield from (StoryRow(Row(), child=child) for child in children)
+    def _calls(self, nodes: Sequence[Node], head: str) -> Iterator[StoryRow]:
+        if nodes:
+            yield StoryRow(Row([(head, self._palette.text + BOLD)]))
+            yield from (StoryRow(Row(), child=node) for node in nodes)
 
 
 def _prose(turn: Turn) -> str:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.strip import Strip
 from textual.widget import Widget
@@ -18,6 +18,7 @@ from mahtab_tui.recursion.text import Span
 from mahtab_tui.tui.panes.recursion.marks import COVER
 from mahtab_tui.tui.panes.transcript.palette import Palette
 from mahtab_tui.tui.screens.node.text_window import TextRow, TextWindow
+from mahtab_tui.tui.widgets.lines_view import CURSOR_KEYS
 
 _WHEEL = 3
 """Rows that the wheel moves."""
@@ -26,14 +27,7 @@ _WHEEL = 3
 class TextRows(Widget, can_focus=True):
     """Rows of the text; at the right edge, what was covered of it."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "move(-1)", "Up", show=False),
-        Binding("down", "move(1)", "Down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "go(0)", "Beginning of the text", show=False),
-        Binding("end", "end", "End of the text", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
 
     def __init__(self, window: TextWindow, spans: Sequence[Span], coverage: Coverage) -> None:
         """`spans`: what the call has of the text."""
@@ -144,17 +138,18 @@ class TextRows(Widget, can_focus=True):
             self._top = self.window.up(self._top, -step, self._width)
         self.look()
 
-    def action_page(self, direction: int) -> None:
+    def action_move_page(self, direction: int) -> None:
         self.action_move(direction * max(1, self.size.height - 2))
 
-    def action_go(self, place: int) -> None:
-        self._top = place
-        self.look()
-
-    def action_end(self) -> None:
-        self.go_to(self.window.chars - 1)
-        self.action_page(-1)
-        self.action_page(1)
+    def action_move_to(self, place: int) -> None:
+        """To the beginning of the text (0), or to its end."""
+        if place == 0:
+            self._top = 0
+            self.look()
+        else:
+            self.go_to(self.window.chars - 1)
+            self.action_move_page(-1)
+            self.action_move_page(1)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         event.stop()
