@@ -39,18 +39,22 @@ _ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
 """Options whose value may be left out, and what that means."""
 
 
-def checked_settings(**given: object) -> Settings:
-    """The effective settings, with a model that can be had; else one sentence and the end."""
+def checked_settings(*models: Literal["model", "sub_model"], **given: object) -> Settings:
+    """The effective settings, with `models` that can be had; else one sentence and the end."""
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 
     try:
         settings = load_settings(**given)
-        for model in (settings.model, settings.sub_model):
-            if model is not None:
-                check_model(model)
-    except (SettingsError, ModelError) as error:
+    except SettingsError as error:
         fail(str(error))
+    for which in models:
+        name = getattr(settings, which)
+        try:
+            if name is not None:
+                check_model(name)
+        except ModelError as error:
+            fail(str(error) if which == "model" else f"{which}: {error}")
     return settings
 
 
@@ -84,7 +88,7 @@ def screen(
         return
     share = False if no_share else None
     settings = checked_settings(
-        model=model, approval=approval, python=python, theme=theme, share=share, skills_dir=skills_dir or None, code_dir=code_dir
+        "model", model=model, approval=approval, python=python, theme=theme, share=share, skills_dir=skills_dir or None, code_dir=code_dir
     )
     from mahtab_tui.tui.collector import Collector
 
@@ -135,7 +139,7 @@ def ask(
         fail('Give a question: mahtab-tui ask "question".')
     if missing := next((path for path in load or () if not path.is_file()), None):
         fail(f"--load: there is no file {missing}.")
-    settings = checked_settings(model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir)
+    settings = checked_settings("model", model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir)
     from mahtab_tui.headless import ask_once
 
     raise typer.Exit(ask_once(question, settings, load or [], as_json=json))
@@ -172,7 +176,7 @@ def rlm(
     from mahtab_tui.llm.providers import default_model
     from mahtab_tui.recursion.budget import limits_of
 
-    settings = checked_settings(model=model, sub_model=sub_model)
+    settings = checked_settings("model", "sub_model", model=model, sub_model=sub_model)
     try:
         limits = limits_of(
             max_depth=max_depth,

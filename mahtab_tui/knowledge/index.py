@@ -113,7 +113,7 @@ class SkillsIndex:
 
 
 def _quoted(word: str) -> str:
-    return '"' + word.replace('"', '""') + '"'
+    return f'"{word}"'  # it has no quotes: `_WORDS` leaves them out
 
 
 def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:

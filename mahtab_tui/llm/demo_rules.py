@@ -38,6 +38,10 @@ _OPERATIONS = {
 _GROUP = re.compile(r"\b(?:by|per|for each)\s+(\w+)")
 _COLUMN = re.compile(r"\b(?:of|in|column|where|average|mean|sum|total|median|sort by|by)\s+(?=(?:the\s+)?(?:column\s+)?[`'\"]?(\w+))", re.IGNORECASE)
 _NOT_COLUMNS = frozenset("the a an it all each column values rows numbers of in is are what how many and".split())
+_COUNTING = frozenset(
+    "how many count the number of a an all are is there in has have does do what it its me please tell rows row items item elements entries values words "
+    "word lines line characters character chars letters letter".split()
+)
 _FILTER = re.compile(r"(\w+)\s*(>=|<=|==|!=|>|<|=|is over|is above|is under|is below|over|above|under|below)\s*(-?[\d.]+|'[^']*'|\"[^\"]*\")")
 _WORDS_FOR = {"is over": ">", "is above": ">", "over": ">", "above": ">", "is under": "<", "is below": "<", "under": "<", "below": "<", "=": "=="}
 _NUMBER = re.compile(r"\b(\d+)\b")
@@ -181,6 +185,8 @@ def _count(asked: Asked, variables: Sequence[Known]) -> Plan | None:
         if kind in TABLES:
             return Plan(f"I count the distinct values of each column of `{name}`.", f"print({name}.nunique())")
         return Plan(f"I count the distinct values of `{name}`.", f"distinct = len(set({name}))\nprint(distinct, 'distinct values')")
+    if set(re.findall(r"\w+", asked.text.lower())) - _COUNTING - {name.lower()}:
+        return None  # a condition, as in "rows that have no price": all of them are not the answer
     if kind == "str":
         unit = "lines" if "line" in asked.text else "characters" if "char" in asked.text or "letter" in asked.text else "words"
         expression = {"lines": f"len({name}.splitlines())", "characters": f"len({name})", "words": f"len({name}.split())"}[unit]

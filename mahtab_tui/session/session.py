@@ -280,10 +280,14 @@ class Session:
         from mahtab_tui.agent.repl_agent import create_repl_agent
 
         reflection = self.settings.reflection_model
+        try:
+            reflection_llm = self._llm(reflection) if reflection else None
+        except ModelError as error:
+            raise ModelError(f"reflection_model: {error}") from None
         return create_repl_agent(
             self.turns,
             model=self._llm(),
-            reflection_llm=self._llm(reflection) if reflection else None,
+            reflection_llm=reflection_llm,
             reflection=self.settings.reflection,
             max_turns=self.settings.max_turns,
             skills=self.skills.descriptions(),

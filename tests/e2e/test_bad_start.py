@@ -58,6 +58,14 @@ def test_a_wrong_configuration_is_said_with_key_and_line(project: Path, start: S
     assert "line 2: there is no setting 'modle'. Did you mean model?" in done.stderr
 
 
+def test_a_sub_model_that_cannot_be_had_stops_searches_only(project: Path) -> None:
+    (project / "text").write_text("words")
+    env = {"PATH": "/usr/bin:/bin", "MAHTAB_SUB_MODEL": "claude"}
+    assert run("ask", "which variables are there?", "--model", "demo", env=env).returncode == 0
+    done = run("rlm", "what?", "text", "--model", "demo", env=env)
+    assert (done.returncode, "sub_model: The program `claude` is not on the PATH" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize("python", ["missing", "folder", "text", "failing"])
 def test_a_python_that_is_none_is_said(project: Path, python: str) -> None:
     (project / "folder").mkdir()

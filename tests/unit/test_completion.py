@@ -200,6 +200,8 @@ def test_what_is_equal_comes_first_then_what_begins_so_then_what_has_the_letters
 def test_keyword_arguments_come_before_names_and_not_within_an_argument() -> None:
     assert labels(NAMESPACE, "Point(")[:3] == ["label=", "x=", "y="]
     assert "label=" not in labels(NAMESPACE, "Point(1 + ")
+    assert "label=" not in labels(NAMESPACE, "Point(1); print(")
+    assert "label=" not in labels(NAMESPACE, "[Point(1), ")
     assert "self=" not in labels(NAMESPACE, "point.moved(")
 
 

@@ -96,6 +96,11 @@ def test_it_says_what_it_is_once() -> None:
     assert not answer([*first, AIMessage("x"), *question("what is n?")[1:]]).startswith("Demo model")
 
 
+@pytest.mark.parametrize("text", ["how many rows of df have no price?", "how many words in log begin with o?", "count the negative items of prices"])
+def test_a_condition_that_it_does_not_know_is_not_passed_over(text: str) -> None:
+    assert "I count" not in answer(question(text))
+
+
 def test_what_it_cannot_do_it_says_with_examples_that_work() -> None:
     said = answer(question("write me a poem about the moon"))
     assert "no answer" in said

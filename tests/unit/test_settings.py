@@ -29,6 +29,16 @@ def test_the_command_line_wins_over_everything(project: Path, home: Path, monkey
     assert settings.python == "from-home"
 
 
+def test_folders_of_skills_stand_in_the_environment_with_colons_between_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        (project / name).mkdir()
+    monkeypatch.setenv("MAHTAB_SKILLS_DIR", "a:b:")
+    assert load_settings().skills_dir == (Path("a"), Path("b"))
+    monkeypatch.setenv("MAHTAB_SKILLS_DIR", "a:c")
+    with pytest.raises(SettingsError, match="c is not a folder"):
+        load_settings()
+
+
 def test_without_any_source_the_defaults_hold(project: Path) -> None:
     settings = load_settings()
     assert (settings.approval, settings.max_turns, settings.reflection, settings.model) == ("ask", 5, "always", None)
