@@ -119,7 +119,7 @@ class Budget:
         wanted = self.spent.plus(self._held).plus(amount)
         limits = self._limits
         if limits.max_calls is not None and wanted.calls > limits.max_calls:
-            raise BudgetSpent(_SPENT.format(f"{limits.max_calls:,} model calls"))
+            raise BudgetSpent(_SPENT.format(f"{limits.max_calls:,} model call{'' if limits.max_calls == 1 else 's'}"))
         if limits.max_tokens is not None and wanted.tokens > limits.max_tokens:
             raise BudgetSpent(_SPENT.format(f"{limits.max_tokens:,} tokens"))
         if limits.max_usd is not None and wanted.usd > limits.max_usd:

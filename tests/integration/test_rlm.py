@@ -99,7 +99,7 @@ def test_a_partial_answer_is_told_of_and_a_missing_one_is_raised() -> None:
     script = {"what?": [python("print(1)")] * 2}
     assert rlm("what?", LOG, model=scripted(script), max_turns=2, on_event=story.append) == "the best there is"
     assert "best that was found" in story.of(tags.NOTICE)[0].text
-    with pytest.raises(SearchFailed, match="budget of 1 model calls"):
+    with pytest.raises(SearchFailed, match="budget of 1 model call "):
         rlm("what?", LOG, model=scripted(script), max_calls=1)
     with pytest.raises(ModelError, match="There is no model"):
         rlm("what?", LOG, model="no such")

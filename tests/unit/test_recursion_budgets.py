@@ -70,7 +70,7 @@ def test_a_budget_of_calls_ends_the_tree_at_any_point(bench: Bench, max_calls: i
     assert len(bench.story.finals()) == len(bench.story.begun())
     if max_calls < 2:
         assert found.state == "error"
-        assert f"{max_calls} model calls" in found.text
+        assert f"{max_calls} model call" in found.text
     elif max_calls == 2:
         assert (found.text, found.state) == ("the best there is", "partial")
     else:
