@@ -22,6 +22,9 @@ from mahtab_tui.settings import SettingsError, config_files, home_folder, load_s
 
 _WIDTH = 12
 
+_ROOM = 10
+"""MiB below which a disk counts as full."""
+
 
 def _line(name: str, found: str, advice: str = "") -> str:
     mark = "!" if advice else "✓"
@@ -148,4 +151,6 @@ def _home() -> str:
     place = home if home.exists() else home.parent
     if not os.access(place, os.W_OK):
         return _line("home", str(home), "The folder cannot be written to: sessions and history will not be kept.")
-    return _line("home", f"{home}, {shutil.disk_usage(place).free // 2**20:,} MiB free")
+    free = shutil.disk_usage(place).free // 2**20
+    advice = "" if free >= _ROOM else "The disk is full: sessions and history may not be kept."
+    return _line("home", f"{home}, {free:,} MiB free", advice)

@@ -273,12 +273,23 @@ async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(sha
 
 async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_kernel(share: Share, project: Path) -> None:
     it = share()
-    it.session.submit("python", "import time; time.sleep(1.5); kept = 1")
+    it.session.submit("python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\nkept = 1")
     async with agent("--attach", cwd=project) as a:
         it.store.wait(tags.USER_REPL_IN)
-        assert (await a.eval("kept", timeout_s=1))["value"] == "1"
+        async with anyio.create_task_group() as group:
+            values: list[str] = []
+
+            async def run() -> None:
+                values.append((await a.eval("kept", timeout_s=1))["value"])
+
+            group.start_soon(run)
+            while not it.session.inbox._items:
+                await anyio.sleep(0.01)
+            await anyio.sleep(1.2)  # longer than its limit, in the queue
+            (project / "go").touch()
+        assert values == ["1"]
         told = await a.eval(
-            "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)", timeout_s=0.3
+            "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)", timeout_s=1
         )
         assert (told["status"], told["timed_out"], told["output"]) == ("running", True, "stubborn\n")
         assert "goes on running" in told["note"]

@@ -1,0 +1,24 @@
+"""What the doctor says of the place where sessions are kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from mahtab_tui import doctor
+
+
+@pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])
+def test_a_full_disk_is_said(home: Path, monkeypatch: pytest.MonkeyPatch, free: int, mark: str) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda place: SimpleNamespace(free=free * 2**20))
+    line = doctor._home()
+    assert line.startswith(f"{mark} home")
+    assert (f"{free} MiB free" in line, "The disk is full" in line) == (True, mark == "!")
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda place, mode: False)
+    assert "cannot be written to" in doctor._home()
