@@ -18,6 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel.worker.completion.complete import MOST, complete
+from mahtab_tui.kernel.worker.completion.explaining import signature_of
 
 
 class Bomb(BaseException):
@@ -289,3 +290,17 @@ def test_any_text_is_fine(code: str, cursor: int) -> None:
 def test_any_pieces_are_fine(pieces: list[str]) -> None:
     code = "".join(pieces)
     complete(NAMESPACE, code, len(code))
+
+
+@pytest.mark.parametrize(
+    ("value", "signature"),
+    [
+        ("a".upper, "f()"),
+        ([].append, "f(object, /)"),
+        (dict.fromkeys, "f(iterable, value=None, /)"),
+        (len, "f(obj, /)"),
+        (object().__init__, "f(*args, **kwargs)"),
+    ],
+)
+def test_signatures_of_built_in_functions_have_what_the_caller_gives(value: object, signature: str) -> None:
+    assert signature_of(value, "f") == signature

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from typing import Any, NamedTuple
 
@@ -11,6 +12,9 @@ from ..summary import kind_of, one_line, summary, type_name
 from .place import call_at
 from .resolve import Instance, Unknown, resolve
 from .signatures import annotated, annotations_of, function_of, parameters
+
+_BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
+"""What a call fills in by itself, in the signatures of built-in functions: ``($self, /, …``."""
 
 
 class Explanation(NamedTuple):
@@ -70,7 +74,7 @@ def _builtin_signature(value: Any, name: str) -> str:
         text = "" if type(value) is type and class_dict(value).get("__doc__") else None
         text = value.__text_signature__ if text == "" else None
     if type(text) is str:
-        return name + text.replace("$module, ", "").replace("$self, ", "").replace("$module", "").replace("$self", "")
+        return name + _BOUND.sub("(", text)
     if kind_of(value) in ("function", "class"):
         return f"{name}(…)"
     return one_line(f"{name}: {type_name(value)}  {summary(value)}".rstrip(), 200)
