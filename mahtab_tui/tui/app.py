@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Resize
+from textual.theme import ThemeProvider
 from textual.widgets import Footer
 
 from mahtab_tui.agent.host import Decision
@@ -27,7 +27,7 @@ from mahtab_tui.tui.collector import QUIET, Collector
 from mahtab_tui.tui.commands import bindings
 from mahtab_tui.tui.drain import RATE, Drain
 from mahtab_tui.tui.guard import ScreenGuard
-from mahtab_tui.tui.palette import CommandProvider
+from mahtab_tui.tui.palette import CommandProvider, Palette
 from mahtab_tui.tui.pane_actions import PaneActions
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
@@ -205,14 +205,13 @@ class MahtabApp(SessionActions, PaneActions):
     def _dragged(self, message: Splitter.Dragged) -> None:
         self.drag_splitter(message)
 
-    # What the terminal says
+    def action_command_palette(self) -> None:
+        self.push_screen(Palette(id="--command-palette"))
 
-    def pop_screen(self) -> AwaitComplete:
-        """The palette closes at each click beside it: the second one of a bunch must not end the program."""
-        if len(self.screen_stack) > 1:
-            return super().pop_screen()
-        done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
-        return done
+    def search_themes(self) -> None:
+        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
+
+    # What the terminal says
 
     def on_resize(self, event: Resize) -> None:
         self.apply_layout(event.size)

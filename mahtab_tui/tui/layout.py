@@ -12,6 +12,9 @@ NARROW = 100
 SHORT = 30
 """Lines below which the editor begins with one line."""
 
+TINY = 8
+"""Lines below which the editor has room for the text alone, without its hint."""
+
 STEP = 4
 """Percent by which a key moves a splitter."""
 

@@ -6,10 +6,29 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.await_complete import AwaitComplete
+from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from mahtab_tui.tui.commands import COMMANDS, Command
+
+
+class Palette(CommandPalette):
+    """Textual's palette, for keys and clicks in a bunch: it closes once, and what reaches it afterwards finds it empty."""
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        if self.is_active:
+            return super().dismiss(result)
+        done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
+        return done
+
+    def _watch__list_visible(self) -> None:
+        if self.query(CommandList):
+            super()._watch__list_visible()
+
+    async def _watch__show_busy(self) -> None:
+        if self.query(CommandList):
+            await super()._watch__show_busy()
 
 
 class CommandProvider(Provider):

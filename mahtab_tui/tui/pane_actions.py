@@ -9,7 +9,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from mahtab_tui.tui.jumper import JumpScreen, Target
-from mahtab_tui.tui.layout import NARROW, SHORT, PaneLayout, Resize
+from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout, Resize
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -47,6 +47,7 @@ class PaneActions(App[int]):
         seen = layout.side_seen(width)
         screen.set_class(narrow, "-narrow")
         screen.set_class(height < SHORT, "-short")
+        screen.set_class(height < TINY, "-tiny")
         side = screen.query_one("#side")
         side.display = seen
         screen.query_one("#side-splitter").display = seen and not narrow

@@ -14,6 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
+from mahtab_tui.tui.open import SMALLEST
 from tests.tui.editor_app import until
 from tests.tui.story import IDLE, WAITING, ToldSession, drawn, story
 
@@ -166,3 +167,12 @@ async def test_an_input_that_cannot_be_written_for_the_editor_stays(make_app: Ca
         await pilot.press("f4")
         await until(pilot, lambda: any("cannot go through a file" in notification.message for notification in app._notifications))
         assert app.editor.text == "kept"
+
+
+async def test_in_the_smallest_terminal_one_sees_what_one_types(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test(size=SMALLEST) as pilot:
+        await pilot.pause()
+        await pilot.press("4", "2")
+        code = app.query_one("#code")
+        await until(pilot, lambda: bool(code.region) and app.screen.get_widget_at(*code.region.offset)[0] is code)

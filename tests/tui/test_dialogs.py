@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from textual.command import CommandPalette
+from textual.command import CommandList, CommandPalette
 from textual.events import Click
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.jumper import JumpScreen
+from mahtab_tui.tui.palette import Palette
 from mahtab_tui.tui.screens.confirm import Confirm, ConfirmLeave
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.edit_query import EditQuery
@@ -57,7 +58,7 @@ async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) ->
         (["f1", "f9"], HelpScreen),
         (["f9", "f1", "f9", "ctrl+p"], Confirm),
         (["ctrl+r", "ctrl+r", "ctrl+p"], HistorySearch),
-        (["ctrl+p", "f1"], CommandPalette),
+        (["ctrl+p", "f1", "ctrl+p"], Palette),
     ],
 )
 async def test_over_a_dialog_no_key_opens_another(make_app: Callable[..., MahtabApp], keys: list[str], opened: type[Screen[object]]) -> None:
@@ -110,6 +111,20 @@ async def test_two_clicks_beside_the_palette_close_it_once(make_app: Callable[..
         for _ in range(2):
             palette.post_message(Click(palette, 0, 0, 0, 0, 1, False, False, False, 0, 0))
         await until(pilot, lambda: len(app.screen_stack) == 1)
+        await pilot.pause()
+        assert app.is_running
+
+
+async def test_what_reaches_the_palette_when_it_is_closing_finds_it_empty(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, CommandPalette) and bool(app.screen.query(CommandList)))
+        palette = app.screen
+        assert isinstance(palette, CommandPalette)
+        await palette.query(CommandList).remove()
+        palette._list_visible, palette._show_busy = not palette._list_visible, True
         await pilot.pause()
         assert app.is_running
 
