@@ -13,6 +13,7 @@ from textual.dom import DOMNode
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import Command, acts_above
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.confirm import Confirm, ConfirmLeave
@@ -87,8 +88,7 @@ class SessionActions(App[int]):
         text = typed or (self.editor.selected_text if len(self.screen_stack) == 1 else "") or self.screen.get_selected_text()
         if not text:
             return False
-        self.copy_to_clipboard(text)
-        self.tell(f"Copied {len(text):,} characters.")
+        copy(self, text)
         return True
 
     async def action_quit(self) -> None:

@@ -23,6 +23,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.actions import SessionActions
 from mahtab_tui.tui.attention import Attention, notification
 from mahtab_tui.tui.choices import Choices
+from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.collector import QUIET, Collector
 from mahtab_tui.tui.commands import bindings
 from mahtab_tui.tui.drain import RATE, Drain
@@ -194,6 +195,22 @@ class MahtabApp(SessionActions, PaneActions):
         except RuntimeError as error:
             self.tell(str(error), "warning")
         self.editor.focus()
+
+    @on(TranscriptPane.Again)
+    def _again(self, message: TranscriptPane.Again) -> None:
+        if message.edit:
+            self.editor.mode, self.editor.text = message.mode, message.text
+            self.editor.focus()
+        else:
+            self.session.submit(message.mode, message.text)
+
+    @on(TranscriptPane.Copied)
+    def _copied(self, message: TranscriptPane.Copied) -> None:
+        copy(self, message.text)
+
+    @on(TranscriptPane.Refused)
+    def _refused(self, message: TranscriptPane.Refused) -> None:
+        self.tell(message.sentence)
 
     @on(NamespacePane.Opened)
     def _opened(self, message: NamespacePane.Opened) -> None:

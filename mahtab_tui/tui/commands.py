@@ -89,6 +89,17 @@ COMMANDS: tuple[Command, ...] = (
     Command("quit", "quit", "ctrl+q", "Leave", "Leave, after a question if something is at work", "Screen", slash="quit"),
 )
 
+TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
+    Command("entry-up", "walk(-1)", "up,k", "Up", "Go to the entry before; through a long one line by line", "Transcript"),
+    Command("entry-down", "walk(1)", "down,j", "Down", "Go to the next entry", "Transcript"),
+    Command("entry-copy", "copy_entry", "y", "Copy", "Copy the code, the words or the question", "Transcript", True),
+    Command("entry-copy-output", "copy_output", "Y,shift+y", "Copy output", "Copy what the cell has printed", "Transcript"),
+    Command("entry-again", "again(False)", "r", "Run again", "Run the code again, or ask the question again", "Transcript", True),
+    Command("entry-edit", "again(True)", "e", "Edit", "Bring the code or the question into the editor", "Transcript", True),
+    Command("entry-fold", "fold_entry", "space", "Fold", "Show the beginning only, or all of it again", "Transcript", True),
+)
+"""What can be done to an entry of the transcript."""
+
 NODE_COMMANDS: tuple[Command, ...] = (
     Command("node-open", "open_node", "enter", "Open", "Open the call: its turns, its text, its answer", "Recursion", True),
     Command("node-stop", "stop_node", "s", "Stop", "Stop the call and all below it; the others go on", "Recursion", True),
@@ -170,6 +181,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("tab", "Of an open call: the next call, or place that its answer rests on; enter goes there", "Recursion"),
     Row("/, n, N", "In its text: search, next, previous", "Recursion"),
     Row("[, ]", "In its text: the places that were found", "Recursion"),
+    Row("1 … 9", "Bring that code block of the last answer into the editor", "Transcript"),
     Row("pageup, pagedown, home, end", "Scroll", "Transcript"),
 )
 

@@ -11,6 +11,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.recursion.control import Control
 from mahtab_tui.recursion.node import Node
 from mahtab_tui.recursion.tree import Tree
+from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import NODE_COMMANDS, bindings
 
 
@@ -71,9 +72,7 @@ class NodeActions(Widget):
         if not chosen.node.finished:
             self._say("It has no answer yet.")
             return
-        answer = plain(chosen.node.answer)
-        self.app.copy_to_clipboard(answer)
-        self._say(f"Copied {len(answer):,} characters.")
+        copy(self.app, plain(chosen.node.answer))
 
     def action_go_to_parent(self) -> None:
         if (chosen := self.chosen) is not None and chosen.node.parent is not None:

@@ -20,7 +20,7 @@ from mahtab_tui.session.watching import follow
 from mahtab_tui.settings import resource_folder
 from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 
 TAIL = 1_000_000
@@ -122,19 +122,19 @@ class WatchSession(WatchApp):
 
     def compose(self) -> ComposeResult:
         yield self.head()
-        yield TranscriptPane(id="transcript", watched=True)
+        yield TranscriptView(id="transcript", watched=True)
         yield NamespacePane(id="watched-namespace")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one(TranscriptPane).focus()
+        self.query_one(TranscriptView).focus()
         threading.Thread(target=self._follow, name="watch", daemon=True).start()
 
     def look(self) -> None:
         records = [self._records.popleft() for _ in range(len(self._records))]
         if records:
-            self.query_one(TranscriptPane).fold(records)
+            self.query_one(TranscriptView).fold(records)
             self.query_one(NamespacePane).fold(records)
         if self._over.is_set() and not self._records:
             self.tell("it has ended:")

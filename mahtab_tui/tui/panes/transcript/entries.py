@@ -22,6 +22,8 @@ class Entry:
     """It goes on with what the same party said just above: the bar runs through the gap."""
     hidden: bool = False
     """It was drawn while it streamed, and turned out not to be there."""
+    folded: bool = False
+    """Only its first row is shown."""
 
     @property
     def ends_with_bar(self) -> bool:

@@ -13,7 +13,7 @@ from mahtab_tui.tui.panes.transcript.layout.row import Row, Span
 
 MARGIN = 1
 """Cells left of the bar."""
-BAR = "▌"
+BAR, MARK = "▌", "▐"
 EDGE = MARGIN + 2
 """Cells left of the text: margin, bar, a space."""
 RIGHT = 1
@@ -59,6 +59,12 @@ def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style
             if piece:
                 yield piece, drawn
         position += len(text)
+
+
+def with_mark(strip: Strip, style: Style) -> Strip:
+    """A strip of the entry that keys act on."""
+    first, *rest = strip
+    return Strip([Segment(MARK, first.style + style if first.style else style), *rest], strip.cell_length)
 
 
 def with_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:

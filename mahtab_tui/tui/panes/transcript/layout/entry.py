@@ -10,6 +10,9 @@ from mahtab_tui.tui.panes.transcript.layout.prose import note_rows, question_row
 from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, GrowingRows, Row, Rows
 from mahtab_tui.tui.panes.transcript.palette import Palette
 
+FOLDED = 3
+"""Rows that are shown of a folded entry, the last of which says how many more there are."""
+
 
 class EntryRows:
     """An entry at one width: the gap above it, and its own rows."""
@@ -36,14 +39,17 @@ class EntryRows:
             self._growing.update()
 
     def __len__(self) -> int:
-        return 0 if self._entry.hidden else len(self._rows) + self._entry.gap
+        if self._entry.hidden:
+            return 0
+        return (min(FOLDED, len(self._rows)) if self._entry.folded else len(self._rows)) + self._entry.gap
 
     def __getitem__(self, index: int) -> Row:
-        if not self._entry.gap:
-            return self._rows[index]
-        if index == 0:
+        if self._entry.gap and index == 0:
             return Row(bar=self._palette.model if self._entry.joined else None)
-        return self._rows[index - 1]
+        row = index - self._entry.gap
+        if self._entry.folded and row == FOLDED - 1 and (more := len(self._rows) - row) > 1:
+            return Row([(f"… {more:,} rows folded", self._palette.muted)], self._rows[row].bar)
+        return self._rows[row]
 
 
 def _growing_rows(entry: Entry, width: int, palette: Palette) -> GrowingRows | None:
@@ -71,6 +77,8 @@ def guess(entry: Entry, width: int) -> int:
     """About how many rows an entry will have; exact where nothing wraps."""
     if entry.hidden:
         return 0
+    if entry.folded:
+        return entry.gap + FOLDED
     match entry:
         case Cell():
             code = min(LIMIT, entry.code.count("\n") + 1)

@@ -1,0 +1,28 @@
+"""Copying: through the terminal (OSC 52), which works over ssh, and to the system's own clipboard where there is one."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import Any
+
+from textual.app import App
+
+
+def copy(app: App[Any], text: str) -> None:
+    """Copy a text, and tell the person where it went. A system's clipboard is a program that may take its time: it is called on a thread."""
+    app.copy_to_clipboard(text)
+    threading.Thread(target=_copy_by_system, args=(app, text), name="clipboard", daemon=True).start()
+
+
+def _copy_by_system(app: App[Any], text: str) -> None:
+    import pyperclip
+
+    try:
+        pyperclip.copy(text)
+        where = "to the terminal (OSC 52) and to the system's clipboard"
+    except (pyperclip.PyperclipException, OSError):
+        where = "to the terminal (OSC 52); no other clipboard was found"
+    characters = f"{len(text):,} characters" if len(text) != 1 else "one character"
+    with contextlib.suppress(RuntimeError):  # the screen has been left
+        app.call_from_thread(app.notify, f"Copied {characters} {where}.", markup=False, timeout=3)

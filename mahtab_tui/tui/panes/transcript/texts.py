@@ -1,0 +1,39 @@
+"""What an entry says, as text for the clipboard and the editor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
+
+
+def text_of(entry: Entry) -> str:
+    """The code, the words, the question or the notice."""
+    match entry:
+        case Cell():
+            return plain(entry.code.strip("\n"))
+        case Words():
+            return plain(entry.source.strip("\n"))
+        case Question() | Note():
+            return plain(entry.text)
+    raise AssertionError(entry)
+
+
+def output_of(cell: Cell) -> str:
+    """What a cell has printed, as far as it is kept; a line says where lines are left out."""
+    lines = [plain(line.text) for line in cell.output]
+    if cell.output.left_out:
+        lines.insert(len(cell.output.head), f"… {cell.output.left_out:,} lines left out …")
+    return "\n".join(lines)
+
+
+def code_blocks(entries: Sequence[Entry]) -> list[str]:
+    """The code of the last answer that has some, in order."""
+    blocks: list[str] = []
+    for entry in reversed(entries):
+        if isinstance(entry, Question) and blocks:
+            break
+        if isinstance(entry, Cell) and not entry.hidden and not entry.person and entry.guest is None:
+            blocks.insert(0, entry.code)
+    return blocks

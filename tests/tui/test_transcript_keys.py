@@ -1,0 +1,167 @@
+"""Walking the transcript's entries by keys, and what can be done with one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from textual import on
+from textual.pilot import Pilot
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.strips import MARK
+from mahtab_tui.tui.panes.transcript.texts import text_of
+from tests.tui.test_transcript_pane import SIZE, PaneApp, cell, record
+
+ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"
+
+
+class KeysApp(PaneApp):
+    """Writes down what the pane asks for."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        super().__init__(records)
+        self.said: list[tuple[str, ...]] = []
+
+    @on(TranscriptPane.Again)
+    def _again(self, message: TranscriptPane.Again) -> None:
+        self.said.append(("edit" if message.edit else "run", message.mode, message.text))
+
+    @on(TranscriptPane.Copied)
+    def _copied(self, message: TranscriptPane.Copied) -> None:
+        self.said.append(("copy", message.text))
+
+    @on(TranscriptPane.Refused)
+    def _refused(self, message: TranscriptPane.Refused) -> None:
+        self.said.append(("refused", message.sentence))
+
+
+def conversation() -> list[Record]:
+    return [
+        *cell(1, "x = 1", "printed\n"),
+        record(tags.USER_CHAT, "what is x?", turn=1),
+        record(tags.ASSISTANT_CHAT, ANSWER, turn=1, step=0, party="demo"),
+        record(tags.NOTICE, "Something was noticed.", level="info"),
+    ]
+
+
+def marked(app: PaneApp) -> str:
+    entry = app.pane.marked
+    return "" if entry is None else text_of(entry)
+
+
+def mark_rows(app: PaneApp) -> list[int]:
+    """The rows of the screen that bear the mark."""
+    return [y for y in range(1, app.pane.size.height) if app.pane.render_line(y).text.startswith(MARK)]
+
+
+async def press(pilot: Pilot[None], *keys: str) -> None:
+    await pilot.press(*keys)
+    await pilot.pause()
+
+
+async def test_walking_goes_over_all_that_was_said_and_run_but_not_over_notices() -> None:
+    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        assert mark_rows(app) == []
+        app.pane.focus()
+        await pilot.pause()
+        assert marked(app) == "second = 2"
+        seen = [marked(app)]
+        for _ in range(6):
+            await press(pilot, "up")
+            seen.append(marked(app))
+        assert seen == ["second = 2", "Then:", "first = 1", "I look.", "what is x?", "x = 1", "x = 1"]
+        assert mark_rows(app)
+        await press(pilot, "j")
+        assert marked(app) == "what is x?"
+
+
+async def test_a_long_entry_is_walked_through_line_by_line() -> None:
+    lines = "\n".join(f"line_{number}" for number in range(60))
+    async with KeysApp([*cell(1, "before"), *cell(2, lines), *cell(3, "after")]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "up")
+        assert marked(app) == lines
+        top = app.pane.scroll_y
+        await press(pilot, "up")
+        assert (marked(app), app.pane.scroll_y) == (lines, top - 1)
+        await press(pilot, *["up"] * 80)
+        assert marked(app) == "before"
+        await press(pilot, *["down"] * 100)
+        assert marked(app) == "after"
+
+
+async def test_a_mark_that_was_scrolled_away_comes_back_into_the_page() -> None:
+    async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "home", "down")
+        assert marked(app) == "cell_1"
+        await press(pilot, "end", "up")
+        assert marked(app) == "cell_59"
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("y", ("copy", "second = 2")),
+        ("r", ("run", "python", "second = 2")),
+        ("e", ("edit", "python", "second = 2")),
+        ("Y", ("refused", "It has no output.")),
+        ("1", ("edit", "python", "first = 1")),
+        ("2", ("edit", "python", "second = 2")),
+        ("3", ("refused", "The last answer has 2 blocks of code.")),
+        ("up y", ("copy", "Then:")),
+        ("up r", ("refused", "Only code and questions can be run again.")),
+        ("k k k k r", ("run", "ask", "what is x?")),
+        ("k k k k k Y", ("copy", "printed")),
+    ],
+)
+async def test_a_key_acts_on_the_marked_entry(keys: str, said: tuple[str, ...]) -> None:
+    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, *keys.split())
+        assert app.said == [said]
+
+
+async def test_an_empty_transcript_refuses_and_does_nothing() -> None:
+    async with KeysApp().run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "up", "down", "y", "space", "r", "Y", "1")
+        assert [said[0] for said in app.said] == ["refused"] * 3
+
+
+async def test_folding_leaves_the_beginning_and_unfolding_brings_all_back() -> None:
+    async with KeysApp([*cell(1, "\n".join(f"line_{number}" for number in range(8))), *cell(2)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "up")
+        before, height = [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)], app.pane.virtual_size.height
+        await press(pilot, "space")
+        folded = [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)]
+        assert any("rows folded" in line for line in folded)
+        assert not any("line_7" in line for line in folded)
+        assert app.pane.virtual_size.height < height
+        await press(pilot, "space")
+        assert [app.pane.render_line(y).text for y in range(1, SIZE[1] - 3)] == before
+
+
+async def test_a_click_marks_what_is_under_it() -> None:
+    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        await pilot.click(TranscriptPane, offset=(6, 1))
+        await pilot.pause()
+        assert 1 in mark_rows(app)
