@@ -178,8 +178,11 @@ async def test_final_ends_at_once_whatever_the_code_catches(sandbox: Sandbox, no
     assert "40,001 characters" in refused.output
 
 
-async def test_code_that_takes_too_long_is_killed_and_the_next_turn_has_the_text(sandbox: Sandbox, node: RecordingNode) -> None:
-    assert (await run(sandbox, "x = 1\nwhile True:\n    pass", 0.3)).status == "killed"
+@pytest.mark.parametrize("code", ["pass", "peek(1)"])
+async def test_code_that_takes_too_long_is_killed_and_the_next_turn_has_the_text(sandbox: Sandbox, code: str) -> None:
+    """Also where it never computes for long at a stretch."""
+    async with asyncio.timeout(30):
+        assert (await run(sandbox, f"x = 1\nwhile True:\n    {code}", 0.3)).status == "killed"
     assert "NameError" in (await run(sandbox, "x")).output
     assert await printed(sandbox, "len(context)") == "14\n"
 
