@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import builtins
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mahtab_tui.kernel.worker.habits import past
 from mahtab_tui.kernel.worker.habits.lines import transform
 from mahtab_tui.kernel.worker.habits.timing import duration
 from mahtab_tui.tui.panes.editor.completeness import is_complete
@@ -73,3 +75,15 @@ def test_a_block_with_them_stays_open(source: str) -> None:
 @pytest.mark.parametrize(("seconds", "said"), [(2e-9, "2 ns"), (1.5e-6, "1.5 µs"), (0.25, "250 ms"), (3, "3 s"), (75, "1 min 15 s")])
 def test_durations(seconds: float, said: str) -> None:
     assert duration(seconds) == said
+
+
+def test_out_keeps_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_", "__", "___"):
+        monkeypatch.setitem(builtins.__dict__, name, None)
+    monkeypatch.setattr(past, "KEPT", 2)
+    kept = past.Past()
+    for cell, value in enumerate("abc", 1):
+        kept.result(cell, value)
+    assert kept.outputs == {2: "b", 3: "c"}
+    kept.result(4, kept.outputs)
+    assert kept.outputs == {2: "b", 3: "c"}
