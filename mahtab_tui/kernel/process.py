@@ -31,6 +31,9 @@ from mahtab_tui.kernel.worker_process import WorkerProcess
 ATTEMPTS = 3
 """Starts in a row that may fail before a dead kernel stays dead."""
 
+STARTUP_TOLD = 4_000
+"""Characters that are told of code that each kernel begins with, where it fails."""
+
 CLOSED = "The session was closed."
 
 VARIABLES_TIMEOUT = 5.0
@@ -238,13 +241,13 @@ class ProcessKernel:
             worker.tell("reload")
         if startup:
             result = worker.execute(startup, 0, lambda kind, text: None, None, False)
-            if result.output:
+            if result.output and result.status is Status.OK:
                 self._host.late_output(result.output)
             if result.status in (Status.DIED, Status.KILLED):
                 return
             self._startup = startup
             if result.status is not Status.OK:
-                text = f"{text} What each kernel begins with did not end well.".lstrip()
+                text = f"{text} What each kernel begins with did not end well:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
         self._tell(KernelState.IDLE, text)
 
     def _launch(self, executable: str) -> WorkerProcess:

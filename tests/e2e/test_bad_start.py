@@ -66,6 +66,15 @@ def test_a_sub_model_that_cannot_be_had_stops_searches_only(project: Path) -> No
     assert (done.returncode, "sub_model: The program `claude` is not on the PATH" in done.stderr) == (2, True)
 
 
+def test_a_startup_file_that_fails_is_said_and_the_question_is_answered(project: Path, home: Path) -> None:
+    (home / ".mahtab").mkdir()
+    (home / ".mahtab" / "startup.py").write_text("made = 1\n1 / 0\n")
+    done = run("ask", "which variables are there?", "--model", "demo")
+    assert (done.returncode, "made" in done.stdout) == (0, True)
+    assert "What each kernel begins with did not end well:" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
+
+
 @pytest.mark.parametrize("python", ["missing", "folder", "text", "failing"])
 def test_a_python_that_is_none_is_said(project: Path, python: str) -> None:
     (project / "folder").mkdir()

@@ -230,6 +230,10 @@ def test_notices_and_deaths_are_notes_and_the_kernels_daily_life_is_not() -> Non
     assert [entry.level for entry in transcript.entries if isinstance(entry, Note)] == ["warning", "error", "info"]
 
 
+def test_what_is_printed_before_the_first_cell_is_a_note() -> None:
+    assert outline(folded(record(tags.USER_REPL_OUT, "hello\n", cell=0, late=True, kinds=[["stdout", 6]]))) == [("note", "hello")]
+
+
 def test_records_without_what_they_should_carry_do_no_harm() -> None:
     for tag in tags.ROUTES:
         folded(Record(tag, "text", {}, NOW), Record(tag, "", {}, NOW))

@@ -128,6 +128,8 @@ class Transcript:
     def _output(self, record: Record) -> None:
         cell = self._cell(record)
         if cell is None:
+            if record.attrs.get("late") and record.text.strip():
+                self.append(Note(level="quiet", text=record.text.rstrip()))  # before the first cell: what the kernel begins with
             return
         if record.attrs.get("late"):
             self._feed_later(cell, record.text)
