@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ Step = Sequence[Any]
 """One step of a way to an object, as the kernel gave it: ``["name", "df"]``, ``["item", 3]``, ``["attribute", "x"]``, …"""
 Path = tuple[Step, ...]
 """The way from a variable to an object."""
-ViewKind = Literal["table", "array", "tree", "text", "bytes", "source", "picture", "attributes", "repr"]
+ViewKind = Literal["table", "array", "tree", "text", "bytes", "source", "plot", "picture", "attributes", "repr"]
 ChildState = Literal["", "property", "cycle"]
 
 _screens = itertools.count(1)
@@ -34,6 +35,8 @@ class Opened:
     rows: int
     columns: int
     """Of a table."""
+    size: int
+    """Characters of a text, or bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,62 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayFacts:
+    """What an array is."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    device: str
+    """Where a tensor lives; empty for arrays of numpy's."""
+    bytes: int
+    layout: str
+    """``strided`` where its numbers do not stand one behind the other, ``gradient`` where a tensor keeps one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFigures(Figures):
+    """All numbers of an array in figures."""
+
+    std: str
+    zeros: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """What a plot is drawn from."""
+
+    kind: Literal["line", "histogram", "heat"]
+    xs: tuple[float, ...] = ()
+    ys: tuple[float, ...] = ()
+    grid: tuple[tuple[float | None, ...], ...] = ()
+    """Rows of a heat map; None where there is no number."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """A part of a text."""
+
+    text: str
+    line: int
+    """Line ends before it."""
+    size: int
+    """Characters of the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A function, a class or a module as text."""
+
+    signature: str
+    doc: str
+    where: str
+    """File and line; empty where that is not known."""
+    line: int
+    """Of the source's first line."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Arranged:
     """How a table is sorted and filtered."""
 
@@ -112,7 +171,7 @@ class Look:
     def open(self, path: Path) -> Opened:
         """What an object is."""
         told = self._ask("open", "open", path)
-        names = ("type", "summary", "kind", "expression", "rows", "columns")
+        names = ("type", "summary", "kind", "expression", "rows", "columns", "size")
         return Opened(**{name: told[name] for name in names}, views=tuple(told["views"]))
 
     def children(self, path: Path, start: int, stop: int, *, attributes: bool = False) -> tuple[int, tuple[Child, ...]]:
@@ -140,6 +199,43 @@ class Look:
         """A column in figures."""
         told = self._ask("figures", "figures", path, column=column)
         return Figures(**{**told, "bars": tuple(told["bars"])})
+
+    def array(self, path: Path) -> ArrayFacts:
+        """What an array is."""
+        told = self._ask("array", "array", path, figures=False)
+        return ArrayFacts(**{**told, "shape": tuple(told["shape"])})
+
+    def array_figures(self, path: Path) -> ArrayFigures:
+        """All numbers of an array in figures."""
+        told = self._ask("array", "array figures", path, figures=True)
+        return ArrayFigures(**{**told, "bars": tuple(told["bars"])})
+
+    def plot(self, path: Path, kind: Literal["line", "histogram", "heat"], width: int, height: int) -> Plot:
+        """What a plot of so many cells is drawn from."""
+        told = self._ask("plot", "plot", path, kind=kind, width=width, height=height)
+        grid = tuple(tuple(row) for row in told.get("grid", ()))
+        return Plot(told["kind"], tuple(told.get("xs", ())), tuple(told.get("ys", ())), grid)
+
+    def text(self, path: Path, start: int, end: int) -> TextPart:
+        """A part of a text, which may be shorter than was asked for."""
+        return TextPart(**self._ask("text", "text", path, start=start, end=end))
+
+    def data(self, path: Path, start: int, end: int) -> bytes:
+        """A part of bytes, which may be shorter than was asked for."""
+        return bytes.fromhex(self._ask("text", "text", path, start=start, end=end)["hex"])
+
+    def find(self, path: Path, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
+        """Where words are next in a text or in bytes (there also ``0x89504e``), or were last."""
+        found = self._ask("find", "find", path, words=words, start=start, backwards=backwards)["found"]
+        return None if found is None else (found[0], found[1])
+
+    def source(self, path: Path) -> Source:
+        """A function, a class or a module as text."""
+        return Source(**self._ask("source", "source", path))
+
+    def picture(self, path: Path) -> bytes:
+        """A picture as a file: PNG, JPEG, GIF or BMP."""
+        return base64.b64decode(self._ask("picture", "picture", path)["picture"])
 
     def representation(self, path: Path) -> tuple[str, bool]:
         """What the object says of itself, by its own code, and whether it was cut."""

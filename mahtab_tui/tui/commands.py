@@ -124,9 +124,16 @@ TABLE_COMMANDS: tuple[Command, ...] = (
     Command("table-open", "open_cell", "enter", "Open", "Look inside the value at the cursor", "Inspector: table", True),
     Command("table-column", "open_column", "o", "Column", "Look at the column alone", "Inspector: table"),
     Command("table-sort", "sort", "s", "Sort", "Sort by the column: upwards, downwards, not", "Inspector: table", True),
-    Command("table-filter", "screen.filter", "slash", "Filter", "Filter by the column: > 5, = berlin, missing, or a text", "Inspector: table", True),
+    Command("table-filter", "filter", "slash", "Filter", "Filter by the column: > 5, = berlin, missing, or a text", "Inspector: table", True),
     Command("table-all", "all_rows", "x", "All rows", "End sorting and filtering", "Inspector: table"),
     Command("table-figures", "figures", "i", "Figures", "Show or hide what the header says of each column", "Inspector: table"),
+)
+
+TEXT_COMMANDS: tuple[Command, ...] = (
+    Command("text-search", "search", "slash", "Search", "Search the text; in bytes also 0x and digits of hex", "Inspector: text", True),
+    Command("text-next", "next(False)", "n", "Next", "Go to the next place that was found", "Inspector: text", True),
+    Command("text-previous", "next(True)", "N", "Previous", "Go to the place before", "Inspector: text"),
+    Command("text-wrap", "wrap", "w", "Wrap", "Wrap long lines, or scroll them sideways", "Inspector: text", True),
 )
 
 TREE_COMMANDS: tuple[Command, ...] = (
@@ -146,6 +153,21 @@ def acts_above(action: str, *, asks: bool) -> bool:
     if asks:
         return all(command.id in _OVER_QUESTIONS for command in commands)
     return all(command.group in ("Session", "Screen") and command.id not in _OF_WHAT_IS_SEEN for command in commands)
+
+
+ARRAY_COMMANDS: tuple[Command, ...] = (
+    Command("array-next", "step_slice(1)", "full_stop", "Next slice", "Of an array of many dimensions: the next slice", "Inspector: array"),
+    Command("array-previous", "step_slice(-1)", "comma", "Slice before", "The slice before", "Inspector: array"),
+    Command("array-dimension", "dimension", "d", "Dimension", "Choose along which dimension the slices are", "Inspector: array"),
+    Command("array-slice", "enter_slice", "g", "Slice", "Enter a slice, as in 3, :, :", "Inspector: array", True),
+)
+
+PLOT_COMMANDS: tuple[Command, ...] = (
+    Command("plot-histogram", "histogram", "h", "Histogram", "Show how often values are how large, or the values", "Inspector: array", True),
+)
+
+INSPECTOR: tuple[Command, ...] = (*INSPECTOR_COMMANDS, *TABLE_COMMANDS, *TREE_COMMANDS, *TEXT_COMMANDS, *ARRAY_COMMANDS, *PLOT_COMMANDS)
+"""All of the inspector's."""
 
 
 class Row(NamedTuple):

@@ -28,10 +28,8 @@ def shown(pilot: Pilot[int], part: str) -> str:
 
 
 def lines(pilot: Pilot[int]) -> list[str]:
-    """The lines of the view that is seen."""
-    view = inspector(pilot).view
-    assert view is not None
-    return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
+    """The lines of the screen, as they are drawn."""
+    return [strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips()]
 
 
 async def look(pilot: Pilot[int], code: str, name: str) -> None:
@@ -46,11 +44,12 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
 
 
 async def reads(pilot: Pilot[int], *wanted: str) -> None:
-    """Wait until all of these are in the view or in the line below it."""
+    """Wait until all of these are on the screen."""
 
     def there() -> bool:
-        view = inspector(pilot).view
-        text = "\n".join([*(lines(pilot) if view is not None and view.size else []), shown(pilot, "status"), shown(pilot, "crumbs")])
-        return all(part in text for part in wanted)
+        return all(part in "\n".join(lines(pilot)) for part in wanted)
 
-    await until(pilot, there)
+    try:
+        await until(pilot, there)
+    except AssertionError:
+        raise AssertionError(f"{wanted} did not come: " + "\n".join(lines(pilot))) from None

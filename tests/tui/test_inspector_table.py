@@ -19,7 +19,7 @@ async def test_a_frame_is_seen_with_its_header_and_figures(make_app: MakeApp) ->
         await reads(pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5")
         assert shown(pilot, "crumbs") == "◐ df"
         assert shown(pilot, "facts") == "DataFrame  1000 × 3"
-        assert "—" in lines(pilot)[4]
+        assert "—" in lines(pilot)[7]
 
 
 async def test_sorting_filtering_and_all_rows_again(make_app: MakeApp) -> None:
@@ -30,7 +30,7 @@ async def test_sorting_filtering_and_all_rows_again(make_app: MakeApp) -> None:
         await reads(pilot, "[bold] ▼", "999")
         await pilot.press("right", "slash", *"bonn", "enter")
         await reads(pilot, "city /", "998", "row 1 of 500 that fit of 1,000")
-        assert not any("999" in line for line in lines(pilot)[3:])
+        assert not any("999" in line for line in lines(pilot)[6:])
         await pilot.press("x")
         await reads(pilot, "row 1 of 1,000", "—")
 

@@ -12,7 +12,8 @@ from ..summary import one_line, summary, type_name
 WIDTH = 200
 """Characters of a cell."""
 
-_ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
+ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
+"""Modules whose time zones are known."""
 
 
 def cell_text(value: Any) -> str | None:
@@ -38,7 +39,7 @@ def cell_text(value: Any) -> str | None:
 
 def _moment(value: Any) -> str:
     zone = value.tzinfo
-    if zone is not None and type(zone).__module__.partition(".")[0] not in _ZONES:
+    if zone is not None and type(zone).__module__.partition(".")[0] not in ZONES:
         return f"Timestamp {value.value} ns"  # a zone of the person's own would run their code
     return str(value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import threading
 from collections.abc import Callable
@@ -10,16 +11,19 @@ from typing import Any
 from ..limited_repr import limited_repr
 from ..limits import TooSlow, within
 from ..summary import kind_of, summary, type_name
+from . import arrays, pictures, plots, texts
 from .children import Child, all_attributes, children_of, count_of, described
+from .code import source
 from .pace import LookError, Pace
 from .paths import Made, Way, follow
 from .tables.column import Table
 from .tables.known import table_of
 from .tables.pages import Arrangement, headings, page
-from .views import views_of
+from .views import numbers_of, views_of
 
 SECONDS = 2.0
 """How long code of an object's own may take that a person asked for."""
+PICTURE = 10.0
 WORK = 10.0
 """Seconds that sorting, filtering and figures may take."""
 CHARACTERS = 200_000
@@ -37,12 +41,19 @@ class Inspection:
         self._newest: dict[tuple[str, str], int] = {}
         self._held: dict[str, dict[int, Made]] = {}
         self._arrangements: dict[str, Arrangement] = {}
+        self._line_counts: dict[str, texts.LineCounts] = {}
         self._answers: dict[str, Callable[[Way, dict[str, Any], Pace], dict[str, Any]]] = {
             "open": self._open,
             "children": self._children,
             "table": self._table,
             "columns": self._columns,
             "figures": self._figures,
+            "array": self._array,
+            "plot": self._plot,
+            "text": self._text,
+            "find": self._find,
+            "source": self._source,
+            "picture": self._picture,
             "evaluate": self._evaluate,
             "repr": self._repr,
         }
@@ -67,6 +78,7 @@ class Inspection:
         with self._lock:
             self._held.pop(client, None)
             self._arrangements.pop(client, None)
+            self._line_counts.pop(client, None)
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
 
@@ -80,9 +92,9 @@ class Inspection:
             "kind": kind_of(value),
             "views": views_of(value),
             "expression": way.expression,
-            "count": count_of(value),
             "rows": 0,
             "columns": 0,
+            "size": 0 if texts.base_of(value) is None else texts.length(value),
         }
         table = table_of(value)
         if table is not None:
@@ -113,6 +125,40 @@ class Inspection:
     def _figures(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         return dict(_table_at(way).column(asked["column"]).statistics(pace)._asdict())
 
+    # Arrays and plots
+
+    def _array(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        if asked["figures"]:
+            return arrays.statistics(way.goal, pace)
+        return arrays.facts(way.goal)
+
+    def _plot(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        table = None if arrays.is_array(way.goal) else _table_at(way)
+        values = arrays.as_numpy(way.goal) if table is None else numbers_of(way.goal, table)
+        if values is None:
+            raise LookError("It has no numbers that could be drawn.")
+        if asked["kind"] == "histogram":
+            return plots.histogram(values, pace)
+        if values.ndim == 2:
+            return plots.heat(values, asked["width"], asked["height"], pace)
+        return plots.line(values, asked["width"], pace)
+
+    # Texts
+
+    def _text(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        found, size = texts.part(way.goal, asked["start"], asked["end"]), texts.length(way.goal)
+        if type(found) is bytes:
+            return {"hex": found.hex(), "size": size}
+        with self._lock:
+            counts = self._line_counts.setdefault(asked["client"], texts.LineCounts())
+        return {"text": found, "line": counts.before(way.goal, asked["start"], pace), "size": size}
+
+    def _find(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        return {"found": texts.find(way.goal, asked["words"], asked["start"], asked["backwards"], pace)}
+
+    def _source(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        return source(way.goal, way.expression)
+
     # What runs code of the object's, because the person asked for it
 
     def _evaluate(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
@@ -124,6 +170,10 @@ class Inspection:
     def _repr(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         text, cut = _own(lambda: limited_repr(way.goal, CHARACTERS), "Its __repr__")
         return {"text": text, "cut": cut}
+
+    def _picture(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        found = _own(lambda: pictures.picture(way.goal), "Drawing it", seconds=PICTURE)
+        return {"picture": base64.b64encode(found).decode()}
 
     def _hold(self, client: str, value: Any, expression: str) -> int:
         with self._lock:
@@ -144,12 +194,14 @@ def _page(asked: dict[str, Any]) -> tuple[int, int]:
     return start, min(asked["stop"], start + MOST)
 
 
-def _own(work: Callable[[], Any], what: str) -> Any:
-    """Run code of an object's own within the time limit. Raises `LookError`."""
+def _own(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
+    """Run code of an object's own within a time limit. Raises `LookError`."""
     try:
-        return within(SECONDS, work)
+        return within(seconds, work)
     except TooSlow:
-        raise LookError(f"{what} did not end within {SECONDS:g} s.") from None
+        raise LookError(f"{what} did not end within {seconds:g} s.") from None
+    except LookError:
+        raise
     except BaseException as error:  # the object's own code, SystemExit included
         raise LookError(f"{what} raised {type_name(error)}{_message(error)}") from None
 

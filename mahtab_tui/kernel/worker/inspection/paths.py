@@ -1,7 +1,7 @@
 """The way to an object: a list of steps, each a list of plain values.
 
 ``["name", "df"]`` first; then ``["item", 3]`` (of any container, by position), ``["attribute", "x"]``, ``["column", 2]`` and
-``["cell", 10, 2]`` of a table; ``["held", 7]`` alone stands for something that was made on demand and is kept until its screen closes.
+``["cell", 10, 2]`` of a table; ``["slice", [0, null]]`` of an array, which keeps the dimensions where it has null; ``["held", 7]`` alone stands for something that was made on demand and is kept until its screen closes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..statics import MISSING
+from .arrays import sliced
 from .children import base_of, child_at, stored
 from .pace import LookError
 
@@ -64,6 +65,10 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
             if found is MISSING:
                 raise LookError(f"There is no attribute {rest[0]} any more.")
             expression = f"{expression}.{rest[0]}" if expression and rest[0].isidentifier() else ""
+        elif kind == "slice":
+            found = sliced(value, rest[0])
+            written = ", ".join(":" if place is None else str(place) for place in rest[0])
+            expression = f"{expression}[{written}]" if expression and set(rest[0]) != {None} else expression
         else:
             table = table_of(value)
             column = rest[-1]

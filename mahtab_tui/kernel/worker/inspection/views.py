@@ -2,16 +2,56 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..summary import kind_of
+from . import arrays, pictures, texts
+from .tables.arrow import ArrowColumn
+from .tables.column import Table
+from .tables.from_polars import PolarsColumn
 from .tables.known import table_of
+from .tables.numbers import NumberColumn
+from .tables.records import RecordTable
+
+_PLAIN = (int, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented))
 
 
 def views_of(value: Any) -> list[str]:
     """Kinds of views, by what the object is."""
-    if table_of(value) is not None:
-        return ["table", "attributes", "repr"]
-    if kind_of(value) in ("function", "class"):
-        return ["source", "attributes", "repr"]
-    return ["tree", "attributes", "repr"]
+    views = _own_views(value)
+    if pictures.is_picture(value):
+        views.insert(0, "picture")
+    elif pictures.draws_itself(value):
+        views.append("picture")
+    return [*views, "attributes", "repr"] if views != ["repr"] else ["repr", "attributes"]
+
+
+def _own_views(value: Any) -> list[str]:
+    if arrays.is_array(value):
+        return ["array", "plot"] if value.shape and "numpy" in sys.modules else ["array"] if value.shape else ["repr"]
+    table = table_of(value)
+    if table is not None:
+        views = ["table", "tree"] if isinstance(table, RecordTable) else ["table"]
+        return [*views, "plot"] if numbers_of(value, table) is not None else views
+    if texts.base_of(value) is not None:
+        return ["text"] if texts.base_of(value) is str else ["bytes"]
+    kind = kind_of(value)
+    if kind in ("function", "class"):
+        return ["source"] if kind == "function" else ["source", "tree"]
+    if kind == "module":
+        return ["tree", "source"]
+    return ["repr"] if type(value) in _PLAIN else ["tree"]
+
+
+def numbers_of(value: Any, table: Table) -> Any:
+    """The numbers of a table of one column as an array of numpy's; None where it has none, or numpy is not loaded."""
+    if table.columns != 1 or "numpy" not in sys.modules or isinstance(table, RecordTable):
+        return None
+    column = table.column(0)
+    if not column.right or not isinstance(column, (NumberColumn, ArrowColumn, PolarsColumn)):
+        return None
+    if isinstance(column, NumberColumn):
+        return column.numbers
+    series = table.series(0)
+    return series.array.to_numpy(dtype="f8", na_value=float("nan")) if hasattr(series, "array") else series.to_numpy()

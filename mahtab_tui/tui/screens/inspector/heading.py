@@ -16,6 +16,7 @@ NAMES: dict[ViewKind, str] = {
     "text": "Text",
     "bytes": "Bytes",
     "source": "Source",
+    "plot": "Plot",
     "picture": "Picture",
     "attributes": "Attributes",
     "repr": "Repr",

@@ -10,6 +10,8 @@ from mahtab_tui.kernel.looking import Child, Path
 
 ITEMS = 100
 """Children of a page."""
+MOST = 1_000_000_000
+"""Children that can be scrolled through: a range may have more than a screen can count."""
 _KEPT = 50
 """Pages that a branch keeps."""
 
@@ -20,7 +22,7 @@ class Branch:
     def __init__(self, path: Path, depth: int, count: int) -> None:
         self.path = path
         self.depth = depth
-        self.count = count
+        self.count = min(count, MOST)
         self.open: dict[int, Branch] = {}
         """Children that are unfolded, by their position."""
         self._pages: OrderedDict[int, Sequence[Child]] = OrderedDict()
@@ -32,7 +34,7 @@ class Branch:
 
     def take(self, page: int, count: int, children: Sequence[Child]) -> None:
         """A page of children has come."""
-        self.count = count
+        self.count = min(count, MOST)
         self.open = {position: branch for position, branch in self.open.items() if position < count}
         self._pages[page] = children
         while len(self._pages) > _KEPT:
@@ -59,7 +61,8 @@ class Branch:
 
     def unfold(self, position: int, child: Child) -> None:
         """Show a child's own children in their place."""
-        self.open[position] = Branch((*self.path, child.step), self.depth + 1, child.count)
+        path = (child.step,) if child.step[0] == "held" else (*self.path, child.step)
+        self.open[position] = Branch(path, self.depth + 1, child.count)
 
 
 class TreeLine(NamedTuple):

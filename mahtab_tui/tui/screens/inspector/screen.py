@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import on
@@ -18,24 +19,38 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look, Opened, Path, ViewKind
 from mahtab_tui.tui.commands import INSPECTOR_COMMANDS, bindings
 from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.inspector.array_view import ArrayView
 from mahtab_tui.tui.screens.inspector.fetcher import Answered, Fetcher
 from mahtab_tui.tui.screens.inspector.heading import crumbs, facts, tabs
-from mahtab_tui.tui.screens.inspector.repr_view import ReprView
+from mahtab_tui.tui.screens.inspector.hex_view import HexView
+from mahtab_tui.tui.screens.inspector.picture_view import PictureView
+from mahtab_tui.tui.screens.inspector.plot_view import PlotView
+from mahtab_tui.tui.screens.inspector.source_view import SourceView
 from mahtab_tui.tui.screens.inspector.table_view import TableView
+from mahtab_tui.tui.screens.inspector.text_view import ReprView, TextView
 from mahtab_tui.tui.screens.inspector.tree_view import TreeView
-from mahtab_tui.tui.screens.inspector.view import ObjectView, Place, Said, Walked
+from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, Said, View, Walked
 from mahtab_tui.tui.widgets.line import Line
 
-View = ObjectView | ReprView
+VIEWS: dict[ViewKind, Callable[[Place], View]] = {
+    "table": TableView,
+    "array": ArrayView,
+    "plot": PlotView,
+    "picture": PictureView,
+    "text": TextView,
+    "bytes": HexView,
+    "source": SourceView,
+    "repr": ReprView,
+}
 
 
 def view_of(kind: ViewKind, place: Place) -> View:
     """The widget of a view."""
-    if kind == "table":
-        return TableView(place)
-    if kind == "repr":
-        return ReprView(place)
-    return TreeView(place, attributes=kind == "attributes")
+    if kind == "tree":
+        return TreeView(place)
+    if kind == "attributes":
+        return TreeView(place, attributes=True)
+    return VIEWS[kind](place)
 
 
 class Level:
@@ -44,7 +59,7 @@ class Level:
     def __init__(self, path: Path, label: str) -> None:
         self.path = path
         self.label = label
-        self.opened: Opened | None = None
+        self.place: Place | None = None
         self.views: dict[ViewKind, View] = {}
         self.current: ViewKind = "tree"
 
@@ -63,6 +78,7 @@ class InspectorScreen(Dialog[None]):
         self._look = look
         self._fetcher = Fetcher(self)
         self._levels = [Level((["name", name],), name)]
+        self._line_then: Callable[[str], None] = lambda text: None
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="inspector-top"):
@@ -107,6 +123,11 @@ class InspectorScreen(Dialog[None]):
         """The view that is seen."""
         return self._level.views.get(self._level.current)
 
+    @property
+    def _level_opened(self) -> Opened | None:
+        place = self._level.place
+        return place.opened if place is not None else None
+
     # Opening
 
     def _open(self) -> None:
@@ -114,14 +135,14 @@ class InspectorScreen(Dialog[None]):
         self._fetcher.ask("open", lambda: self._look.open(level.path), lambda opened: self._opened(level, opened), self._failed)
 
     def _opened(self, level: Level, opened: Opened) -> None:
-        again = level.opened is not None and level.opened.views == opened.views
-        level.opened = opened
-        self._draw_heading()
-        if again:
+        place = level.place
+        if place is not None and place.opened.views == opened.views:
+            place.opened = opened
             for view in level.views.values():
-                view.place.opened = opened
                 view.look_again()
+            self._draw_heading()
             return
+        level.place = Place(self._look, level.path, opened)
         for view in level.views.values():
             view.remove()
         level.views.clear()
@@ -133,37 +154,37 @@ class InspectorScreen(Dialog[None]):
     def _show(self, kind: ViewKind) -> None:
         """Show a view of the object; it is made when it is first seen."""
         level = self._level
-        if level.opened is None:
+        if level.place is None:
             return
         if self.view is not None:
             self.view.display = False
         level.current = kind
         self.query_one("#inspector-status", Static).update("")
         if kind not in level.views:
-            view = level.views[kind] = view_of(kind, Place(self._look, level.path, level.opened))
+            view = level.views[kind] = view_of(kind, level.place)
             self.query_one("#inspector-body").mount(view)
         level.views[kind].display = True
-        level.views[kind].focus()
+        self.call_after_refresh(level.views[kind].take_focus)
         self._draw_heading()
 
     def _draw_heading(self) -> None:
-        level, width = self._level, self.app.size.width
-        right = facts(level.opened) if level.opened is not None else "…"
+        level, opened, width = self._level, self._level_opened, self.app.size.width
+        right = facts(opened) if opened is not None else "…"
         self.query_one("#inspector-crumbs", Static).update(crumbs(self.way, max(20, width - len(right) - 8)))
         self.query_one("#inspector-facts", Static).update(Content.styled(right, "$muted"))
-        views = level.opened.views if level.opened is not None else ()
+        views = opened.views if opened is not None else ()
         self.query_one("#inspector-tabs", Static).update(tabs(views, level.current))
 
     @on(Said)
     def _said(self, message: Said) -> None:
-        if message.view is self.view:
+        if self.view is not None and self.view in message.view.ancestors_with_self:
             self.query_one("#inspector-status", Static).update(message.content)
 
     @on(Walked)
     def _walked(self, message: Walked) -> None:
         if self.view is not None:
             self.view.display = False
-        self._levels.append(Level((*self._level.path, *message.steps), message.label))
+        self._levels.append(Level(message.path, message.label))
         self._draw_heading()
         self._open()
 
@@ -178,7 +199,7 @@ class InspectorScreen(Dialog[None]):
             for view in self._levels.pop().views.values():
                 view.remove()
             self._fetcher.forget("open")
-            if self._level.opened is None:
+            if self._level.place is None:
                 self._open()
             else:
                 self._show(self._level.current)
@@ -195,42 +216,41 @@ class InspectorScreen(Dialog[None]):
         self.action_step_view(1)
 
     def action_step_view(self, step: int) -> None:
-        opened = self._level.opened
+        opened = self._level_opened
         if opened is not None:
             self._show(opened.views[(opened.views.index(self._level.current) + step) % len(opened.views)])
 
     def action_view(self, number: int) -> None:
-        opened = self._level.opened
+        opened = self._level_opened
         if opened is not None and number <= len(opened.views):
             self._show(opened.views[number - 1])
 
     def action_copy_expression(self) -> None:
-        opened = self._level.opened
+        opened = self._level_opened
         if opened is None or not opened.expression:
             self.app.notify("There is no short way to write it in code.", markup=False, timeout=3)
             return
         self.app.copy_to_clipboard(opened.expression)
         self.app.notify(f"Copied {opened.expression}", markup=False, timeout=3)
 
-    # The line for a filter
+    # The line that a view asks for
 
-    def action_filter(self) -> None:
-        view = self.view
-        if isinstance(view, TableView):
-            line = self.query_one(Line)
-            line.placeholder = f"{view.column_name}:  > 5   = berlin   missing   or a text"
-            line.value = view.condition
-            line.display = True
-            line.focus()
+    @on(LineWanted)
+    def _line_wanted(self, message: LineWanted) -> None:
+        line = self.query_one(Line)
+        self._line_then = message.then
+        line.placeholder = message.placeholder
+        line.value = message.value
+        line.display = True
+        line.focus()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
         self._close_line()
-        if isinstance(self.view, TableView):
-            self.view.filter(event.value)
+        self._line_then(event.value)
 
     def _close_line(self) -> None:
         self.query_one(Line).display = False
         if self.view is not None:
-            self.view.focus()
+            self.view.take_focus()

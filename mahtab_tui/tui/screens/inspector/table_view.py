@@ -19,7 +19,7 @@ from mahtab_tui.tui.panes.namespace.columns import fitted
 from mahtab_tui.tui.panes.transcript.palette import BOLD
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS, TableCache, Wanted
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns, bars
-from mahtab_tui.tui.screens.inspector.view import ObjectView, Place, Walked
+from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, ScrolledView, Walked
 
 _TALL = 22
 """Rows of the view from which the header has all figures."""
@@ -28,7 +28,7 @@ _AROUND = 2
 _FIGURES = ("missing", "min", "max", "mean")
 
 
-class TableView(ObjectView):
+class TableView(ScrolledView):
     """The cell at the cursor can be opened; the column at the cursor can be sorted, filtered and opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -47,30 +47,40 @@ class TableView(ObjectView):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place)
-        self._rows = place.opened.rows
-        self._of = place.opened.rows
-        self._columns = TableColumns(place.opened.columns)
         self._cache = TableCache()
-        self._arranged = Arranged()
         self._row = self._column = self._left = 0
-        self._busy = ""
         self._show_figures = True
+        self._begin()
+
+    def _begin(self) -> None:
+        """Nothing has come yet."""
+        opened = self.place.opened
+        self._rows = self._of = opened.rows
+        self._columns = TableColumns(opened.columns)
+        self._row = max(0, min(self._row, self._rows - 1))
+        self._column = max(0, min(self._column, opened.columns - 1))
+        self._left = min(self._left, self._column)
+        self._cache.clear()
+        self._arranged = Arranged()
+        self._busy = ""
         self._asked: object = None
+
+    def show(self, place: Place) -> None:
+        """Show another table, at the same place as far as it has it."""
+        self.place = place
+        self._begin()
+        self._measure()
 
     def on_mount(self) -> None:
         self._measure()
 
     def look_again(self) -> None:
-        self._cache.clear()
-        self._columns.figures.clear()
-        self._columns.headings.clear()
-        self._asked = None
-        self._fetch()
-
-    @property
-    def arranged(self) -> Arranged:
-        """How it is sorted and filtered."""
-        return self._arranged
+        """What it is sorted and filtered by stays, as long as it has those columns."""
+        arranged, columns = self._arranged, self._columns.count
+        self._begin()
+        if self._columns.count == columns:
+            self._arranged = arranged
+        self._measure()
 
     @property
     def column_name(self) -> str:
@@ -78,7 +88,7 @@ class TableView(ObjectView):
         return self._columns.name(self._column)
 
     @property
-    def condition(self) -> str:
+    def _condition(self) -> str:
         """The filter of the column at the cursor."""
         return dict(self._arranged.filters).get(self._column, "")
 
@@ -266,8 +276,8 @@ class TableView(ObjectView):
         name, heading, figures = self.column_name, self._columns.headings.get(self._column), self._columns.figures.get(self._column)
         if heading is not None:
             parts += [("  ·  ", "$muted"), (name, "bold"), (f" {heading.type}", "$muted")]
-        if self.condition:
-            parts.append((f"  / {plain(self.condition)}", "$person"))
+        if self._condition:
+            parts.append((f"  / {plain(self._condition)}", "$person"))
         if figures is not None:
             parts.append((f"  {figures.missing:,} missing" if figures.missing else "", "$moon"))
             if figures.min:
@@ -322,11 +332,12 @@ class TableView(ObjectView):
         place = self._row % ROWS
         if block is not None and place < len(block.positions):
             label = block.labels[place] if block.labels is not None else str(block.positions[place])
-            self.post_message(Walked((["cell", block.positions[place], self._column],), f"{self.column_name} of {plain(label)}"))
+            step = ["cell", block.positions[place], self._column]
+            self.post_message(Walked((*self.place.path, step), f"{self.column_name} of {plain(label)}".strip()))
 
     def action_open_column(self) -> None:
         if self._columns.count > 1:
-            self.post_message(Walked((["column", self._column],), self.column_name))
+            self.post_message(Walked((*self.place.path, ["column", self._column]), self.column_name))
 
     def action_sort(self) -> None:
         """By the column at the cursor: upwards, downwards, not."""
@@ -334,7 +345,11 @@ class TableView(ObjectView):
         following = None if now == (self._column, True) else (self._column, now == (self._column, False))
         self._arrange(Arranged(following, self._arranged.filters), "sorting …")
 
-    def filter(self, condition: str) -> None:
+    def action_filter(self) -> None:
+        hint = f"{self.column_name}:  > 5   = berlin   missing   or a text"
+        self.post_message(LineWanted(hint, self._condition, self._filter))
+
+    def _filter(self, condition: str) -> None:
         """Show only rows whose value at the cursor's column fits; an empty condition shows all again."""
         others = tuple(one for one in self._arranged.filters if one[0] != self._column)
         mine = ((self._column, condition),) if condition.strip() else ()

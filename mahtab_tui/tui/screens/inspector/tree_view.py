@@ -19,13 +19,13 @@ from mahtab_tui.tui.commands import TREE_COMMANDS, bindings
 from mahtab_tui.tui.panes.namespace.columns import fitted
 from mahtab_tui.tui.panes.transcript.palette import BOLD
 from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, TreeLine, line_at, line_of, lines, parent_of
-from mahtab_tui.tui.screens.inspector.view import ObjectView, Place, Walked
+from mahtab_tui.tui.screens.inspector.view import Place, ScrolledView, Walked
 
 _LABEL = 44
 """Cells that labels may have."""
 
 
-class TreeView(ObjectView):
+class TreeView(ScrolledView):
     """Each line is something inside the object: its name, its type, what it is."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -130,10 +130,13 @@ class TreeView(ObjectView):
         ]
 
     def _tell(self) -> None:
-        count = self._root.count
-        if not count:
+        if not self._come:
             return
+        count = self._root.count
         what = "attributes" if self._attributes else "inside"
+        if not count:
+            self.say((f"nothing {what}" if what == "inside" else "no attributes", "$muted"))
+            return
         self.say((f"{min(self._cursor + 1, self._root.lines):,} of {self._root.lines:,}  ·  {count:,} {what}", "$muted"))
 
     # What the person does
@@ -194,11 +197,12 @@ class TreeView(ObjectView):
         child = line.child if line is not None else None
         if line is None or child is None:
             return
-        steps = line.branch.path[len(self.place.path) :]
         if child.state == "property":
             self._ask_property(line, child)
         else:
-            self.post_message(Walked((*steps, child.step), child.label))
+            # What was made on demand is reached by itself alone.
+            way = (child.step,) if child.step[0] == "held" else (*line.branch.path, child.step)
+            self.post_message(Walked(way, child.label))
 
     def _ask_property(self, line: TreeLine, child: Child) -> None:
         """Run the property's code, because the person wants it."""

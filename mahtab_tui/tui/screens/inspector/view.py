@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from textual.content import Content
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.widget import Widget
 
-from mahtab_tui.kernel.looking import Look, Opened, Path, Step
+from mahtab_tui.kernel.looking import Look, Opened, Path
 from mahtab_tui.tui.panes.transcript.palette import Palette
 from mahtab_tui.tui.screens.inspector.fetcher import Answered, Fetcher
 
 
 class Place:
-    """The object that a view shows."""
+    """An object on the way, for all its views."""
 
-    def __init__(self, look: Look, path: Path, opened: Opened) -> None:
+    def __init__(self, look: Look, path: Path, opened: Opened, slice: tuple[int | None, ...] | None = None) -> None:
         self.look = look
         self.path = path
         self.opened = opened
+        self.slice = slice
+        """The part of an array that is seen: None keeps a dimension."""
 
 
 class Walked(Message):
     """The person wants to look inside something of what is seen."""
 
-    def __init__(self, steps: tuple[Step, ...], label: str) -> None:
+    def __init__(self, path: Path, label: str) -> None:
         super().__init__()
-        self.steps = steps
+        self.path = path
         self.label = label
 
 
@@ -39,8 +43,18 @@ class Said(Message):
         self.view = view
 
 
-class ObjectView(ScrollView, can_focus=True):
-    """A window over something in the kernel: it fetches what it shows, and keeps little more."""
+class LineWanted(Message):
+    """The person is to enter a line."""
+
+    def __init__(self, placeholder: str, value: str, then: Callable[[str], None]) -> None:
+        super().__init__()
+        self.placeholder = placeholder
+        self.value = value
+        self.then = then
+
+
+class View(Widget):
+    """Shows an object of the kernel in one way: it fetches what it shows, and keeps little more."""
 
     def __init__(self, place: Place) -> None:
         super().__init__()
@@ -66,6 +80,10 @@ class ObjectView(ScrollView, can_focus=True):
         """Fetch anew what is seen."""
         raise NotImplementedError
 
+    def take_focus(self) -> None:
+        """Let keys come to what is seen."""
+        self.focus()
+
     def say(self, *parts: tuple[str, str] | str) -> None:
         """Show a sentence in the line below."""
         self.post_message(Said(Content.assemble(*parts), self))
@@ -73,3 +91,7 @@ class ObjectView(ScrollView, can_focus=True):
     def fail(self, sentence: str) -> None:
         """Show what went wrong."""
         self.say((sentence, "$bad"))
+
+
+class ScrolledView(View, ScrollView, can_focus=True):
+    """A window over lines that are fetched when they are seen."""

@@ -6,8 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..cells import key_text
+from ..cells import ZONES, key_text
 from ..pace import LookError
+from .arrow import ArrowColumn
+from .categories import CategoryColumn
 from .column import Column
 from .numbers import NumberColumn
 from .objects import ObjectColumn
@@ -53,15 +55,27 @@ class PandasTable:
 def column_of(series: Any) -> Column:
     """A column of the kind that a Series' type asks for."""
     dtype = series.dtype
+    name = type(dtype).__name__
     if not _known(dtype):
-        raise LookError(f"A column of {type(dtype).__name__} is of a type that is not known here.")
-    kind = getattr(dtype, "kind", "O")
+        raise LookError(f"Values of {name} are of a type that is not known here.")
     if type(dtype).__module__.startswith("numpy"):
         values = series.to_numpy()
-        return NumberColumn(values) if kind in "biufcmM" else ObjectColumn(values)
+        return NumberColumn(values) if dtype.kind in "biufcmM" else ObjectColumn(values)
+    if name == "CategoricalDtype":
+        return CategoryColumn(series.array)
+    if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
+        return ArrowColumn(sys.modules["pyarrow"].chunked_array(series.array.__arrow_array__()), str(dtype))
+    if name == "DatetimeTZDtype":
+        known = type(dtype.tz).__module__.partition(".")[0] in ZONES
+        moments = series.array.tz_localize(None) if known else series.array.tz_convert(None)  # a zone of the person's own would run their code
+        return NumberColumn(moments.to_numpy(), str(dtype))
+    if getattr(dtype, "_is_numeric", False) or name == "BooleanDtype":
+        missing = series.array.isna()
+        values = series.array.to_numpy(dtype=dtype.numpy_dtype, na_value=False if name == "BooleanDtype" else 0)
+        return NumberColumn(values, str(dtype), missing)
     return ObjectColumn(series.array, str(dtype))
 
 
 def _known(dtype: Any) -> bool:
     """Whether a column's type is numpy's or pandas' own: the array of another one would run code that is not known."""
-    return type(dtype).__module__.partition(".")[0] in ("numpy", "pandas") and "pandas" in sys.modules
+    return type(dtype).__module__.partition(".")[0] in ("numpy", "pandas")

@@ -7,14 +7,56 @@ from typing import Any
 from ...statics import loaded
 from .column import Table
 
+_PANDAS = ("DataFrame", "Series", "Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "CategoricalIndex")
+
+
+def is_one_of(value: Any, module: str, *names: str) -> bool:
+    """Whether an object's class is one of a module's that is loaded."""
+    cls = type(value)
+    return any(cls is loaded(module, name) for name in names)
+
 
 def table_of(value: Any) -> Table | None:
     """The table that an object is; None where it is none."""
-    cls = type(value)
-    if any(
-        cls is loaded("pandas", name) for name in ("DataFrame", "Series", "Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "CategoricalIndex")
-    ):
-        from .from_pandas import PandasTable
+    return next((table for look in _KINDS if (table := look(value)) is not None), None)
 
-        return PandasTable(value)
-    return None
+
+def _pandas(value: Any) -> Table | None:
+    if not is_one_of(value, "pandas", *_PANDAS):
+        return None
+    from .from_pandas import PandasTable
+
+    return PandasTable(value)
+
+
+def _polars(value: Any) -> Table | None:
+    if not is_one_of(value, "polars", "DataFrame", "Series"):
+        return None
+    from .from_polars import PolarsTable
+
+    return PolarsTable(value)
+
+
+def _arrow(value: Any) -> Table | None:
+    if not is_one_of(value, "pyarrow", "Table", "ChunkedArray"):
+        return None
+    from .arrow import ArrowTable
+
+    return ArrowTable(value)
+
+
+def _matrix(value: Any) -> Table | None:
+    if not is_one_of(value, "numpy", "ndarray") or value.ndim not in (1, 2):
+        return None
+    from .matrix import MatrixTable
+
+    return MatrixTable(value)
+
+
+def _records(value: Any) -> Table | None:
+    from .records import record_table
+
+    return record_table(value)
+
+
+_KINDS = (_pandas, _polars, _arrow, _matrix, _records)

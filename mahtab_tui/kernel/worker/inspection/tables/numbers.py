@@ -31,15 +31,17 @@ class NumberColumn:
             self._decimals = decimals_of(map(float, values[:_LOOKED_AT].tolist()))
         self._unit = _unit(values[:_LOOKED_AT]) if self._kind == "M" else None
 
+    @property
+    def numbers(self) -> Any:
+        """The numbers themselves, not a number where one is missing."""
+        return self._values if self._missing is None else _numpy().where(self._missing, float("nan"), self._values)
+
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         place = as_slice(rows)
         part = self._values[place]
         found: list[str | None]
-        if self._kind == "M":
-            texts = _numpy().datetime_as_string(part, unit=self._unit).tolist()
-            found = [None if text == "NaT" else text.replace("T", " ") for text in texts]
-        elif self._kind == "m":
-            found = [None if text == "NaT" else text for text in map(str, part)]
+        if self._kind in "mM":
+            found = self._moments(part)
         elif self._kind == "f":
             found = [float_text(float(value), self._decimals) for value in part.tolist()]
         elif self._kind == "c":
@@ -96,15 +98,24 @@ class NumberColumn:
             low, high = values.min(), values.max()
             ticks = values.view("i8")
             middle = numpy.array(int(ticks.mean()), dtype="i8").view(values.dtype)
-            first, last, mean_text = (str(moment).replace("T", " ") for moment in (low, high, middle))
-            return Statistics(count, first, last, mean_text, _bars(ticks, int(low.view("i8")), int(high.view("i8"))))
+            first, last, mean = (text or "" for text in self._moments(numpy.array([low, high, middle], dtype=values.dtype)))
+            return Statistics(count, first, last, mean, _bars(ticks, int(low.view("i8")), int(high.view("i8"))))
         with numpy.errstate(all="ignore"):
-            low, high, mean = values.min(), values.max(), values.mean(dtype="f8")
+            low, high, average = values.min(), values.max(), float(values.mean(dtype="f8"))
             pace.check()
             if self._kind == "b":
-                return Statistics(count, str(bool(low)), str(bool(high)), number_text(float(mean)), _bars(values.view("i1"), 0, 1))
+                return Statistics(count, str(bool(low)), str(bool(high)), number_text(average), _bars(values.view("i1"), 0, 1))
             shown = [str(int(low)), str(int(high))] if self._kind in "iu" else [number_text(float(low)), number_text(float(high))]
-            return Statistics(count, shown[0], shown[1], number_text(float(mean)), _bars(values, float(low), float(high)))
+            return Statistics(count, shown[0], shown[1], number_text(average), _bars(values, float(low), float(high)))
+
+    def _moments(self, part: Any) -> list[str | None]:
+        """Moments, or spans of time, as texts."""
+        numpy = _numpy()
+        if self._kind == "M":
+            texts = numpy.datetime_as_string(part, unit=self._unit, casting="unsafe").tolist()
+            return [None if text == "NaT" else text.replace("T", " ") for text in texts]
+        spans = part.astype("m8[us]").tolist()
+        return [None if span is None else str(span) for span in spans]
 
     def _gone(self) -> Any:
         """A mask of what is missing; None where nothing can be."""

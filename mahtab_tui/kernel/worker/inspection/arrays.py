@@ -1,0 +1,80 @@
+"""Arrays and tensors of numbers: what they are, and slices of them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..statics import loaded
+from .cells import number_text
+from .pace import LookError, Pace
+from .tables.known import is_one_of
+from .tables.numbers import NumberColumn
+
+LARGEST = 50_000_000
+"""Numbers that are brought from a device, or converted, for one look."""
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is an array of numpy's (or one that can be read as such) that can be sliced."""
+    if is_one_of(value, "numpy", "ndarray", "memmap"):
+        return bool(value.dtype.names is None and value.dtype.kind in "biufcmM")
+    return is_tensor(value)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is a tensor of torch."""
+    return is_one_of(value, "torch", "Tensor") or type(value) is loaded("torch.nn.parameter", "Parameter")
+
+
+def facts(value: Any) -> dict[str, Any]:
+    """Shape, type, place and size."""
+    told: dict[str, Any] = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype), "device": "", "bytes": 0, "layout": ""}
+    if is_tensor(value):
+        told.update(device=str(value.device), bytes=int(value.numel() * value.element_size()), layout="gradient" if value.requires_grad else "")
+    else:
+        told.update(bytes=int(value.nbytes), layout="" if value.flags.c_contiguous else "strided")
+    return told
+
+
+def sliced(value: Any, places: Sequence[int | None]) -> Any:
+    """The part of an array at some places; None keeps a dimension whole. Numpy's, whatever the array was."""
+    if len(places) != len(value.shape):
+        raise LookError("The array has another shape by now; r looks again.")
+    for place, size in zip(places, value.shape):
+        if place is not None and not 0 <= place < size:
+            raise LookError("The array has no such place any more.")
+    return as_numpy(value[tuple(slice(None) if place is None else place for place in places)])
+
+
+def as_numpy(value: Any) -> Any:
+    """An array as numpy's, without a copy where that can be."""
+    if not is_tensor(value):
+        return value
+    if value.numel() > LARGEST:
+        raise LookError(f"More than {LARGEST:,} numbers of a tensor are not fetched at once.")
+    tensor = value.detach()
+    if tensor.dtype is loaded("torch", "bfloat16"):
+        tensor = tensor.float()
+    return tensor.cpu().numpy()
+
+
+def statistics(value: Any, pace: Pace) -> dict[str, Any]:
+    """All numbers of an array in figures."""
+    values = as_numpy(value)
+    flat = (
+        values.reshape(-1) if values.flags.c_contiguous or values.size <= LARGEST else values[: max(1, LARGEST // max(1, values[0].size))].reshape(-1)
+    )
+    if not flat.size:
+        return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}
+    told: dict[str, Any] = dict(NumberColumn(flat).statistics(pace)._asdict())
+    numpy = sys.modules["numpy"]
+    told["std"] = told["zeros"] = ""
+    if flat.dtype.kind in "biuf":
+        pace.check()
+        with numpy.errstate(all="ignore"):
+            known = flat[~numpy.isnan(flat)] if told["missing"] else flat
+            told["std"] = number_text(float(known.std(dtype="f8"))) if known.size else ""
+            told["zeros"] = int(flat.size - numpy.count_nonzero(flat))
+    return told

@@ -1,0 +1,51 @@
+"""Functions, classes and modules as text: how they are called, what they say of themselves, their source."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from ..completion.explaining import explain
+from ..statics import is_class, is_module, own_dict
+from ..summary import one_line
+
+MOST = 400_000
+"""Characters of a source that are shown."""
+
+
+def source(value: Any, expression: str) -> dict[str, Any]:
+    """Signature, docstring, place and source; of a module its file and version instead of a signature."""
+    if is_module(value):
+        return _module(value)
+    found = explain(value, _name(value) or expression, with_source=True)
+    place, _, number = found.where.rpartition(":")
+    line = int(number) if number.isdigit() else 1
+    return {"signature": found.signature, "doc": found.doc, "where": found.where if place else "", "line": line, "source": found.source[:MOST]}
+
+
+def _name(value: Any) -> str:
+    if type(value) is types.MethodType:
+        value = value.__func__
+    if is_class(value):
+        return one_line(type.__dict__["__name__"].__get__(value))
+    return one_line(value.__name__) if type(value) in (types.FunctionType, types.BuiltinFunctionType) else ""
+
+
+def _module(value: Any) -> dict[str, Any]:
+    names = own_dict(value)
+    file, version, doc = names.get("__file__"), names.get("__version__"), names.get("__doc__")
+    text = ""
+    if type(file) is str and file.endswith(".py"):
+        try:
+            with open(file, encoding="utf-8", errors="replace") as opened:
+                text = opened.read(MOST)
+        except OSError:
+            text = ""
+    facts = f"version {version}" if type(version) is str else ""
+    return {
+        "signature": facts,
+        "doc": doc if type(doc) is str else "",
+        "where": file if type(file) is str else "built in",
+        "line": 1,
+        "source": text,
+    }

@@ -1,0 +1,90 @@
+"""Pictures of what is one: images, figures, bytes of an image file, arrays of colours. Always as PNG, or as the file that they are."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from typing import Any
+
+from ..statics import MISSING, class_dict, in_class, loaded, mro_of
+from .pace import LookError
+from .tables.known import is_one_of
+
+LARGEST = 8_000_000
+"""Bytes of a picture that is shown."""
+SIDE = 2_000
+"""Pixels of a side; a larger picture is made smaller."""
+_MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM")
+
+
+def is_picture(value: Any) -> bool:
+    """Whether it is a picture by itself."""
+    return _is_image(value) or is_one_of(value, "matplotlib.figure", "Figure") or _is_file(value)
+
+
+def draws_itself(value: Any) -> bool:
+    """Whether it could be drawn on demand: an array of colours, or an object that makes a picture of itself."""
+    return _is_colours(value) or in_class(type(value), "_repr_png_") is not MISSING
+
+
+def picture(value: Any) -> bytes:
+    """The picture's file. Runs the drawing code of a figure, or of the object; raises `LookError` where there is no picture."""
+    if _is_file(value):
+        found = bytes(value)
+    elif _is_image(value):
+        found = _image(value)
+    elif is_one_of(value, "matplotlib.figure", "Figure"):
+        file = io.BytesIO()
+        value.savefig(file, format="png")
+        found = file.getvalue()
+    elif _is_colours(value):
+        step = max(1, -(-max(value.shape[0], value.shape[1]) // SIDE))
+        found = png(value[::step, ::step])
+    else:
+        found = type(value)._repr_png_(value)
+    if type(found) is not bytes or not found.startswith(_MAGIC):
+        raise LookError("It makes no picture of itself.")
+    if len(found) > LARGEST:
+        raise LookError(f"The picture has {len(found):,} bytes; at most {LARGEST:,} are shown.")
+    return found
+
+
+def png(pixels: Any) -> bytes:
+    """A PNG file of an array of bytes: height, width, and three or four colours."""
+    height, width, colours = pixels.shape
+    rows = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
+
+    head = struct.pack("!IIBBBBB", width, height, 8, 2 if colours == 3 else 6, 0, 0, 0)
+    return _MAGIC[0] + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
+
+
+def _is_image(value: Any) -> bool:
+    """Whether it is an image of PIL's own classes."""
+    cls = type(value)
+    if loaded("PIL.Image", "Image") not in mro_of(cls):
+        return False
+    module = class_dict(cls).get("__module__")
+    return type(module) is str and module.startswith("PIL.") and loaded(module, cls.__name__) is cls
+
+
+def _image(value: Any) -> bytes:
+    image = value.copy()
+    if max(image.size) > SIDE:
+        image.thumbnail((SIDE, SIDE))
+    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
+        image = image.convert("RGB")
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
+
+
+def _is_file(value: Any) -> bool:
+    return type(value) in (bytes, bytearray) and bytes(value[:8]).startswith(_MAGIC)
+
+
+def _is_colours(value: Any) -> bool:
+    return is_one_of(value, "numpy", "ndarray") and str(value.dtype) == "uint8" and value.ndim == 3 and value.shape[2] in (3, 4) and value.size > 0

@@ -1,0 +1,153 @@
+"""Columns and tables of Arrow."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..cells import cell_text, decimals_of, float_text, number_text
+from ..conditions import Condition
+from ..pace import LookError, Pace
+from .column import BARS, SAMPLE, Column, Statistics
+
+_LOOKED_AT = 200
+_COMPARISONS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+
+
+class ArrowColumn:
+    """A ChunkedArray."""
+
+    def __init__(self, values: Any, type: str = "") -> None:
+        self._values = values
+        types = _arrow().types
+        self._float = types.is_floating(values.type)
+        self._number = self._float or types.is_integer(values.type) or types.is_decimal(values.type)
+        self._text = types.is_string(values.type) or types.is_large_string(values.type)
+        self._time = types.is_temporal(values.type)
+        self.type = type or str(values.type)
+        self.right = self._number
+        self._decimals: int | None = 1
+        if self._float:
+            self._decimals = decimals_of(value for value in values.slice(0, _LOOKED_AT).to_pylist() if value is not None)
+
+    def texts(self, rows: Sequence[int]) -> list[str | None]:
+        part = self._values.slice(rows.start, len(rows)) if isinstance(rows, range) else self._values.take(_arrow().array(list(rows), type="int64"))
+        values = part.to_pylist()
+        if self._float:
+            return [None if value is None else float_text(value, self._decimals) for value in values]
+        return [cell_text(value) for value in values]
+
+    def value(self, row: int) -> Any:
+        return self._values[row].as_py()
+
+    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+        arrow = _arrow()
+        rows = None if among is None else arrow.array(list(map(int, among)), type="int64")
+        values = self._values if rows is None else self._values.take(rows)
+        keys = [("", "descending" if descending else "ascending")]
+        try:
+            found = _compute().sort_indices(values, sort_keys=keys, null_placement="at_end")
+        except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid, arrow.ArrowTypeError):
+            raise LookError(f"Values of {self.type} have no order.") from None
+        pace.check()
+        taken: Sequence[int] = (found if rows is None else rows.take(found)).to_pylist()
+        return taken
+
+    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+        compute, op = _compute(), condition.op
+        if op in ("missing", "present"):
+            gone = self._values.is_null(nan_is_null=True)
+            fits = gone if op == "missing" else compute.invert(gone)
+        elif op == "contains" and self._text:
+            fits = compute.match_substring(self._values, condition.operand, ignore_case=not any(map(str.isupper, condition.operand)))
+        else:
+            fits = getattr(compute, _COMPARISONS[{"contains": "=="}.get(op, op)])(self._values, self._operand(condition.operand))
+        found: Sequence[int] = compute.indices_nonzero(fits).to_pylist()
+        return found
+
+    def statistics(self, pace: Pace) -> Statistics:
+        values, compute = self._values, _compute()
+        missing = compute.sum(values.is_null(nan_is_null=self._float)).as_py() or 0
+        pace.check()
+        if not (self._number or self._time) or missing == len(values):
+            return Statistics(missing)
+        if self._float and missing:
+            values = values.filter(compute.invert(values.is_null(nan_is_null=True)))
+        try:
+            ends = compute.min_max(values).as_py()
+        except _arrow().ArrowNotImplementedError:
+            return Statistics(missing)
+        pace.check()
+        if self._time:
+            return Statistics(missing, str(ends["min"]), str(ends["max"]))
+        low, high = float(ends["min"]), float(ends["max"])
+        return Statistics(missing, number_text(low), number_text(high), number_text(float(compute.mean(values).as_py())), _bars(values, low, high))
+
+    def _operand(self, text: str) -> Any:
+        try:
+            if self._time:
+                value: Any = datetime.datetime.fromisoformat(text)
+            elif str(self._values.type) == "bool":
+                value = {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+            else:
+                value = float(text) if self._float else int(text) if self._number else text
+            return _arrow().scalar(value, type=self._values.type)
+        except (ValueError, KeyError, TypeError, _arrow().ArrowException):
+            raise LookError(f"{text or 'Nothing'} cannot be compared with values of {self.type}.") from None
+
+
+class ArrowTable:
+    """A Table of Arrow, or a ChunkedArray as its only column."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._names = value.column_names if hasattr(value, "column_names") else None
+        self.rows: int = value.num_rows if self._names is not None else len(value)
+        self.columns: int = 1 if self._names is None else len(self._names)
+
+    def name(self, column: int) -> str:
+        return "" if self._names is None else str(self._names[column])
+
+    def column(self, column: int) -> Column:
+        return ArrowColumn(self.series(column))
+
+    def labels(self, rows: Sequence[int]) -> list[str] | None:
+        return None
+
+    def series(self, column: int) -> Any:
+        return self._value if self._names is None else self._value.column(column)
+
+    def expression(self, column: int) -> str:
+        return f".column({column})"
+
+    def cell_expression(self, row: int, column: int) -> str:
+        return f"[{row}]" if self._names is None else f".column({column})[{row}].as_py()"
+
+
+def _bars(values: Any, low: float, high: float) -> Sequence[int]:
+    width = (high - low) / BARS
+    if not 0 < width < float("inf"):
+        return ()
+    compute, arrow = _compute(), _arrow()
+    step = max(1, len(values) // SAMPLE)
+    if step > 1:
+        values = values.take(arrow.array(range(0, len(values), step)))
+    places = compute.floor(compute.divide(compute.subtract(values.cast("float64"), low), width))
+    counts = [0] * BARS
+    for one in compute.value_counts(places).to_pylist():
+        if one["values"] is not None:
+            counts[max(0, min(BARS - 1, int(one["values"])))] += one["counts"]
+    return counts
+
+
+def _arrow() -> Any:
+    """Arrow, which is loaded where there is one of its arrays."""
+    return sys.modules["pyarrow"]
+
+
+def _compute() -> Any:
+    """Arrow's own functions, a part of it that it loads only when it is used."""
+    return importlib.import_module("pyarrow.compute")

@@ -1,0 +1,156 @@
+"""Tables of polars."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..cells import cell_text, decimals_of, float_text, number_text
+from ..conditions import Condition
+from ..pace import LookError, Pace
+from .column import BARS, SAMPLE, Column, Statistics
+from .objects import ObjectColumn
+
+_LOOKED_AT = 200
+
+
+class PolarsColumn:
+    """A Series of polars."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+        dtype = values.dtype
+        self._float = dtype.is_float()
+        self._temporal = dtype.is_temporal()
+        self.type = str(dtype).partition("(")[0].lower()
+        self.right = dtype.is_numeric()
+        self._decimals: int | None = 1
+        if self._float:
+            self._decimals = decimals_of(value for value in values.head(_LOOKED_AT).to_list() if value is not None)
+
+    def texts(self, rows: Sequence[int]) -> list[str | None]:
+        part = self._values.slice(rows.start, len(rows)) if isinstance(rows, range) else self._values.gather(list(rows))
+        if self._float:
+            return [None if value is None else float_text(value, self._decimals) for value in part.to_list()]
+        return [cell_text(value) for value in part.to_list()]
+
+    def value(self, row: int) -> Any:
+        return self._values[row]
+
+    def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
+        polars = sys.modules["polars"]
+        rows = None if among is None else polars.Series(list(map(int, among)), dtype=polars.Int64)
+        values = self._values if rows is None else self._values.gather(rows)
+        if self._float:
+            values = values.fill_nan(None)
+        try:
+            found = values.arg_sort(descending=descending, nulls_last=True)
+        except polars.exceptions.PolarsError:
+            raise LookError(f"Values of {self.type} have no order.") from None
+        pace.check()
+        taken: Sequence[int] = found if rows is None else rows.gather(found)
+        return taken
+
+    def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
+        values, op, operand = self._values, condition.op, condition.operand
+        polars = sys.modules["polars"]
+        try:
+            if op in ("missing", "present"):
+                gone = values.is_null() | values.is_nan().fill_null(True) if self._float else values.is_null()
+                fits = gone if op == "missing" else ~gone
+            elif op == "contains" and values.dtype in (polars.String, polars.Categorical):
+                texts = values.cast(polars.String)
+                texts = texts if any(map(str.isupper, operand)) else texts.str.to_lowercase()
+                fits = texts.str.contains(operand, literal=True)
+            else:
+                fits = _compare(values.fill_nan(None) if self._float else values, op, self._operand(operand))
+            found: Sequence[int] = fits.arg_true()
+        except (polars.exceptions.PolarsError, NotImplementedError, TypeError):
+            raise LookError(f"{operand or 'Nothing'} cannot be compared with values of {self.type}.") from None
+        return found
+
+    def statistics(self, pace: Pace) -> Statistics:
+        values = self._values
+        if self._float:
+            values = values.fill_nan(None)
+        missing = values.null_count()
+        pace.check()
+        if not (self.right or self._temporal) or missing == len(values):
+            return Statistics(missing)
+        low, high = values.min(), values.max()
+        pace.check()
+        if self._temporal:
+            return Statistics(missing, cell_text(low) or "", cell_text(high) or "")
+        mean = number_text(float(values.mean()))
+        shown = (number_text(float(low)), number_text(float(high))) if self._float else (str(low), str(high))
+        return Statistics(missing, *shown, mean, _bars(values, float(low), float(high)))
+
+    def _operand(self, text: str) -> Any:
+        try:
+            if self._temporal:
+                moment = datetime.datetime.fromisoformat(text)
+                return moment.date() if self.type == "date" else moment
+            if self.right:
+                return float(text) if self._float else int(text)
+            if self.type == "boolean":
+                return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+            return text
+        except (ValueError, KeyError):
+            raise LookError(f"{text or 'Nothing'} cannot be compared with values of {self.type}.") from None
+
+
+class PolarsTable:
+    """A DataFrame, or a Series as its only column."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._frame = hasattr(value, "columns")
+        self._names = value.columns if self._frame else [value.name]
+        self.rows: int = value.shape[0]
+        self.columns: int = len(self._names)
+
+    def name(self, column: int) -> str:
+        return str(self._names[column])
+
+    def column(self, column: int) -> Column:
+        series = self.series(column)
+        return ObjectColumn(series) if str(series.dtype) == "Object" else PolarsColumn(series)
+
+    def labels(self, rows: Sequence[int]) -> list[str] | None:
+        return None
+
+    def series(self, column: int) -> Any:
+        return self._value.to_series(column) if self._frame else self._value
+
+    def expression(self, column: int) -> str:
+        return f"[{self._names[column]!r}]" if self._frame else ""
+
+    def cell_expression(self, row: int, column: int) -> str:
+        return f"[{row}, {column}]" if self._frame else f"[{row}]"
+
+
+def _compare(values: Any, op: str, operand: Any) -> Any:
+    if op in ("==", "contains"):
+        return values == operand
+    if op == "!=":
+        return values != operand
+    if op == "<":
+        return values < operand
+    if op == "<=":
+        return values <= operand
+    return values > operand if op == ">" else values >= operand
+
+
+def _bars(values: Any, low: float, high: float) -> Sequence[int]:
+    polars = sys.modules["polars"]
+    width = (high - low) / BARS
+    if not 0 < width < float("inf"):
+        return ()
+    sample = values.drop_nulls().gather_every(max(1, len(values) // SAMPLE)).cast(polars.Float64)
+    places = ((sample - low) / width).cast(polars.Int64).clip(0, BARS - 1)
+    counts = [0] * BARS
+    for place, count in places.value_counts().rows():
+        counts[place] = count
+    return counts

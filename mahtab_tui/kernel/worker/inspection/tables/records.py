@@ -1,0 +1,77 @@
+"""A list of dicts as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .column import Column
+from .objects import ObjectColumn
+
+LOOKED_AT = 200
+"""Rows at the beginning that decide whether it is a table, and which columns it has."""
+
+
+class RecordTable:
+    """A list of dicts whose keys are texts."""
+
+    def __init__(self, rows: list[Any], names: Sequence[str]) -> None:
+        self._rows = rows
+        self._names = names
+        self.rows = len(rows)
+        self.columns = len(names)
+
+    def name(self, column: int) -> str:
+        return self._names[column]
+
+    def column(self, column: int) -> Column:
+        return ObjectColumn(_Values(self._rows, self._names[column]), "")
+
+    def labels(self, rows: Sequence[int]) -> list[str] | None:
+        return None
+
+    def series(self, column: int) -> Any:
+        values = _Values(self._rows, self._names[column])
+        return [values[row] for row in range(len(self._rows))]
+
+    def expression(self, column: int) -> str:
+        return ""
+
+    def cell_expression(self, row: int, column: int) -> str:
+        return f"[{row}][{self._names[column]!r}]"
+
+
+class _Values:
+    """One key's values."""
+
+    def __init__(self, rows: list[Any], key: str) -> None:
+        self._rows = rows
+        self._key = key
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, row: int) -> Any:
+        record = self._rows[row]
+        if type(record) is not dict:
+            return None
+        # Not looked up: a key of another type could be equal by code of its own.
+        for key, value in list(record.items()):
+            if type(key) is str and key == self._key:
+                return value
+        return None
+
+
+def record_table(value: Any) -> RecordTable | None:
+    """The table that a list is, if all that begins it are dicts with texts for keys."""
+    if type(value) is not list or not value:
+        return None
+    names: dict[str, None] = {}
+    for record in value[:LOOKED_AT]:
+        if type(record) is not dict:
+            return None
+        for key in list(record):
+            if type(key) is not str:
+                return None
+            names[key] = None
+    return RecordTable(value, list(names)) if names else None

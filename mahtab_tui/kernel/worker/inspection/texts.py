@@ -1,0 +1,124 @@
+"""Texts and bytes of any length, a part at a time; searched in steps, so that nothing waits for long."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ..statics import mro_of
+from .pace import LookError, Pace
+
+BLOCK = 1_000_000
+"""Characters (or bytes) that are counted or searched in one step."""
+MOST = 200_000
+"""Characters (or bytes) of one answer."""
+
+_BASES = (str, bytes, bytearray, memoryview)
+
+
+class LineCounts:
+    """Line ends before each block of one text, counted as far as they were needed."""
+
+    def __init__(self) -> None:
+        self._of: Any = None
+        self._before: list[int] = [0]
+
+    def before(self, text: str, place: int, pace: Pace) -> int:
+        """How many line ends stand before a place."""
+        if text is not self._of:
+            self._of, self._before = text, [0]
+        known = self._before
+        while (len(known) - 1) * BLOCK + BLOCK <= place:
+            pace.check()
+            start = (len(known) - 1) * BLOCK
+            known.append(known[-1] + str.count(text, "\n", start, start + BLOCK))
+        block = place // BLOCK
+        return known[block] + str.count(text, "\n", block * BLOCK, place)
+
+
+def base_of(value: object) -> Any:
+    """What an object holds: ``str``, ``bytes``, ``bytearray`` or ``memoryview``; None where it is neither a text nor bytes."""
+    return next((base for base in mro_of(type(value)) if base in _BASES), None)
+
+
+def part(value: Any, start: int, end: int) -> Any:
+    """A part of a text, or of bytes as `bytes`."""
+    base = base_of(value)
+    place = slice(start, min(end, start + MOST))
+    if base is memoryview:
+        return bytes(_octets(value)[place])
+    found = base.__getitem__(value, place)
+    return found if base is str else bytes(found)
+
+
+def length(value: Any) -> int:
+    """Characters or bytes."""
+    base = base_of(value)
+    return len(_octets(value)) if base is memoryview else int(base.__len__(value))
+
+
+def _octets(value: memoryview) -> memoryview:
+    try:
+        return value.cast("B") if value.contiguous else memoryview(b"")
+    except ValueError:
+        raise LookError("The memory was released.") from None
+
+
+def find(value: Any, words: str, start: int, backwards: bool, pace: Pace) -> list[int] | None:
+    """Where words are next, or were last; from the other end where there are no more. Words without capitals are found in any case."""
+    flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
+    size = length(value)
+    pattern: Any
+    if base_of(value) is str:
+        pattern = re.compile(re.escape(words), flags)
+        span = len(words)
+    else:
+        wanted = bytes_of(words)
+        pattern, span = re.compile(re.escape(wanted), flags), len(wanted)
+    for first, last in _backwards(start, size) if backwards else _forwards(start, size):
+        pace.check()
+        found = None
+        for matched in pattern.finditer(_search_part(value, first, min(last + span, size))):
+            if first + matched.start() >= last:
+                break
+            found = matched
+            if not backwards:
+                break
+        if found is not None:
+            return [first + found.start(), first + found.end()]
+    return None
+
+
+def bytes_of(words: str) -> bytes:
+    """What a person looks for in bytes: ``0x89504e`` or a text. Raises `LookError`."""
+    if words.startswith("0x"):
+        try:
+            return bytes.fromhex(words[2:])
+        except ValueError:
+            raise LookError(f"{words} is not a row of bytes: two digits of hex for each.") from None
+    return words.encode("utf-8", "replace")
+
+
+def _search_part(value: Any, first: int, last: int) -> Any:
+    if base_of(value) is str:
+        return str.__getitem__(value, slice(first, last))
+    found = b""
+    while len(found) < last - first:
+        piece = part(value, first + len(found), last)
+        if not piece:
+            break
+        found += piece
+    return found
+
+
+def _forwards(start: int, size: int) -> Iterator[tuple[int, int]]:
+    for low, high in ((start, size), (0, start)):
+        for first in range(low, high, BLOCK):
+            yield first, min(first + BLOCK, high)
+
+
+def _backwards(start: int, size: int) -> Iterator[tuple[int, int]]:
+    for low, high in ((0, start), (start, size)):
+        for last in range(high, low, -BLOCK):
+            yield max(low, last - BLOCK), last

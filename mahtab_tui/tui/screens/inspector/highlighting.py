@@ -1,0 +1,74 @@
+"""Colours for texts in known languages."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pygments.lexers import get_lexer_by_name
+from pygments.token import _TokenType as TokenType
+from rich.style import Style
+
+from mahtab_tui.tui.panes.transcript.palette import Palette
+
+MOST = 200_000
+"""Characters of a text that is coloured."""
+
+_MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
+_MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|[-*] \S.*\n[-*] \S|\d+\. \S|\|.*\|$)|\[[^\]\n]+\]\([^)\n]+\)|\*\*\S", re.MULTILINE)
+_CODE = re.compile(r"^(?:def |class |import |from \w+ import |@\w|async def )|^\w+(?:\.\w+)* = ", re.MULTILINE)
+
+
+def language_of(text: str) -> str:
+    """``json``, ``xml``, ``html``, ``python``, ``markdown``, or nothing where it is plain text."""
+    begins = text[:2000].lstrip()
+    if begins[:1] in ("{", "[") and _parses(text):
+        return "json"
+    if _MARKUP.match(text):
+        return "html" if re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE) else "xml"
+    if _CODE.search(text[:20_000]) and _is_code(text):
+        return "python"
+    return "markdown" if _MARKDOWN.search(text[:20_000]) else ""
+
+
+class Colours:
+    """Which characters of a text have which kind."""
+
+    def __init__(self, text: str, language: str) -> None:
+        self.language = language
+        self._tokens = [_Token(start, start + len(value), kind) for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text)]
+        self._starts = [token.start for token in self._tokens]
+
+    def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
+        """Styles of a part, by places in the text."""
+        place = max(0, bisect_right(self._starts, start) - 1)
+        while place < len(self._tokens) and self._tokens[place].start < end:
+            token = self._tokens[place]
+            yield max(start, token.start), min(end, token.end), palette.token(token.kind)
+            place += 1
+
+
+class _Token(NamedTuple):
+    start: int
+    end: int
+    kind: TokenType
+
+
+def _parses(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_code(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True

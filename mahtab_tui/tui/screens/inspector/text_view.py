@@ -1,0 +1,304 @@
+"""A text of any length: wrapped or not, numbered, coloured, searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.strip import Strip
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.looking import TextPart
+from mahtab_tui.tui.commands import TEXT_COMMANDS, bindings
+from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, language_of
+from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockWindow, KernelText, LocalText, NotHere, TextSource
+from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, View
+from mahtab_tui.tui.screens.node.text_window import LINE, TextRow
+
+_WHEEL = 3
+_SIDEWAYS = 8
+
+
+class TextView(View, can_focus=True):
+    """A window over a text, by places in it: how many rows it has is not known."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(TEXT_COMMANDS),
+        Binding("up", "move(-1)", "Up", show=False),
+        Binding("down", "move(1)", "Down", show=False),
+        Binding("left", "sideways(-1)", "Left", show=False),
+        Binding("right", "sideways(1)", "Right", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "beginning", "Beginning", show=False),
+        Binding("end", "end", "End", show=False),
+    ]
+
+    def __init__(self, place: Place, source: TextSource | None = None, language: str = "") -> None:
+        """`source`: another text than the object itself. `language`: what it is written in, where that is known."""
+        super().__init__(place)
+        self._source: TextSource = source or KernelText(place.look, place.path, place.opened.size)
+        self._window = BlockWindow(self._source)
+        self._language = language
+        self._colours: Colours | None = None
+        self._wrapped = True
+        self._top = 0
+        self._left = 0
+        self._rows: list[TextRow] = []
+        self._found: tuple[int, int] | None = None
+        self._words = ""
+        self._waiting: list[Callable[[], None]] = []
+
+    def on_mount(self) -> None:
+        self._colour()
+
+    def show(self, source: TextSource, language: str = "") -> None:
+        """Show another text."""
+        self._source, self._language = source, language
+        self._window = BlockWindow(source)
+        self._colours = self._found = None
+        self._top = min(self._top, source.size)
+        self._colour()
+        self._do(self._look)
+
+    def look_again(self) -> None:
+        if isinstance(self._source, KernelText):
+            self.show(KernelText(self.place.look, self.place.path, self.place.opened.size))
+
+    # Fetching
+
+    def _do(self, work: Callable[[], None]) -> None:
+        """Do something with the text; as soon as it is here."""
+        if self._waiting:
+            self._waiting.append(work)
+            return
+        try:
+            work()
+        except NotHere as missing:
+            self._waiting.append(work)
+            self._fetch(missing.block)
+
+    def _fetch(self, block: int) -> None:
+        source = self._source
+
+        def came(part: TextPart) -> None:
+            source.take(block, part)
+            self._window.chars = source.size
+            waiting, self._waiting = self._waiting, []
+            for work in waiting:
+                self._do(work)
+
+        def failed(sentence: str) -> None:
+            self._waiting.clear()
+            self.fail(sentence)
+
+        self.fetcher.ask("text", lambda: source.fetch(block), came, failed)
+
+    def _colour(self) -> None:
+        """Find out what it is written in, and colour it, on a thread."""
+        source, language = self._source, self._language
+        if not 0 < source.size <= MOST:
+            return
+
+        def work() -> Colours | None:
+            text = "".join(source.fetch(number).text for number in range(-(-source.size // BLOCK)))
+            written = language or language_of(text)
+            return Colours(text, written) if written else None
+
+        def came(colours: Colours | None) -> None:
+            self._colours = colours
+            self._tell()
+            self.refresh()
+
+        self.fetcher.ask("colours", work, came, lambda _: None)
+
+    # Where one is
+
+    @property
+    def _gutter(self) -> int:
+        return len(f"{max((row.number or 0 for row in self._rows), default=0):,}") + 2
+
+    @property
+    def _width(self) -> int:
+        """Cells of a row."""
+        return max(10, self.size.width - 9) if self._wrapped else LINE
+
+    def _look(self) -> None:
+        """The rows that are seen are others."""
+        if self.size:
+            self._rows = self._window.rows(self._top, max(1, self.size.height), self._width)
+            self._tell()
+            self.refresh()
+
+    def on_resize(self, event: Resize) -> None:
+        def placed() -> None:
+            self._top = self._window.row_at(self._top, self._width)
+            self._look()
+
+        self._do(placed)
+
+    def _tell(self) -> None:
+        first = next((row.number for row in self._rows if row.number is not None), 1)
+        parts: list[tuple[str, str] | str] = [(f"line {first:,}  ·  {self._source.size:,} characters", "$muted")]
+        if self._colours is not None:
+            parts.append((f"  ·  {self._colours.language}", "$muted"))
+        if self._words:
+            parts.append((f"  / {plain(self._words)}", "$person"))
+        self.say(*parts)
+
+    # Drawing
+
+    def render_line(self, y: int) -> Strip:
+        palette, width, base = self.palette, self.size.width, self.visual_style.rich_style
+        edge = Segment(self._edge(y), base + palette.muted)
+        if y >= len(self._rows):
+            empty = " It is empty." if y == 0 and not self._source.size else ""
+            return Strip([*Strip([Segment(empty, base + palette.muted)]).crop_extend(0, width - 1, base), edge])
+        row = self._rows[y]
+        number = f"{row.number:,}" if row.number is not None else ""
+        gutter = Segment(number.rjust(self._gutter - 1) + "  ", base + palette.muted)
+        text = Strip(self._segments(row, base + palette.text)).crop(self._left, self._left + width)
+        return Strip([*Strip([gutter, *text]).crop_extend(0, width - 1, base), edge])
+
+    def _edge(self, y: int) -> str:
+        """Where one is in the text, at the right edge."""
+        height = max(1, self.size.height)
+        last = self._rows[-1].end if self._rows else 0
+        if not self._source.size or (self._top == 0 and last >= self._source.size):
+            return " "
+        return "▐" if self._top * height // self._source.size <= y <= last * height // self._source.size else "▕"
+
+    def _segments(self, row: TextRow, base: Style) -> list[Segment]:
+        styles = list(self._colours.spans(row.start, row.end, self.palette)) if self._colours is not None else []
+        if self._found is not None:
+            styles.append((*self._found, Style(reverse=True)))
+        limits = sorted({row.start, row.end, *(place for start, end, _ in styles for place in (start, end) if row.start < place < row.end)})
+        segments = []
+        for start, end in pairwise(limits):
+            style = base
+            for first, last, drawn in styles:
+                if first <= start < last:
+                    style += drawn
+            segments.append(Segment(row.text[start - row.start : end - row.start], style))
+        return segments
+
+    # What the person does
+
+    def action_move(self, step: int) -> None:
+        def move() -> None:
+            if step < 0:
+                self._top = self._window.up(self._top, -step, self._width)
+            elif not self._rows or self._rows[-1].end < self._source.size:
+                last = self._window.up(self._window.row_at(self._source.size - 1, self._width), max(0, self.size.height - 1), self._width)
+                self._top = min(self._window.down(self._top, step, self._width), max(self._top, last))
+            self._look()
+
+        self._do(move)
+
+    def action_page(self, direction: int) -> None:
+        self.action_move(direction * max(1, self.size.height - 2))
+
+    def action_sideways(self, direction: int) -> None:
+        self._left = 0 if self._wrapped else max(0, self._left + direction * _SIDEWAYS)
+        self.refresh()
+
+    def action_beginning(self) -> None:
+        self._top = self._left = 0
+        self._do(self._look)
+
+    def action_end(self) -> None:
+        def go() -> None:
+            self._top = self._window.up(self._window.row_at(max(0, self._source.size - 1), self._width), max(0, self.size.height - 1), self._width)
+            self._look()
+
+        self._do(go)
+
+    def action_wrap(self) -> None:
+        self._wrapped = not self._wrapped
+        self._left = 0
+
+        def go() -> None:
+            self._top = self._window.row_at(self._top, self._width)
+            self._look()
+
+        self._do(go)
+
+    def action_search(self) -> None:
+        self.post_message(LineWanted("search the text", self._words, self._search))
+
+    def _search(self, words: str) -> None:
+        self._words, self._found = words, None
+        if words:
+            self.action_next(False)
+        else:
+            self._do(self._look)
+
+    def action_next(self, backwards: bool) -> None:
+        if not self._words:
+            return
+        source, words = self._source, self._words
+        at = self._top if self._found is None else self._found[0] if backwards else self._found[1]
+
+        def came(found: tuple[int, int] | None) -> None:
+            self._found = found
+            if found is None:
+                self.fail("It is not in the text.")
+                self.refresh()
+            else:
+                self._do(self._show_found)
+
+        self.fetcher.ask("find", lambda: source.find(words, at, backwards=backwards), came, self.fail)
+
+    def _show_found(self) -> None:
+        if self._found is None:
+            return
+        start = self._found[0]
+        if not self._rows or not self._rows[0].start <= start < self._rows[-1].end:
+            self._top = self._window.up(self._window.row_at(start, self._width), min(3, self.size.height // 4), self._width)
+        if not self._wrapped:
+            row = next((row for row in self._window.rows(self._window.row_at(start, self._width), 1, self._width)), None)
+            self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
+        self._look()
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        event.stop()
+        self.action_move(_WHEEL)
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        event.stop()
+        self.action_move(-_WHEEL)
+
+    def on_click(self, event: Click) -> None:
+        """At the right edge: go to that part of the text."""
+        if event.x == self.size.width - 1:
+            place = event.y * self._source.size // max(1, self.size.height)
+
+            def go() -> None:
+                self._top = self._window.row_at(place, self._width)
+                self._look()
+
+            self._do(go)
+
+
+class ReprView(TextView):
+    """What the object says of itself: its own code runs for it, because the person opened this view."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place, LocalText(""))
+
+    def on_mount(self) -> None:
+        self.look_again()
+
+    def look_again(self) -> None:
+        place = self.place
+        self.say(("…", "$muted"))
+        self.fetcher.ask("repr", lambda: place.look.representation(place.path), self._came, self.fail)
+
+    def _came(self, found: tuple[str, bool]) -> None:
+        text, cut = found
+        self.show(LocalText(f"{text}\n… it goes on …" if cut else text))

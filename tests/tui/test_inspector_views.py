@@ -1,0 +1,108 @@
+"""The inspector's other views: seen and used with keys, over a real kernel."""
+
+from __future__ import annotations
+
+from tests.tui.inspecting import MakeApp, lines, look, reads, shown
+
+SIZE = (100, 30)
+
+
+async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d")
+        await reads(pilot, "▸ '[bold]'", "list", "3 items", "↺ 'me'", "the object that it stands in", "1 of 3")
+        await pilot.press("right", "down", "down", "down", "right")
+        await reads(pilot, "▾ '[bold]'", "'deep'", "4 of 7")
+        await pilot.press("enter")
+        await reads(pilot, "d › 2", "'deep'", "1 of 1")
+        await pilot.press("y", "escape", "left", "left", "left")
+        await reads(pilot, "▸ '[bold]'", "1 of 3")
+
+
+async def test_a_list_of_ten_million_is_paged(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "n = list(range(10_000_000))", "n")
+        await reads(pilot, "10,000,000 inside")
+        await pilot.press("end")
+        await reads(pilot, "9999999", "10,000,000 of 10,000,000")
+
+
+async def test_a_property_is_asked_only_on_demand(make_app: MakeApp) -> None:
+    code = "class P:\n    def __init__(self): self.asked = []\n    @property\n    def p(self):\n        self.asked.append(1)\n        return [7]\np = P()"
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, code, "p")
+        await reads(pilot, "(…)", "0 items")
+        await pilot.press("down", "enter")
+        await reads(pilot, "1 item")
+        await pilot.press("enter")
+        await reads(pilot, "p › p", "7")
+        await pilot.press("escape", "r")
+        await reads(pilot, "1 item", "(…)")
+
+
+async def test_a_text_is_coloured_searched_and_unwrapped(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)", "t")
+        await reads(pilot, '"k0"', "json", "line 1")
+        await pilot.press("slash", *"k150", "enter")
+        await reads(pilot, '"k150"', "/ k150")
+        await pilot.press("w", "home")
+        await reads(pilot, '"k20"', "line 1")
+        await pilot.press("end")
+        await reads(pilot, "202  }")
+
+
+async def test_a_long_text_is_fetched_where_it_is_seen(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "t = 'line\\n' * 1_000_000 + 'the needle'", "t")
+        await reads(pilot, "5,000,010 characters", "line")
+        await pilot.press("slash", *"needle", "enter")
+        await reads(pilot, "1,000,001  the needle")
+        await pilot.press("slash", *"x", "enter")
+        await reads(pilot, "It is not in the text.")
+
+
+async def test_bytes_are_seen_in_hex_and_searched(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "b = bytes(range(256)) * 100 + b'needle'", "b")
+        await reads(pilot, "00000000  00 01 02", "byte 0 of 25,606")
+        await pilot.press("slash", *"0x6e6565", "enter")
+        await reads(pilot, "6e 65 65 64 6c 65", "needle")
+
+
+async def test_a_function_shows_how_it_is_called_and_its_source(make_app: MakeApp) -> None:
+    code = 'a = 1\ndef far(days, limit: int = 3) -> list:\n    """Days far from the median."""\n    return [day for day in days if day > limit]\n'
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, code, "far")
+        await reads(pilot, "far(days, limit: int = 3) -> list", "In [1]:2", "2  def far(days, limit: int = 3)", "4      return [day")
+        assert sum("Days far from the median." in line for line in lines(pilot)) == 2
+
+
+async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)", "a")
+
+        await reads(pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2399  mean 1199")
+        await pilot.press("full_stop")
+        await reads(pilot, "row 1 of 30", "1200 … ")
+        await pilot.press("g", *([*["backspace"] * 10, "0", "comma", "colon", "comma", "5"]), "enter")
+        await reads(pilot, "row 1 of 30", "5 … 1165")
+        await pilot.press("tab")
+        await reads(pilot, "values by position")
+        await pilot.press("h")
+        await reads(pilot, "histogram")
+
+
+async def test_a_picture_is_drawn(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a")
+        await pilot.press("3")
+        await reads(pilot, "30 × 20 pixels", "▀▀▀▀▀▀")
+
+
+async def test_a_repr_that_misbehaves_is_told_in_a_sentence(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()", "bad")
+        await pilot.press("3")
+        await reads(pilot, "Its __repr__ raised ValueError: [/x] no")
+        assert shown(pilot, "facts") == "Bad"
