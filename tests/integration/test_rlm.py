@@ -208,7 +208,9 @@ def test_ctrl_c_stops_the_search(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text(json.dumps({"text": python("while True: pass")}))
     program = f"""
+import signal
 import mahtab_tui
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background of a shell
 def told(record):
     if record.tag in ("rlm-repl-in", "rlm-final"):
         print(record.tag, record.attrs.get("state"), flush=True)

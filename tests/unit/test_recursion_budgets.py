@@ -194,7 +194,7 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
 
     search = bench.search({"many": many, "done": look})
     model = ScriptedModel(reply=replies({"what?": [code("many"), code("many")], "half": "read"}))
-    limits = Limits(small=0, max_depth=1, ask_above=10)
+    limits = Limits(small=0, max_depth=1, ask_above=19)
     assert search.run("what?", TEXT, model=model, limits=limits, asking="run").text == "enough"
     asked = bench.story.of(tags.RLM_CALL, event="fan-out")
     assert [record.attrs["state"] for record in asked] == ["waiting", "run"]
@@ -208,6 +208,8 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
     assert refused.state == "partial"
     assert "20 parts at once were not allowed" in bench.story.of(tags.RLM_REPL_OUT)[0].text
     assert bench.story.begun() == ["1"]
+
+    assert search.run("what?", TEXT, model=model, limits=Limits(small=0, max_depth=1, ask_above=20), asking="refuse").text == "enough"
 
 
 def test_a_partial_outcome_has_an_answer() -> None:

@@ -333,6 +333,17 @@ def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
     assert touched == [("grep", [(0, len(TEXT))]), ("answer", [(0, 6)])]
 
 
+def test_a_node_tells_only_so_much_of_what_it_has_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.recursion.turns._MAX_TOUCHES", 5)
+
+    async def flood(seat: Seat) -> None:
+        for place in range(0, 100, 10):
+            seat.host.tell("touch", {"how": "peek", "spans": [[place, place + 1]]})
+
+    bench.run(replies({"what?": [code("flood"), code("answer")]}), {"flood": flood, "answer": answer})
+    assert len(bench.story.of(tags.RLM_CALL, event="touch", how="peek")) == 5
+
+
 def test_a_text_too_long_for_a_plain_call_is_refused_with_advice(bench: Bench) -> None:
     async def all_of_it(seat: Seat) -> None:
         seat.final(await seat.llm("read", (0, len(seat.text))))
