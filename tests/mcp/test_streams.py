@@ -1,0 +1,36 @@
+"""What may write where: the protocol's stream, and the log's file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from mahtab_tui.mcp import journal
+from mahtab_tui.mcp.journal import Journal, log_file
+
+SERVER = """
+import os
+from mahtab_tui.mcp.stdio import take_stdio
+streams = take_stdio()
+print("printed", flush=True)
+os.system("echo child; cat")
+streams.stdout.write(f"heard {streams.stdin.readline()}")
+streams.stdout.flush()
+"""
+
+
+def test_nothing_but_the_protocol_reaches_its_streams() -> None:
+    done = subprocess.run([sys.executable, "-c", SERVER], input="a line\n", capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("heard a line\n", "printed\nchild\n")
+
+
+def test_a_large_log_is_put_aside_when_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "LARGEST", 10)
+    for text in ("first text\n", "second\n", "third\n"):
+        log = Journal("file")
+        log.output("stdout", text)
+        log.set_mode("off")
+    assert log_file().read_text() == "second\nthird\n"
+    assert log_file().with_name("repl.log.1").read_text() == "first text\n"
