@@ -38,6 +38,7 @@ from mahtab_tui.tui.slash import parse_slash
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
+from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
@@ -90,7 +91,8 @@ class MahtabApp(SessionActions, PaneActions):
         yield HeaderBar(id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
-                yield TranscriptPane(id="transcript")
+                yield (transcript := TranscriptPane(id="transcript"))
+                yield FindRow(transcript, id="transcript-find")
                 yield ApprovalRow(lambda: self.editor.is_empty)
                 with Vertical(id="lower"):
                     yield FanOutRow(lambda: self.editor.is_empty)
@@ -207,6 +209,10 @@ class MahtabApp(SessionActions, PaneActions):
     @on(TranscriptPane.Copied)
     def _copied(self, message: TranscriptPane.Copied) -> None:
         copy(self, message.text)
+
+    @on(TranscriptPane.FindWanted)
+    def _find_wanted(self) -> None:
+        self.query_one("#transcript-find", FindRow).open()
 
     @on(TranscriptPane.Refused)
     def _refused(self, message: TranscriptPane.Refused) -> None:

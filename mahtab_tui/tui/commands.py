@@ -96,6 +96,11 @@ TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
     Command("entry-copy-output", "copy_output", "Y,shift+y", "Copy output", "Copy what the cell has printed", "Transcript"),
     Command("entry-again", "again(False)", "r", "Run again", "Run the code again, or ask the question again", "Transcript", True),
     Command("entry-edit", "again(True)", "e", "Edit", "Bring the code or the question into the editor", "Transcript", True),
+    Command("entry-find", "find", "slash", "Find", "Search the whole transcript", "Transcript", True),
+    Command("entry-find-next", "find_next(1)", "n", "Next", "Go to the next place that was found", "Transcript"),
+    Command("entry-find-previous", "find_next(-1)", "N,shift+n", "Previous", "Go to the place that was found before", "Transcript"),
+    Command("entry-explain", "explain_error", "x", "Explain error", "Ask the model about the cell's error", "Transcript"),
+    Command("entry-traceback", "whole_traceback", "t", "Traceback", "Show all of a long traceback, or its end only", "Transcript"),
     Command("entry-fold", "fold_entry", "space", "Fold", "Show the beginning only, or all of it again", "Transcript", True),
 )
 """What can be done to an entry of the transcript."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from mahtab_tui.tui.panes.editor.find_row import FindRow
+from mahtab_tui.tui.widgets.find_row import FindRow
 from tests.tui.editor_app import SIZE, EditorApp, until, write
 
 

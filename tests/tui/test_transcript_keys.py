@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 import pytest
 from textual import on
+from textual.app import ComposeResult
 from textual.pilot import Pilot
+from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.strips import MARK
 from mahtab_tui.tui.panes.transcript.texts import text_of
+from mahtab_tui.tui.widgets.find_row import FindRow
 from tests.tui.test_transcript_pane import SIZE, PaneApp, cell, record
 
 ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"
@@ -24,6 +27,12 @@ class KeysApp(PaneApp):
     def __init__(self, records: Sequence[Record] = ()) -> None:
         super().__init__(records)
         self.said: list[tuple[str, ...]] = []
+
+    def compose(self) -> ComposeResult:
+        transcript = TranscriptPane(id="transcript")
+        yield transcript
+        yield FindRow(transcript)
+        yield Input()
 
     @on(TranscriptPane.Again)
     def _again(self, message: TranscriptPane.Again) -> None:
@@ -165,3 +174,78 @@ async def test_a_click_marks_what_is_under_it() -> None:
         await pilot.click(TranscriptPane, offset=(6, 1))
         await pilot.pause()
         assert 1 in mark_rows(app)
+
+
+async def find(pilot: Pilot[None], words: str) -> str:
+    """Search for words; what the row says."""
+    app = pilot.app
+    assert isinstance(app, KeysApp)
+    row = app.query_one(FindRow)
+    row.open()
+    await press(pilot, *words)
+    return str(row.query_one("#find-count", Static).content)
+
+
+async def test_a_search_counts_all_places_begins_at_the_end_and_goes_on_by_keys() -> None:
+    records = [one for number in range(1, 60) for one in cell(number, f"name_{number} = 'Straw'", "straw\n" if number % 2 else "")]
+    async with KeysApp(records).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        assert await find(pilot, "straw") == f"{59 + 30} of {59 + 30}"
+        assert marked(app) == "name_59 = 'Straw'"
+        await press(pilot, "up", "up")
+        assert marked(app) == "name_58 = 'Straw'"
+        await press(pilot, "escape", "N")
+        assert app.pane.has_focus
+        assert marked(app) == "name_57 = 'Straw'"
+        assert any("straw" in app.pane.render_line(y).text for y in range(SIZE[1]))
+        await press(pilot, "n", "n", "n", "n")
+        assert marked(app) == "name_1 = 'Straw'"
+        assert any("name_1 " in app.pane.render_line(y).text for y in range(SIZE[1]))
+
+
+async def test_what_is_nowhere_is_said_and_no_words_say_nothing() -> None:
+    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
+        assert await find(pilot, "nowhere") == "nothing found"
+        await press(pilot, *["backspace"] * 7)
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        assert str(app.query_one("#find-count", Static).content) == ""
+        assert app.pane.sought is None
+
+
+async def test_a_long_traceback_is_folded_to_its_last_frame_and_a_key_asks_about_it() -> None:
+    frames = [f'  File "/app/part_{number}.py", line {number}, in call\n    call_{number}()\n' for number in range(20)]
+    traceback = "".join(["Traceback (most recent call last):\n", *frames, "ValueError: no\n"])
+    records = [
+        record(tags.USER_REPL_IN, "run()", cell=7, party="you"),
+        record(tags.USER_REPL_OUT, traceback, cell=7, status="error", duration=0.1, kinds=[["traceback", len(traceback)]]),
+    ]
+    async with KeysApp(records).run_test(size=(70, 60)) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+
+        def seen() -> str:
+            return "\n".join(app.pane.render_line(y).text for y in range(app.pane.size.height))
+
+        assert "ValueError: no" in seen()
+        assert "part_19" in seen()
+        assert "part_18" not in seen()
+        assert "38 lines of earlier frames folded" in seen()
+        app.pane.focus()
+        await press(pilot, "t")
+        assert "part_0" in seen()
+        assert "folded" not in seen()
+        await press(pilot, "x")
+        assert app.said == [("run", "ask", "Explain the error of cell 7, and say how to mend it.")]
+        await press(pilot, "t")
+        assert "part_18" not in seen()
+
+
+async def test_what_did_not_fail_has_no_error_to_explain() -> None:
+    async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "x", "t")
+        assert app.said == [("refused", "It has no error.")] * 2

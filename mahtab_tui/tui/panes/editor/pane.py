@@ -18,13 +18,14 @@ from textual.widgets import Static, TextArea
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
-from mahtab_tui.tui.panes.editor.find_row import FindRow
+from mahtab_tui.tui.panes.editor.finding import AreaFinder
 from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
 from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.editor.recall import Recall
 from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
+from mahtab_tui.tui.widgets.find_row import FindRow
 
 Mode = Literal["python", "ask"]
 
@@ -76,7 +77,7 @@ class EditorPane(Widget):
         self._card = HelpCard(explain)
         self._suggests = suggest is not None
         self._area = PromptArea(self._completions, complete, suggest, id="code")
-        self._find = FindRow(self._area)
+        self._find = FindRow(AreaFinder(self._area))
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="editor-line"):

@@ -82,6 +82,8 @@ class Cell(Entry):
     output: Output = field(default_factory=Output)
     displays: deque[tuple[str, str]] = field(default_factory=deque)
     """Type and data of what is shown where its text comes next in the output."""
+    whole_traceback: bool = False
+    """Also of a long traceback, all is shown."""
     later: Output | None = None
     """What was printed after it had ended."""
     changes: Sequence[dict[str, Any]] = ()

@@ -11,6 +11,7 @@ from textual.message import Message
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.commands import TRANSCRIPT_COMMANDS, bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question, Words
+from mahtab_tui.tui.panes.transcript.finding import Found, find_all, pattern_of, row_of
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 from mahtab_tui.tui.panes.transcript.view import TITLE_HEIGHT, TranscriptView
 from mahtab_tui.tui.panes.transcript.window import Place
@@ -46,6 +47,14 @@ class TranscriptPane(TranscriptView, can_focus=True):
         def __init__(self, sentence: str) -> None:
             super().__init__()
             self.sentence = sentence
+
+    class FindWanted(Message):
+        """The person wants to search."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._found: Found | None = None
+        self._words = ""
 
     @property
     def marked(self) -> Entry | None:
@@ -109,6 +118,24 @@ class TranscriptPane(TranscriptView, can_focus=True):
             case _:
                 self.post_message(self.Refused("Only code and questions can be run again."))
 
+    def action_explain_error(self) -> None:
+        """Ask the model about the cell's error: it knows the code and the traceback from what was done before."""
+        entry = self.marked
+        if isinstance(entry, Cell) and entry.status == "error" and entry.number is not None:
+            self.post_message(self.Again("ask", f"Explain the error of cell {entry.number}, and say how to mend it.", edit=False))
+        else:
+            self.post_message(self.Refused("It has no error."))
+
+    def action_whole_traceback(self) -> None:
+        """Show all of a long traceback, or its end only."""
+        entry = self.marked
+        if isinstance(entry, Cell) and entry.status == "error":
+            entry.whole_traceback = not entry.whole_traceback
+            self._transcript.touch(entry)
+            self.fold([])
+        else:
+            self.post_message(self.Refused("It has no error."))
+
     def action_fold_entry(self) -> None:
         """Show its beginning only, or all of it."""
         if (entry := self.marked) is not None:
@@ -124,6 +151,44 @@ class TranscriptPane(TranscriptView, can_focus=True):
         else:
             count = f"{len(blocks)} blocks" if len(blocks) != 1 else "one block"
             self.post_message(self.Refused(f"The last answer has {count} of code." if blocks else "There is no answer with code."))
+
+    # Searching
+
+    def action_find(self) -> None:
+        self.post_message(self.FindWanted())
+
+    def action_find_next(self, step: int) -> None:
+        """Go to the next place (1) or the one before (-1) of what was searched for."""
+        if self._words:
+            self.find(self._words, step)
+        else:
+            self.action_find()
+
+    def begin_find(self) -> str:
+        self._found, self._finding = None, True
+        return ""
+
+    def find(self, words: str, step: int) -> str:
+        self._words, self.sought = words, pattern_of(words) if words else None
+        places = find_all(self._transcript.entries, self.sought) if self.sought is not None else []
+        if not places or self._window is None or self.sought is None:
+            self.refresh()
+            return "nothing found" if words else ""
+        # The newest first: it is what stands at the end that one looks for.
+        here = self._found if self._found in places else places[-1]
+        at = (places.index(here) + (step if self._found is not None else 0)) % len(places)
+        self._found = places[at]
+        entry = self._transcript.entries[places[at].entry]
+        self._mark = entry if _can_be_marked(entry) else self._mark
+        row = self._window.row_of(row_of(places[at], self._window, self.sought))
+        if not self.scroll_offset.y <= row < self.scroll_offset.y + self._page:
+            self.scroll_to(y=max(0, row - self._page // 2), animate=False)
+        self.refresh()
+        return f"{at + 1} of {len(places)}"
+
+    def end_find(self) -> None:
+        self._finding = False
+        self.focus()
 
     # Places
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
@@ -59,6 +60,14 @@ def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style
             if piece:
                 yield piece, drawn
         position += len(text)
+
+
+def with_sought(row: Row, sought: re.Pattern[str], style: Style) -> Row:
+    """A row with what is sought in a style."""
+    spans: Sequence[Span] = row.spans
+    for found in sought.finditer(row.text):
+        spans = list(_selected(spans, found.span(), style))
+    return row if spans is row.spans else row._replace(spans=spans)
 
 
 def with_mark(strip: Strip, style: Style) -> Strip:

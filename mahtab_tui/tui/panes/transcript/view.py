@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 
@@ -21,9 +22,9 @@ from mahtab_tui.tui.panes.transcript.fold import Transcript
 from mahtab_tui.tui.panes.transcript.layout.entry import warm_up
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE, activity_rows, greeting_rows
 from mahtab_tui.tui.panes.transcript.layout.row import Row
-from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+from mahtab_tui.tui.panes.transcript.palette import BOLD, REVERSE, Palette
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
-from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of, title_strip, with_hint, with_mark
+from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of, title_strip, with_hint, with_mark, with_sought
 from mahtab_tui.tui.panes.transcript.window import Place, Window
 
 TITLE_HEIGHT = 1
@@ -48,6 +49,10 @@ class TranscriptView(ScrollView, can_focus=True):
         self._window: Window | None = None
         self._top = Place(0, 0)
         """What is at the first row below the title."""
+        self.sought: re.Pattern[str] | None = None
+        """What is marked wherever it stands, while the pane is at it."""
+        self._finding = False
+        """A line to search with is open."""
         self._mark: Entry | None = None
         """The entry that keys act on; seen while the pane has the focus."""
         self._following = True
@@ -222,7 +227,10 @@ class TranscriptView(ScrollView, can_focus=True):
         selection = self.text_selection
         span = None if selection is None else selection.get_span(number)
         style = self.screen.get_component_rich_style("screen--selection") if span else base
-        strip = strip_of(self._window.row(place), number, width, base, span, style)
+        drawn = self._window.row(place)
+        if self.sought is not None and self._palette is not None and (self.has_focus or self._finding):
+            drawn = with_sought(drawn, self.sought, self._palette.moon + REVERSE)
+        strip = strip_of(drawn, number, width, base, span, style)
         entry = self._transcript.entries[place.entry]
         marked = self.has_focus and entry is self._mark and place.row >= entry.gap
         return with_mark(strip, base + self._palette.moon) if marked and self._palette is not None else strip

@@ -45,7 +45,7 @@ class CellRows:
         self._parts = [_Header(cell, self._palette, self._bar), self._code]
         blank = [Row()]
         if len(cell.output):
-            self._output.update()
+            self._output.update(whole_traceback=cell.whole_traceback)
             self._parts += [blank, self._output]
         if cell.changes:
             self._parts += [blank, list(self._changes())]

@@ -17,6 +17,8 @@ from mahtab_tui.tui.panes.transcript.output import LINE_HEAD, OutLine, Output, S
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 
 TAB = 8
+LONG_TRACEBACK = 10
+"""Lines before the last frame, of which more are folded."""
 
 _SGR = re.compile(r"(\x1b\[[\d;:]*m)")
 _FILE = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
@@ -34,8 +36,8 @@ class OutputRows:
         self._lines: dict[OutLine, _Drawn] = {}
         self._rows: list[tuple[_Drawn, int] | Row] = []
 
-    def update(self) -> None:
-        """Take in what has come since."""
+    def update(self, *, whole_traceback: bool = True) -> None:
+        """Take in what has come since. whole_traceback: also of a long one, all is shown."""
         lines: dict[OutLine, _Drawn] = {}
         for line in self._output:
             known = self._lines.get(line)
@@ -43,10 +45,15 @@ class OutputRows:
                 known = self._drawn(line)
             lines[line] = known
         self._lines = lines
+        folded = range(0) if whole_traceback else _frames_to_fold(list(lines))
         rows: list[tuple[_Drawn, int] | Row] = []
         for number, drawn in enumerate(lines.values()):
             if number == len(self._output.head) and self._output.left_out:
-                rows.append(self._gap())
+                rows.append(self._note(f"… {self._output.left_out:,} lines left out (kept in the session's store) …"))
+            if number in folded:
+                if number == folded.start:
+                    rows.append(self._note(f"… {len(folded):,} lines of earlier frames folded (t shows them)"))
+                continue
             rows += [(drawn, index) for index in range(len(drawn))]
         self._rows = rows
 
@@ -65,9 +72,15 @@ class OutputRows:
                 return ShownRows(line.text, rows)
         return LineRows(line, self._width, self._palette)
 
-    def _gap(self) -> Row:
-        text = f"… {self._output.left_out:,} lines left out (kept in the session's store) …"
+    def _note(self, text: str) -> Row:
         return Row([(text, self._palette.muted)], self._palette.hairline)
+
+
+def _frames_to_fold(lines: Sequence[OutLine]) -> range:
+    """The lines of a long traceback between its first and its last frame."""
+    start = next((number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines))
+    last = max((number for number in range(start, len(lines)) if _FILE.match(lines[number].text)), default=start)
+    return range(start + 1, last) if last - start > LONG_TRACEBACK else range(0)
 
 
 class LineRows:

@@ -1,0 +1,42 @@
+"""Finding a text in the input: what is found is selected."""
+
+from __future__ import annotations
+
+import re
+
+from textual.document._document import Location, Selection
+
+from mahtab_tui.tui.panes.editor.code_area import CodeArea
+
+
+class AreaFinder:
+    """Implements `widgets.find_row.Findable`."""
+
+    def __init__(self, area: CodeArea) -> None:
+        self._area = area
+        self._begin = 0
+        """Where the search goes on: characters from the beginning."""
+
+    def begin_find(self) -> str:
+        selected = self._area.selected_text
+        self._begin = len(self._area.get_text_range((0, 0), min(self._area.selection)))
+        return "" if "\n" in selected else selected
+
+    def find(self, words: str, step: int) -> str:
+        places = [found.span() for found in re.finditer(re.escape(words), self._area.text, re.IGNORECASE)] if words else []
+        if not places:
+            return "nothing found" if words else ""
+        at = next((number for number, (start, _) in enumerate(places) if start >= self._begin), 0)
+        at = (at + step) % len(places)
+        start, end = places[at]
+        self._begin = start
+        self._area.selection = Selection(_location(self._area.text, start), _location(self._area.text, end))
+        self._area.scroll_cursor_visible()
+        return f"{at + 1} of {len(places)}"
+
+    def end_find(self) -> None:
+        self._area.focus()
+
+
+def _location(text: str, place: int) -> Location:
+    return text.count("\n", 0, place), place - text.rfind("\n", 0, place) - 1

@@ -1,0 +1,80 @@
+"""A line to search with, under what is searched."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from mahtab_tui.tui.widgets.line import Line
+
+
+class Findable(Protocol):
+    """What can be searched."""
+
+    def begin_find(self) -> str:
+        """Search from here on; returns the words to begin with, often none."""
+
+    def find(self, words: str, step: int) -> str:
+        """Show the place that is meant: the next (1), the one before (-1), or the first from where the search began (0).
+
+        Returns which it is ("2 of 7"), that there is none, or nothing for no words.
+        """
+
+    def end_find(self) -> None:
+        """The row has been closed: the keys are for what was found."""
+
+
+class FindRow(Horizontal):
+    """Typing searches; Enter goes on. Escape closes it and leaves what was found."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "close", "Close", show=False),
+        Binding("down,ctrl+f", "step(1)", "Next", show=False),
+        Binding("up", "step(-1)", "Previous", show=False),
+    ]
+
+    def __init__(self, found: Findable, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.display = False
+        self._found = found
+
+    def compose(self) -> ComposeResult:
+        yield Static("Find", id="find-title", markup=False)
+        yield Line(compact=True, id="find-line")
+        yield Static(id="find-count", markup=False)
+
+    def open(self) -> None:
+        """Show it, and search."""
+        line = self.query_one(Line)
+        line.value = self._found.begin_find() or line.value
+        self.display = True
+        line.focus()
+        line.select_all()
+        self._show(0)
+
+    def action_close(self) -> None:
+        self.display = False
+        self._found.end_find()
+
+    def action_step(self, step: int) -> None:
+        """Go to the next (1) or the previous (-1) place."""
+        self._show(step)
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show(0)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._show(1)
+
+    def _show(self, step: int) -> None:
+        self.query_one("#find-count", Static).update(Content(self._found.find(self.query_one(Line).value, step)))
