@@ -12,6 +12,8 @@ from textual.pilot import Pilot
 from mahtab_tui.kernel.base import Completion, Completions, KernelError
 from mahtab_tui.kernel.cells import completions
 from mahtab_tui.kernel.worker.completion.complete import complete
+from mahtab_tui.tui.panes.editor.completer import Answer, Question
+from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from tests.tui.editor_app import SIZE, EditorApp, until, write
 
@@ -195,3 +197,13 @@ async def test_behind_a_string_that_is_closed_nothing_is_asked_by_itself(pilot: 
     assert kernel.asked[-1] != "'x' in ("
     await write(pilot, ")")
     assert kernel.asked[-1] != "'x' in ()"
+
+
+async def test_an_answer_to_what_is_no_longer_asked_opens_nothing(pilot: Pilot[None], kernel: Kernel) -> None:
+    await write(pilot, "pri")
+    await opened(pilot, "price")
+    await pilot.press("escape")
+    late = Question(0, "pri", 3, True)
+    app_of(pilot).area.post_message(CompletingArea.Answered(Answer(late, kernel.complete("pri", 3))))
+    await pilot.pause()
+    assert not shown(pilot).is_open

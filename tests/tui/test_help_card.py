@@ -82,3 +82,14 @@ def test_the_card_above_the_call(snap_compare: Callable[..., bool], home: Path) 
         await explained(pilot, "m = mean(")
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
+
+
+async def test_an_answer_that_comes_after_the_cursor_went_on_opens_nothing(pilot: Pilot[None]) -> None:
+    card = pilot.app.query_one(HelpCard)
+    card.post_message(HelpCard.Explained(card._asked, None, ""))
+    await until(pilot, lambda: card.display)
+    await write(pilot, "x")
+    await until(pilot, lambda: not card.display)
+    card.post_message(HelpCard.Explained(0, None, ""))
+    await pilot.pause()
+    assert not card.display

@@ -82,6 +82,9 @@ async def test_it_follows_what_comes() -> None:
         app.pane.fold([*scribe.turn("1.7", 2, "More.", "print(2)", "2\n"), scribe.final("1.7", "an answer")])
         await until(pilot, lambda: any("an answer" in row for row in story(app)))
         await until(pilot, lambda: "done" in str(app.screen.query_one("#node-crumbs", Static).content))
+        pane = app.screen.query_one(StoryPane)
+        app.pane.fold(list(scribe.turn("1.7", 3, "Still more.", "print(3)", "3\n" * 60)))
+        await until(pilot, lambda: 0 < pane.max_scroll_y == pane.scroll_offset.y)
 
 
 async def test_from_an_answer_to_the_places_it_rests_on() -> None:
