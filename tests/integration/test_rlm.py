@@ -58,6 +58,12 @@ def test_a_script_gets_an_answer() -> None:
     assert all("ERROR" in LOG[start:end] for start, end in grepped), "found in the parts, and told of the whole"
 
 
+@pytest.mark.parametrize(("yes", "answer"), [(False, "60 parts at once were not allowed."), (True, "60")])
+def test_a_large_fan_out_runs_only_where_the_script_says_so(yes: bool, answer: str) -> None:
+    code = "try:\n    FINAL(len(rlm_map('count', partition(60))))\nexcept Exception as error:\n    FINAL(str(error)[:34])"
+    assert rlm("how many errors?", LOG, model=scripted({"how many errors?": python(code), "count": "0"}), yes=yes, max_depth=1) == answer
+
+
 def test_variables_stay_and_failures_are_told() -> None:
     story = Story()
     script = {"what?": [python("found = 41\nfound + nothing"), python("FINAL(found + 1)")]}

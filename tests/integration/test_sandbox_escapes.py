@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -79,7 +80,7 @@ async def test_nothing_gets_out(escape: Escape, sandboxes: ProcessSandboxes, can
     said = f"{result.output} {node.calls} {node.told}"
     assert canary.dead(said, _pid(sandbox)) == [], result
     assert "canary-" not in said
-    assert said.encode()  # no half characters
+    assert json.dumps([result.output, node.calls, node.told], ensure_ascii=False).encode()  # no half characters
     assert "TERMINAL" not in "".join(capfd.readouterr())
     assert len(result.output) <= 20_000
     # All goes on: the other sandbox, this one's next turn, the server.
