@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -28,7 +29,7 @@ HEAD = 2
 FADE = 1.0
 """Seconds in which a changed row fades back."""
 _STEPS = 5
-_EMPTY = ("Variables show here as they are", "made: type, size, and who made or", "changed them. Enter looks inside.")
+_EMPTY = "Variables show here as they are made: type, size, and who made or changed them. Enter looks inside."
 
 
 class NamespacePane(LinesView, can_focus=True):
@@ -74,7 +75,7 @@ class NamespacePane(LinesView, can_focus=True):
         """The rows to be seen are others."""
         width = self.scrollable_content_region.width
         self._columns = Columns.of(self._rows.shown, width)
-        self.virtual_size = Size(width, HEAD + max(len(self._rows.shown), len(_EMPTY)))
+        self.virtual_size = Size(width, HEAD + max(len(self._rows.shown), 1))
         self.cursor = max(0, min(self.cursor, len(self._rows.shown) - 1))
         self.refresh()
 
@@ -120,11 +121,12 @@ class NamespacePane(LinesView, can_focus=True):
 
     def _empty(self, index: int, width: int, base: Style) -> Strip:
         if self._rows.filter:
-            lines: tuple[str, ...] = ("Nothing has this in its name. Esc ends the filter.",)
+            sentence = "Nothing has this in its name. Esc ends the filter."
         elif self._rows.hidden:
-            lines = ("Only modules, functions or private names.", "Ctrl+T shows them.")
+            sentence = "Only modules, functions or private names. Ctrl+T shows them."
         else:
-            lines = _EMPTY
+            sentence = _EMPTY
+        lines = wrap(sentence, max(10, width - 2))
         text = lines[index] if 0 <= index < len(lines) else ""
         return self.strip([(text, self._colour("muted"))], width, base)
 
