@@ -124,6 +124,8 @@ class Control:
                 reply = {"value": work(frame)}
             except Exception as error:  # the thread's outermost frame
                 reply = {"error": str(error) or type(error).__name__}
+            except BaseException as error:  # an object of the person's has ended the thread: whoever waits shall know
+                reply = {"error": f"{type(error).__name__} was raised."}
             self._channel.send({"op": "reply", "id": frame["id"], **reply})
 
         threading.Thread(target=answer, daemon=True).start()

@@ -6,8 +6,10 @@ import inspect
 import types
 from typing import Any
 
+from .class_source import class_source
 from .limited_repr import limited_repr
 from .limits import TooSlow, within
+from .statics import is_class
 from .summary import kind_of, one_line, size_of, summary, type_name
 from .variables import described
 
@@ -15,6 +17,8 @@ SECONDS = 2.0
 """How long an object's own `__repr__` may take."""
 CHARACTERS = 200_000
 ATTRIBUTES = 500
+_WRAPPED = 20
+"""Decorators that are looked through."""
 
 
 def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
@@ -88,9 +92,27 @@ def doc_of_any(value: Any) -> str:
 
 
 def source_of(value: Any) -> tuple[str, str]:
-    """Source and "file:line" of a function or class, where they are known."""
-    try:
-        lines, number = inspect.getsourcelines(value)
-        return "".join(lines), f"{inspect.getsourcefile(value) or inspect.getfile(value)}:{number or 1}"
-    except Exception:  # around an object of the user's: __wrapped__, __module__ and __code__ may be anything
+    """Source and "file:line" of a function or class, where they are known. Nothing of a metaclass or a wrapped object runs."""
+    if is_class(value):
+        source, file, number = class_source(value)
+        return source, f"{file}:{number}" if file else ""
+    code = _code_of(value)
+    if code is None:
         return "", ""
+    try:
+        lines, number = inspect.getsourcelines(code)
+    except (OSError, TypeError, SyntaxError, IndexError):
+        return "", ""
+    return "".join(lines), f"{code.co_filename}:{number or 1}"
+
+
+def _code_of(value: Any) -> types.CodeType | None:
+    """The code of a function, or of the one that it wraps."""
+    for _ in range(_WRAPPED):
+        if type(value) is types.MethodType:
+            value = value.__func__
+        elif type(value) is types.FunctionType and type(value.__dict__.get("__wrapped__")) is types.FunctionType:
+            value = value.__dict__["__wrapped__"]
+        else:
+            break
+    return value.__code__ if type(value) is types.FunctionType else None

@@ -7,6 +7,18 @@ import types
 from collections.abc import Mapping
 from typing import Any, Callable
 
+
+class Classes:
+    """A set of classes told apart by identity alone: hashing or comparing a class may run its metaclass' code."""
+
+    def __init__(self, *classes: type) -> None:
+        self._classes = classes
+        self._ids = frozenset(map(id, classes))
+
+    def __contains__(self, cls: object) -> bool:
+        return id(cls) in self._ids
+
+
 MISSING: Any = object()
 """What `attribute` returns where there is nothing."""
 
@@ -16,17 +28,23 @@ mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
 """What a class itself defines."""
 
-_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+_SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
+_DICTS = Classes(dict, types.MappingProxyType)
+
+
+def descends(cls: type, base: object) -> bool:
+    """Whether a class is another one, or derived from it."""
+    return any(one is base for one in mro_of(cls))
 
 
 def is_class(value: object) -> bool:
     """Whether it is a class, whatever its `__class__` says."""
-    return type in mro_of(type(value))
+    return descends(type(value), type)
 
 
 def is_module(value: object) -> bool:
     """Whether it is a module."""
-    return types.ModuleType in mro_of(type(value))
+    return descends(type(value), types.ModuleType)
 
 
 def own_dict(value: object) -> dict[Any, Any]:
@@ -87,6 +105,6 @@ def loaded(module: str, name: str) -> Any:
 
 def _named(names: object) -> dict[str, Any]:
     # A copy in one step: other threads may change it meanwhile.
-    if type(names) not in (dict, types.MappingProxyType):
+    if type(names) not in _DICTS:
         return {}
     return {name: item for name, item in list(names.items()) if type(name) is str}  # type: ignore[attr-defined]

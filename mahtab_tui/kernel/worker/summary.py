@@ -10,12 +10,12 @@ import sys
 import types
 from typing import Any, Callable
 
-from .statics import mro_of
+from .statics import Classes, descends, mro_of
 
 WIDTH = 60
 """Characters that a summary may have."""
 
-_FUNCTIONS = (
+_FUNCTIONS = Classes(
     types.FunctionType,
     types.BuiltinFunctionType,
     types.MethodType,
@@ -24,7 +24,7 @@ _FUNCTIONS = (
     types.MethodDescriptorType,
     types.ClassMethodDescriptorType,
 )
-_PLAIN = frozenset((bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None)))
+_PLAIN = Classes(bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, type(None))
 _BIG = 1 << 200
 _NAME_OF: Callable[[type], str] = type.__dict__["__name__"].__get__
 """A class' name, whatever its metaclass says."""
@@ -35,12 +35,11 @@ def kind_of(value: object) -> str:
     cls = type(value)
     if cls in _PLAIN:
         return "data"
-    bases = mro_of(cls)
-    if types.ModuleType in bases:
+    if descends(cls, types.ModuleType):
         return "module"
     if cls in _FUNCTIONS or _NAME_OF(cls) == "ufunc":
         return "function"
-    if type in bases:
+    if descends(cls, type):
         return "class"
     return "data"
 
@@ -80,6 +79,13 @@ def _bytes(value: Any) -> str:
     return one_line(repr(bytes(value))) if length <= 20 else counted(length, "bytes")
 
 
+def _memory(value: memoryview) -> str:
+    try:
+        return counted(value.nbytes, "bytes")
+    except ValueError:
+        return "released"
+
+
 def _int(value: int) -> str:
     if -_BIG < value < _BIG:
         return str(value)
@@ -103,7 +109,7 @@ def _function(value: Any) -> str:
     return one_line(f"({', '.join(names)})")
 
 
-_BY_TYPE: dict[type, Callable[[Any], str]] = {
+_TYPES: dict[type, Callable[[Any], str]] = {
     bool: str,
     type(None): str,
     type(Ellipsis): str,
@@ -113,7 +119,7 @@ _BY_TYPE: dict[type, Callable[[Any], str]] = {
     str: _str,
     bytes: _bytes,
     bytearray: _bytes,
-    memoryview: lambda value: counted(value.nbytes, "bytes"),
+    memoryview: _memory,
     list: _sized,
     tuple: _sized,
     set: _sized,
@@ -123,6 +129,8 @@ _BY_TYPE: dict[type, Callable[[Any], str]] = {
     slice: lambda value: "",
     types.FunctionType: _function,
 }
+_BY_ID = {id(cls): describe for cls, describe in _TYPES.items()}
+"""By identity: a class of the person's is neither hashed nor compared."""
 
 
 def _shape(shape: Any) -> str:
@@ -205,7 +213,7 @@ def _array_scalar(value: object) -> str | None:
     if loaded is None:
         return None
     names, cls = types.ModuleType.__getattribute__(loaded, "__dict__"), type(value)
-    if names.get("generic") in mro_of(cls) and names.get(_NAME_OF(cls)) is cls:
+    if descends(cls, names.get("generic")) and names.get(_NAME_OF(cls)) is cls:
         return _text(value)
     return None
 
@@ -220,20 +228,22 @@ _BASES: dict[type, Callable[[Any], int]] = {
     str: str.__len__,
     bytes: bytes.__len__,
 }
+_LENGTHS = {id(base): length for base, length in _BASES.items()}
 
 
 def size_of(value: object) -> int | None:
     """The length where it is told without running code of the user's; else None."""
     for base in mro_of(type(value)):
-        if base in _BASES:
-            return _BASES[base](value)
+        length = _LENGTHS.get(id(base))
+        if length is not None:
+            return length(value)
     return None
 
 
 def summary(value: object) -> str:
     """One line: shape, length, or the value of simple things; empty where nothing can be said safely."""
     cls = type(value)
-    describe = _BY_TYPE.get(cls)
+    describe = _BY_ID.get(id(cls))
     if describe is not None:
         return describe(value)
     kind = kind_of(value)
@@ -248,4 +258,4 @@ def summary(value: object) -> str:
     if found is not None:
         return found
     size = size_of(value)
-    return "" if size is None else counted(size, "chars" if str in mro_of(cls) else "items")
+    return "" if size is None else counted(size, "chars" if descends(cls, str) else "items")

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from .marks import bound_names, touched_names
+from .statics import Classes
 from .summary import kind_of, size_of, summary, type_name
 
 HIDDEN = frozenset(
@@ -23,7 +24,7 @@ HIDDEN = frozenset(
         "_",
     )
 )
-_IMMUTABLE = (int, float, complex, bool, str, bytes, tuple, frozenset, type(None), range)
+_IMMUTABLE = Classes(int, float, complex, bool, str, bytes, tuple, frozenset, type(None), range)
 
 if TYPE_CHECKING:
     Seen = tuple[int, type, int | None, str]

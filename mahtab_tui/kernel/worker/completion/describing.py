@@ -5,28 +5,30 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from ..statics import class_dict, is_class, is_module, loaded, own_dict
+from ..statics import Classes, class_dict, is_class, is_module, loaded, own_dict
 from ..summary import kind_of, one_line, summary, type_name
 
 WIDTH = 100
 """Characters of the line."""
 
-_SLOTS = (types.GetSetDescriptorType, types.MemberDescriptorType)
-_DOCUMENTED = (
+_SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
+_BOUND = Classes(staticmethod, classmethod)
+_DOCUMENTED = Classes(
     types.FunctionType,
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
     types.ClassMethodDescriptorType,
     types.WrapperDescriptorType,
     types.MethodWrapperType,
-    *_SLOTS,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
 )
 """Types whose `__doc__` is C code's."""
 
 
 def describe(value: Any) -> tuple[str, str]:
     """Kind (function, class, module, property, data) and a line."""
-    if type(value) in (staticmethod, classmethod):
+    if type(value) in _BOUND:
         value = value.__func__
     if type(value) is property:
         return "property", doc_line(value.fget)

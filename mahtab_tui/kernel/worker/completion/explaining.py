@@ -7,7 +7,7 @@ import types
 from typing import Any, NamedTuple
 
 from ..detail import doc_of_any, source_of
-from ..statics import class_dict, is_class
+from ..statics import Classes, class_dict, is_class
 from ..summary import kind_of, one_line, summary, type_name
 from .place import call_at
 from .resolve import Instance, Unknown, resolve
@@ -15,6 +15,9 @@ from .signatures import annotated, annotations_of, function_of, parameters
 
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
 """What a call fills in by itself, in the signatures of built-in functions: ``($self, /, …``."""
+
+
+_BUILT_IN = Classes(types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 
 
 class Explanation(NamedTuple):
@@ -68,7 +71,7 @@ def signature_of(value: Any, name: str) -> str:
 
 def _builtin_signature(value: Any, name: str) -> str:
     text = None
-    if type(value) in (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType):
+    if type(value) in _BUILT_IN:
         text = value.__text_signature__
     elif is_class(value):
         text = "" if type(value) is type and class_dict(value).get("__doc__") else None

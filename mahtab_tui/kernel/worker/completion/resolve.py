@@ -8,9 +8,12 @@ import types
 import warnings
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, attribute, is_class, is_module, loaded, own_dict
+from ..statics import MISSING, Classes, attribute, is_class, is_module, loaded, own_dict
 from .columns import columns_of
 from .signatures import annotations_of
+
+_SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
+_SEQUENCES = Classes(list, tuple)
 
 
 class Unknown(Exception):
@@ -81,7 +84,7 @@ def _attribute(value: Any, name: str) -> Any:
         return types.MethodType(found, value)
     if type(found) is property:
         return _result(found.fget)
-    if type(found) in (types.GetSetDescriptorType, types.MemberDescriptorType):
+    if type(found) in _SLOTS:
         raise Unknown
     return _known(found)
 
@@ -94,7 +97,7 @@ def _item(value: Any, key: ast.expr) -> Any:
             return _known(value.get(key.value, MISSING))
         except Exception:  # the `__eq__` of a key
             raise Unknown from None
-    if type(value) in (list, tuple) and type(key.value) is int:
+    if type(value) in _SEQUENCES and type(key.value) is int:
         try:
             return value[key.value]
         except IndexError:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import types
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, class_dict, in_class, is_class, loaded, own_dict
+from ..statics import MISSING, Classes, class_dict, in_class, is_class, loaded, own_dict
 from ..summary import one_line, type_name
 
 _WRAPPED = 20
 """Decorators that are looked through."""
-_PLAIN = (int, float, complex, bool, str, bytes, type(None))
+_BOUND = Classes(staticmethod, classmethod)
+_CONTAINERS = Classes(list, tuple, dict, set)
+_PLAIN = Classes(int, float, complex, bool, str, bytes, type(None))
 _KEYWORDS, _VARARGS = 0x08, 0x04
 
 
@@ -31,7 +33,7 @@ def function_of(value: Any) -> tuple[Any, int]:
         return function, bound + len(value.args)
     if type(value) is types.MethodType:
         return _unwrapped(value.__func__), 1
-    if type(value) in (staticmethod, classmethod):
+    if type(value) in _BOUND:
         return _unwrapped(value.__func__), int(type(value) is classmethod)
     if type(value) is types.FunctionType:
         return _unwrapped(value), 0
@@ -115,6 +117,6 @@ def annotated(annotation: Any) -> str:
 def _shown(default: Any) -> str:
     if type(default) in _PLAIN:
         return one_line(repr(default), 40)
-    if type(default) in (list, tuple, dict, set) and not default:
+    if type(default) in _CONTAINERS and not default:
         return repr(default)
     return one_line(default.__name__) if type(default) is type else "…"

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ..statics import loaded
+from ..statics import Classes, loaded
 from ..summary import one_line, summary, type_name
 
 WIDTH = 200
 """Characters of a cell."""
 
+_SIZED = Classes(list, tuple, set, frozenset, dict, bytearray, memoryview)
 ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
 """Modules whose time zones are known."""
 
@@ -32,7 +33,7 @@ def cell_text(value: Any) -> str | None:
     if value is loaded("pandas", "NaT") or value is loaded("pandas", "NA"):
         return None
     about = summary(value)
-    if cls in (list, tuple, set, frozenset, dict, bytearray, memoryview) or not about:
+    if cls in _SIZED or not about:
         return one_line(f"{type_name(value)} {about}".rstrip(), WIDTH)
     return about
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import collections
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, attribute, attributes, class_dict, is_class, is_module, mro_of, own_dict
+from ..statics import MISSING, Classes, attribute, attributes, class_dict, is_class, is_module, mro_of, own_dict
 from ..summary import kind_of, one_line, size_of, summary, type_name
 from .pace import LookError
 
-_SEQUENCES = (list, tuple)
-_SETS = (set, frozenset)
-_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_SEQUENCES = Classes(list, tuple)
+_CONTAINERS = Classes(list, tuple, set, frozenset, dict, range, collections.deque, type({}.keys()), type({}.values()), type({}.items()))
+_PLAIN = Classes(bool, int, float, complex, str, bytes, bytearray, type(None), type(Ellipsis), type(NotImplemented))
+_UNTOLD = Classes(property, types.GetSetDescriptorType)
+"""Attributes that only code can tell."""
+_OWN = Classes(property, types.MemberDescriptorType)
 _LABEL = 80
 """Characters of a label."""
 
@@ -32,7 +35,7 @@ class Child(NamedTuple):
 def base_of(value: object) -> type | None:
     """The built-in container that an object is one of, or whose subclass it is."""
     for base in mro_of(type(value)):
-        if base in _SEQUENCES or base in _SETS or base in (dict, collections.deque, range) or base in _VIEWS:
+        if base in _CONTAINERS:
             return base
     return None
 
@@ -92,7 +95,7 @@ def quoted(text: str) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    return type(value) in (bool, int, float, complex, str, bytes, bytearray, type(None), type(Ellipsis), type(NotImplemented))
+    return type(value) in _PLAIN
 
 
 def _length(value: Any, base: type) -> int:
@@ -106,9 +109,10 @@ def _length(value: Any, base: type) -> int:
 
 
 def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
+    iterate: Callable[[Any], Iterator[Any]] = base.__dict__["__iter__"]
     if base in _SEQUENCES:
         names = _field_names(type(value)) if base is tuple else ()
-        for place, item in enumerate(islice(base.__iter__(value), start, stop), start):
+        for place, item in enumerate(islice(iterate(value), start, stop), start):
             yield Child(["item", place], names[place] if place < len(names) else str(place), item)
     elif base is range:
         for place in range(start, min(stop, _length(value, base))):
@@ -117,7 +121,7 @@ def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
         for place, (key, item) in enumerate(islice(dict.items(value), start, stop), start):
             yield Child(["item", place], key_label(key), item)
     else:
-        for place, item in enumerate(islice(base.__iter__(value), start, stop), start):  # type: ignore[attr-defined]
+        for place, item in enumerate(islice(iterate(value), start, stop), start):
             yield Child(["item", place], str(place), item)
 
 
@@ -146,7 +150,7 @@ def _attribute_names(value: object) -> list[str]:
     names = [name for name in list(own_dict(value)) if type(name) is str]
     for base in mro_of(type(value)):
         for name, item in list(class_dict(base).items()):
-            if type(name) is str and type(item) in (types.MemberDescriptorType, property) and name not in names and not name.startswith("__"):
+            if type(name) is str and type(item) in _OWN and name not in names and not name.startswith("__"):
                 names.append(name)
     return names
 
@@ -158,4 +162,4 @@ def _attribute(value: object, name: str) -> Child:
 def stored(value: object, name: str) -> Any:
     """An attribute as it is stored; `MISSING` where only code can tell it."""
     found = attribute(value, name)
-    return MISSING if type(found) in (property, types.GetSetDescriptorType) else found
+    return MISSING if type(found) in _UNTOLD else found

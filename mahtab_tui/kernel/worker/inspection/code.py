@@ -6,9 +6,10 @@ import types
 from typing import Any
 
 from ..completion.explaining import explain
-from ..statics import is_class, is_module, own_dict
+from ..statics import Classes, is_class, is_module, own_dict
 from ..summary import one_line
 
+_NAMED = Classes(types.FunctionType, types.BuiltinFunctionType)
 MOST = 400_000
 """Characters of a source that are shown."""
 
@@ -28,7 +29,7 @@ def _name(value: Any) -> str:
         value = value.__func__
     if is_class(value):
         return one_line(type.__dict__["__name__"].__get__(value))
-    return one_line(value.__name__) if type(value) in (types.FunctionType, types.BuiltinFunctionType) else ""
+    return one_line(value.__name__) if type(value) in _NAMED else ""
 
 
 def _module(value: Any) -> dict[str, Any]:

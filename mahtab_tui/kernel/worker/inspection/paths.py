@@ -6,13 +6,18 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-from ..statics import MISSING
+from ..statics import MISSING, Classes
 from .arrays import sliced
 from .children import base_of, child_at, stored
 from .pace import LookError
+
+_WRITTEN = Classes(str, int, float, bool, bytes, type(None))
+"""Keys that are written in code as they are."""
+_BY_POSITION = Classes(list, tuple, range, collections.deque)
 
 
 class Made(NamedTuple):
@@ -88,6 +93,6 @@ def _item(expression: str, value: Any, label: str, position: int) -> str:
     if base is dict:
         for place, key in enumerate(dict.__iter__(value)):
             if place == position:
-                return f"{expression}[{key!r}]" if type(key) in (str, int, float, bool, bytes, type(None)) else ""
+                return f"{expression}[{key!r}]" if type(key) in _WRITTEN else ""
         return ""
-    return f"{expression}[{position}]" if base in (list, tuple, range) or getattr(base, "__name__", "") == "deque" else ""
+    return f"{expression}[{position}]" if base in _BY_POSITION else ""

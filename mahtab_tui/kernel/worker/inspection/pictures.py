@@ -7,7 +7,7 @@ import struct
 import zlib
 from typing import Any
 
-from ..statics import MISSING, class_dict, in_class, loaded, mro_of
+from ..statics import MISSING, class_dict, descends, in_class, loaded
 from .pace import LookError
 from .tables.known import is_one_of
 
@@ -65,7 +65,7 @@ def png(pixels: Any) -> bytes:
 def _is_image(value: Any) -> bool:
     """Whether it is an image of PIL's own classes."""
     cls = type(value)
-    if loaded("PIL.Image", "Image") not in mro_of(cls):
+    if not descends(cls, loaded("PIL.Image", "Image")):
         return False
     module = class_dict(cls).get("__module__")
     return type(module) is str and module.startswith("PIL.") and loaded(module, cls.__name__) is cls
@@ -83,7 +83,7 @@ def _image(value: Any) -> bytes:
 
 
 def _is_file(value: Any) -> bool:
-    return type(value) in (bytes, bytearray) and bytes(value[:8]).startswith(_MAGIC)
+    return (type(value) is bytes or type(value) is bytearray) and bytes(value[:8]).startswith(_MAGIC)
 
 
 def _is_colours(value: Any) -> bool:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..statics import mro_of
+from ..statics import Classes, mro_of
+from ..summary import summary
 from .pace import LookError, Pace
 
 BLOCK = 1_000_000
@@ -14,7 +15,7 @@ BLOCK = 1_000_000
 MOST = 200_000
 """Characters (or bytes) of one answer."""
 
-_BASES = (str, bytes, bytearray, memoryview)
+_BASES = Classes(str, bytes, bytearray, memoryview)
 
 
 class LineCounts:
@@ -55,6 +56,8 @@ def part(value: Any, start: int, end: int) -> Any:
 def length(value: Any) -> int:
     """Characters or bytes."""
     base = base_of(value)
+    if base is memoryview and summary(value) == "released":
+        return 0
     return len(_octets(value)) if base is memoryview else int(base.__len__(value))
 
 

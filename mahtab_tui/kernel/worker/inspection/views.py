@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from ..statics import Classes
 from ..summary import kind_of
 from . import arrays, pictures, texts
 from .tables.arrow import ArrowColumn
@@ -14,7 +15,7 @@ from .tables.known import table_of
 from .tables.numbers import NumberColumn
 from .tables.records import RecordTable
 
-_PLAIN = (int, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented))
+_PLAIN = Classes(int, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented))
 
 
 def views_of(value: Any) -> list[str]:

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from ...statics import Classes
 from ..cells import cell_text, number_text
 from ..conditions import Condition
 from ..pace import Pace
@@ -14,7 +15,7 @@ from .column import BARS, SAMPLE, Statistics
 _CHUNK = 20_000
 """Objects that are sorted in one step: nothing else runs in the interpreter meanwhile."""
 _CHECK_EVERY = 4096
-_NUMBERS = (int, float, bool)
+_NUMBERS = Classes(int, float, bool)
 
 
 class Values(Protocol):
@@ -32,8 +33,8 @@ class ObjectColumn:
         self._values = values
         self.type = type
         sample = [values[row] for row in range(min(100, len(values)))]
-        kinds = {_class(value) for value in sample if cell_text(value) is not None}
-        self.right = bool(kinds) and kinds.issubset(_NUMBERS)
+        known = [value for value in sample if cell_text(value) is not None]
+        self.right = bool(known) and all(_is_number(value) for value in known)
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
         return [cell_text(self._values[row]) for row in rows]
@@ -97,8 +98,8 @@ class ObjectColumn:
             yield row, self._values[row]
 
 
-def _class(value: Any) -> type:
-    return type(value)
+def _is_number(value: Any) -> bool:
+    return type(value) in _NUMBERS
 
 
 def _key(value: Any) -> tuple[int, Any] | None:

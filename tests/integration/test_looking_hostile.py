@@ -1,0 +1,231 @@
+"""Objects that misbehave, or change when they are looked at carelessly: looked at in every view, nothing of theirs runs and nothing changes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.looking import Arranged, Look, Opened, Path
+from tests.integration.kernels import PATIENCE
+from tests.integration.looks import Looking, looking, named
+
+ZOO = '''
+import collections, dataclasses, enum, io, json, sys, threading, time
+touched = []
+
+def trap(name):
+    def touch(self, *args, **kwargs):
+        touched.append((type(self).__name__, name))
+        raise SystemExit(name)
+    return touch
+
+SPECIAL = """__repr__ __str__ __len__ __iter__ __getitem__ __getattr__ __eq__ __ne__ __lt__ __hash__ __bool__ __contains__ __dir__ __format__ __sizeof__
+    __reduce_ex__ __index__ __int__ __float__ __call__ __enter__ __next__ __reversed__ __array__ __dataframe__ __arrow_c_stream__ __fspath__""".split()
+traps = {name: trap(name) for name in SPECIAL}
+traps["__class__"] = property(trap("__class__"))
+traps["prop"] = property(trap("prop"))
+traps["_repr_html_"] = trap("_repr_html_")
+
+class Meta(type):
+    __repr__ = __instancecheck__ = __subclasscheck__ = __getattr__ = __eq__ = trap("meta")
+    __hash__ = type.__hash__
+
+def zoo_class(name, *bases):
+    return type.__new__(Meta if not bases else type, name, bases, dict(traps))
+
+Hostile = zoo_class("Hostile")
+hostile = object.__new__(Hostile)
+class Slots:
+    __slots__ = ("a", "never")
+    __getattribute__ = trap("__getattribute__")
+slots = object.__new__(Slots)
+Slots.__dict__["a"].__set__(slots, [1])
+sub_list = list.__new__(zoo_class("SubList", list)); list.extend(sub_list, [1, hostile])
+sub_dict = dict.__new__(zoo_class("SubDict", dict)); dict.__setitem__(sub_dict, "k", hostile)
+sub_str = str.__new__(zoo_class("SubStr", str), "text " * 3)
+sub_bytes = bytes.__new__(zoo_class("SubBytes", bytes), b"bytes")
+sub_int = int.__new__(zoo_class("SubInt", int), 7)
+sub_tuple = tuple.__new__(zoo_class("SubTuple", tuple), (1, 2))
+sub_set = frozenset.__new__(zoo_class("SubSet", frozenset), ["a"])
+itself = []; itself.append(itself)
+class Key:
+    def __init__(self): self.ready = True
+    def __hash__(self):
+        if not self.ready: touched.append("hash"); raise TypeError("no longer")
+        return hash("k")
+    def __eq__(self, other): touched.append("eq"); return True
+key = Key(); no_longer = {key: 1, "other": 2}; key.ready = False
+records = [{"a": hostile, "b": 1}, {"a": 2, "c": sub_str}]
+def finished():
+    yield 1
+generator = finished(); list(generator)
+running = finished(); next(running)
+closed = open("/dev/null"); closed.close()
+released = memoryview(bytearray(b"abc")); released.release()
+buffer = io.BytesIO(b"abc")
+lock = threading.Lock()
+thread = threading.current_thread()
+many = dict.fromkeys(range(100_000))
+deep = []
+for _ in range(10_000): deep = [deep]
+bigger = 10 ** 5000
+endless = range(10 ** 30)
+@dataclasses.dataclass
+class Point:
+    x: int
+    hidden: object = dataclasses.field(repr=False, default=None)
+point = Point(1, hostile)
+Named = collections.namedtuple("Named", "first second"); named_tuple = Named(1, hostile)
+class Colour(enum.Enum): RED = 1
+colour = Colour.RED
+deque = collections.deque([1, hostile]); ordered = collections.OrderedDict(a=hostile); counter = collections.Counter("abc")
+default = collections.defaultdict(trap("factory"), a=1)
+names = {"数": 1, "[bold]": 2, "\\x1b]0;x\\x07": 3, "\\udc80": 4}
+数 = "name"
+module = type(sys)("made"); module.__dict__["x"] = hostile; module.__getattr__ = trap("module")
+function = lambda x=hostile, *, y: x
+function.__wrapped__ = hostile
+bound = point.__init__
+partial = __import__("functools").partial(function, hostile)
+error = ValueError(hostile)
+weak = __import__("weakref").proxy(point)
+view = {1: hostile}.items()
+ellipsis = ...
+'''
+
+STATE = """
+import contextlib
+import json
+import threading
+def state(value):
+    base = next((base for base in (list, dict, tuple, str, bytes, frozenset) if any(one is base for one in type.mro(type(value)))), None)
+    return [id(value), id(type(value)), base.__len__(value) if base else 0]
+print(json.dumps({name: state(value) for name, value in list(globals().items()) if name in NAMES}))
+"""
+
+NAMES = (
+    "hostile Hostile slots sub_list sub_dict sub_str sub_bytes sub_int sub_tuple sub_set itself no_longer key records generator running closed released "
+    "buffer lock thread many deep bigger endless point Point named_tuple colour Colour deque ordered counter default names 数 module function bound "
+    "partial error weak view ellipsis"
+).split()
+
+
+@pytest.fixture(scope="module")
+def zoo() -> Iterator[Looking]:
+    with looking() as found:
+        found.run(ZOO)
+        yield found
+
+
+def look_everywhere(look: Look, path: Path, opened: Opened) -> None:
+    """Ask everything that no view asks on demand only."""
+    for attributes in (False, True):
+        look.children(path, 0, 50, attributes=attributes)
+    if "table" in opened.views:
+        columns = range(opened.columns)
+        look.headings(path, columns)
+        look.rows(path, 0, 100, columns, Arranged())
+        for column in columns:
+            look.figures(path, column)
+            for condition in ("missing", "a", "> 1"):
+                look.rows(path, 0, 100, columns, Arranged((column, True), ((column, condition),)))
+    if "text" in opened.views:
+        look.text(path, 0, 100)
+        look.find(path, "needle", 0, backwards=False)
+    if "source" in opened.views:
+        look.source(path)
+
+
+def state(zoo: Looking) -> dict[str, list[int]]:
+    result = zoo.cells.run(STATE.replace("NAMES", repr(NAMES)))
+    found: dict[str, list[int]] = json.loads(result.output)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_looking_runs_nothing_of_the_objects_and_changes_nothing(zoo: Looking, name: str) -> None:
+    zoo.run("touched.clear()")
+    before = state(zoo)
+    opened = zoo.look.open(named(name))
+    assert opened.views
+    look_everywhere(zoo.look, named(name), opened)
+    _, children = zoo.look.children(named(name), 0, 20)
+    for child in children:
+        if child.state == "":
+            path = (*named(name), child.step)
+            look_everywhere(zoo.look, path, zoo.look.open(path))
+    assert zoo.cells.run("print(touched)").output == "[]\n"
+    assert state(zoo) == before
+
+
+def test_bytes_of_released_memory_are_told_to_be_gone(zoo: Looking) -> None:
+    with pytest.raises(KernelError, match="released"):
+        zoo.look.data(named("released"), 0, 3)
+
+
+def test_what_stands_in_itself_is_marked(zoo: Looking) -> None:
+    _, (child,) = zoo.look.children(named("itself"), 0, 10)
+    assert (child.state, child.count) == ("cycle", 0)
+
+
+def test_the_end_of_ten_thousand_levels_can_be_walked_to(zoo: Looking) -> None:
+    path = (*named("deep"), *(["item", 0] for _ in range(9_999)))
+    assert zoo.look.open(path).summary == "1 item"
+    assert zoo.look.open((*path, ["item", 0])).summary == "0 items"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("while True: pass", "The property p did not end within 2 s."),
+        ("raise SystemExit('bye')", "The property p raised SystemExit: bye"),
+        ("raise hostile_error", "The property p raised Evil."),
+    ],
+    ids=["endless", "exits", "evil"],
+)
+def test_a_property_that_misbehaves_on_demand_is_told_in_a_sentence(zoo: Looking, code: str, said: str) -> None:
+    zoo.run("class Evil(Exception):\n    def __str__(self): raise SystemExit\nhostile_error = Evil()")
+    zoo.run(f"class P:\n    @property\n    def p(self):\n        {code}\nbad = P()")
+    with pytest.raises(KernelError) as told:
+        zoo.look.evaluate(named("bad"), "p")
+    assert str(told.value) == said
+
+
+def test_a_dict_that_is_changed_by_a_cell_meanwhile_is_shown_or_told(zoo: Looking) -> None:
+    zoo.run(
+        "import threading\nchanging = dict.fromkeys(range(1000))\nstop = False\ndef change():\n    n = 0\n    while not stop:\n        changing[n := n + 1] = changing.pop(n - 1, 0)\nt = threading.Thread(target=change, daemon=True); t.start()"
+    )
+    try:
+        for start in range(0, 900, 100):
+            with contextlib.suppress(KernelError):
+                assert len(zoo.look.children(named("changing"), start, start + 100)[1]) <= 100
+    finally:
+        zoo.run("stop = True; t.join()")
+
+
+def test_it_works_while_a_cell_runs(zoo: Looking) -> None:
+    zoo.run("import threading\nclass Gate:\n    go = threading.Event()\n    @property\n    def opened(self): self.go.set()\ngate = Gate()")
+    waits = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        cell = pool.submit(zoo.cells.run_until, "waiting", waits.set, "print('waiting', flush=True); gate.go.wait(30)")
+        assert waits.wait(PATIENCE)
+        assert zoo.look.open(named("many")).summary == "100,000 items"
+        assert zoo.look.open((*named("many"), ["item", 99_999])).type == "NoneType"
+        zoo.look.evaluate(named("gate"), "opened")
+        assert cell.result().output.endswith("True\n")
+
+
+def test_nothing_of_the_big_libraries_is_imported() -> None:
+    with looking() as bare:
+        bare.run("import sys\nthings = [{'a': 1}, {'a': 2}]\ntext = 'x'\nraw = b'\\x89PNG'\ndef f(): pass")
+        for name in ("things", "text", "raw", "f", "sys"):
+            opened = bare.look.open(named(name))
+            look_everywhere(bare.look, named(name), opened)
+        loaded = bare.cells.run("print([m for m in ('pandas', 'polars', 'numpy', 'pyarrow', 'torch', 'matplotlib', 'PIL') if m in sys.modules])")
+        assert loaded.output == "[]\n"
