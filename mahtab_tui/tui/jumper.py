@@ -19,10 +19,12 @@ class Target(NamedTuple):
 
     letter: str
     widget: Widget
+    hidden: bool = False
+    """It is not on the screen: its name stands at the right edge."""
 
 
 class JumpScreen(Dialog[Widget | None]):
-    """Draws a letter over each target; any other key leaves."""
+    """Draws a letter over each target, and names those that are hidden; any other key leaves."""
 
     def __init__(self, targets: Sequence[Target]) -> None:
         super().__init__()
@@ -30,9 +32,16 @@ class JumpScreen(Dialog[Widget | None]):
 
     def compose(self) -> ComposeResult:
         for target in self._targets:
-            label = Label(f" {target.letter} ", classes="jump-letter", markup=False)
-            label.absolute_offset = Offset(target.widget.region.x + 1, target.widget.region.y)
-            yield label
+            if not target.hidden:
+                yield self._label(f" {target.letter} ", target.widget.region.x + 1, target.widget.region.y)
+        for line, target in enumerate((target for target in self._targets if target.hidden), 2):
+            text = f" {target.letter} {target.widget.id} "
+            yield self._label(text, self.app.size.width - len(text) - 1, line)
+
+    def _label(self, text: str, x: int, y: int) -> Label:
+        label = Label(text, classes="jump-letter", markup=False)
+        label.absolute_offset = Offset(x, y)
+        return label
 
     def on_key(self, event: Key) -> None:
         event.stop()
@@ -40,4 +49,4 @@ class JumpScreen(Dialog[Widget | None]):
 
     def on_click(self, event: Click) -> None:
         at = (event.screen_x, event.screen_y)
-        self.dismiss(next((target.widget for target in self._targets if target.widget.region.contains(*at)), None))
+        self.dismiss(next((target.widget for target in self._targets if not target.hidden and target.widget.region.contains(*at)), None))

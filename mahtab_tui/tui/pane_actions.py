@@ -60,7 +60,7 @@ class PaneActions(App[int]):
         screen.query_one("#namespace-splitter").display = both
         # At once, before the focus of what is hidden goes to whatever comes next to it.
         focused = screen.focused
-        if focused is not None and not all(node.display for node in focused.ancestors_with_self if isinstance(node, Widget)):
+        if focused is not None and not _displayed(focused):
             screen.query_one(EditorPane).focus()
 
     def fit_heights_from_now_on(self) -> None:
@@ -125,11 +125,15 @@ class PaneActions(App[int]):
 
     def action_jump(self) -> None:
         def chosen(widget: Widget | None) -> None:
-            if widget is not None:
-                widget.focus()
+            if widget is None:
+                return
+            if not _displayed(widget):
+                self.pane_layout = self.pane_layout.toggled("namespace" if widget.id == "namespace" else "recursion", self.size.width)
+            self.call_after_refresh(widget.focus)
 
-        targets = [Target(letter, pane) for letter, pane in self._panes().items()]
-        self.push_screen(JumpScreen(targets), chosen)
+        seen = self._panes()
+        panes = {letter: self.screen_stack[0].query_one(selector) for letter, selector in LETTERS.items()}
+        self.push_screen(JumpScreen([Target(letter, pane, letter not in seen) for letter, pane in panes.items()]), chosen)
 
     def action_change_theme(self, name: str = "") -> None:
         if name in self.available_themes:
@@ -158,3 +162,7 @@ class PaneActions(App[int]):
         focused = self._focused_pane()
         place = panes.index(focused) + step if focused in panes else 0
         panes[place % len(panes)].focus()
+
+
+def _displayed(widget: Widget) -> bool:
+    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

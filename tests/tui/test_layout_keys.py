@@ -8,6 +8,7 @@ import pytest
 from textual.widget import Widget
 
 from mahtab_tui.tui.app import MahtabApp
+from tests.tui.editor_app import until
 from tests.tui.story import WAITING, drawn, story
 
 MakeApp = Callable[..., MahtabApp]
@@ -141,15 +142,6 @@ async def test_one_letter_jumps_to_a_pane(make_app: MakeApp, letter: str, pane: 
         assert app.query_one(pane) in app.focused.ancestors_with_self
 
 
-async def test_a_pane_that_is_not_on_the_screen_has_no_letter(make_app: MakeApp) -> None:
-    app = make_app(*story())
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("ctrl+o", "n")
-        await pilot.pause()
-        assert app.focused is app.query_one("#code")
-        assert app.editor.is_empty
-
-
 async def test_a_click_while_the_letters_show_focuses_the_pane(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
@@ -192,3 +184,20 @@ async def test_the_answers_stand_right_under_the_code_that_waits(make_app: MakeA
         transcript, editor = app.query_one("#transcript"), app.query_one("#editor")
         assert app.query_one("ApprovalRow").region.y == transcript.region.bottom == transcript.region.y + transcript.virtual_size.height
         assert editor.region.bottom == size[1] - 1
+
+
+@pytest.mark.parametrize(("size", "hide"), [((80, 24), "drawer"), ((140, 40), "f3"), ((140, 40), "toggle")])
+@pytest.mark.parametrize(("letter", "pane"), [("n", "#namespace"), ("r", "#recursion")])
+async def test_a_jump_brings_back_a_pane_that_is_hidden(make_app: MakeApp, size: tuple[int, int], hide: str, letter: str, pane: str) -> None:
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        if hide == "f3":
+            await pilot.press("f3")
+        elif hide == "toggle":
+            await app.run_action(f"toggle_{pane[1:]}")
+        await pilot.pause()
+        widget = app.query_one(pane)
+        assert not widget.is_on_screen or not widget.region
+        await pilot.press("ctrl+o", letter)
+        await until(pilot, lambda: app.focused is widget)
+        assert widget.region
