@@ -6,6 +6,8 @@ import logging
 import threading
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from mahtab_tui.bus.left_out import LeftOut
+
 
 class Decision(NamedTuple):
     """What the person says of a code block that waits."""
@@ -40,6 +42,18 @@ class Execution(NamedTuple):
     status: str
 
 
+class Said(NamedTuple):
+    """Something that was said before the agent was made."""
+
+    role: str
+    """``user`` or ``assistant``."""
+    text: str
+    turn: int | None = None
+    """Which question, or the answer to which; None where that is not known."""
+    step: int | None = None
+    """Which answer to it."""
+
+
 class AgentHost(Protocol):
     """The session as the agent sees it."""
 
@@ -50,6 +64,9 @@ class AgentHost(Protocol):
     """The model's short name."""
     approval: Literal["ask", "auto"]
     """``auto``: `decide` answers at once, and nothing is logged as waiting."""
+
+    left_out: LeftOut
+    """What of the conversation the model is not told."""
 
     def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
         """Run code in the namespace and wait; the host logs it."""

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage
 
+from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
-from mahtab_tui.agent.host import AgentHost, Interruptible
+from mahtab_tui.agent.host import AgentHost, Interruptible, Said
 from mahtab_tui.agent.narration import Callbacks
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode
@@ -22,7 +23,7 @@ from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import emit
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chunks import encodable
-from mahtab_tui.llm.prompts import system_prompt, user_turn
+from mahtab_tui.llm.prompts import system_prompt
 from mahtab_tui.llm.providers import get_llm
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class ReplAgent:
         reflection: ReflectionMode = "always",
         reflection_llm: BaseChatModel | None = None,
         skills: Mapping[str, str] | None = None,
-        history: Sequence[tuple[str, str]] = (),
+        history: Sequence[tuple[str, str] | Said] = (),
         first_turn: int = 1,
     ) -> None:
         self._host = host
@@ -55,8 +56,12 @@ class ReplAgent:
         self._one_at_a_time = threading.Lock()
         self._current: Future[str] | None = None
         self._turn = first_turn - 1
-        self.messages: list[AnyMessage] = [HumanMessage(text) if role == "user" else AIMessage(text) for role, text in history if text]
-        """The conversation so far, without the system prompt."""
+        self._conversation = Conversation(said if isinstance(said, Said) else Said(*said) for said in history)
+
+    @property
+    def messages(self) -> list[AnyMessage]:
+        """The conversation so far as the model is told it, without the system prompt."""
+        return self._conversation.told(self._host.left_out)
 
     def ask_sync(self, prompt: str, callbacks: Callbacks | None = None) -> str:
         """Ask, and wait for the final words. Raises `ModelError` where the model fails; what was said until then stays.
@@ -120,7 +125,7 @@ class ReplAgent:
     def forget(self) -> None:
         """Begin a new conversation; waits for the turn that goes on."""
         with self._one_at_a_time:
-            self.messages = []
+            self._conversation = Conversation()
 
     def _begin(self, prompt: str, callbacks: Callbacks) -> Future[str]:
         """Ask on a thread of its own, so that whoever waits can stop waiting."""
@@ -144,13 +149,14 @@ class ReplAgent:
         self._host.cancelled.clear()
         self._turn += 1
         prompt = encodable(prompt)
-        question = HumanMessage(encodable(user_turn(self._host.context(), prompt)))
+        self._conversation.ask(self._turn, prompt, encodable(self._host.context()))
         emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
-        state = create_initial_state(prompt, messages=[*self.messages, question], system_prompt=self._system_prompt, turn=self._turn)
+        told = self.messages
+        state = create_initial_state(prompt, messages=told, system_prompt=self._system_prompt, turn=self._turn)
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
-            self.messages = state["messages"]
+            self._conversation.add(self._turn, state["messages"][len(told) :])
         if state["failure"]:
             raise ModelError(state["failure"])
         return parse_response(state["current_response"], ended=state["ended"]).chat
@@ -190,7 +196,7 @@ def create_repl_agent(
     *,
     reflection_llm: BaseChatModel | None = None,
     skills: Mapping[str, str] | None = None,
-    history: Sequence[tuple[str, str]] = (),
+    history: Sequence[tuple[str, str] | Said] = (),
     first_turn: int = 1,
 ) -> ReplAgent:
     """An agent over a session: a `SessionState` (code runs at once, in this process, and skills and history are its own), or a host.

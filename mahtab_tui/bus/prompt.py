@@ -9,6 +9,7 @@ from dataclasses import replace
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.formatters import to_xml
+from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
@@ -37,9 +38,14 @@ class PromptHandler(logging.Handler):
         self.addFilter(TagFilter("prompt"))
         self._records: deque[Record] = deque(maxlen=RECORDS)
         self._count = 0
+        self.left_out = LeftOut()
+        """What of the conversation the model is not told."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = Record.of(record)
+        self.left_out.fold(value)
+        if value.tag in (tags.HIDE, tags.REPLACE):
+            return
         if value.tag in _MESSAGES and "guest" not in value.attrs:
             return
         self._records.append(replace(value, text=shorten(value.text, _RAW * 2)))

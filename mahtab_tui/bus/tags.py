@@ -31,6 +31,9 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``usage``: ``model``, ``input_tokens``, ``output_tokens``, ``cache_read_tokens``, ``cache_creation_tokens``, ``cost`` (US dollars, or null
   where the price is not known), ``source`` ("agent", "reflection", "rlm").
 - ``session`` (what the header shows of the session): ``name``, ``model`` (as it was chosen), ``approval`` ("ask", "auto").
+- ``hide``: ``entry``, ``hidden`` (bool): the model is not told of it any more, or is again. ``replace`` (text: a sentence): ``entry``: it and all
+  that came after it have left the conversation for good. An entry is named "cell 3" (with its output), "question 2", "answer 2.0" (the words of
+  ``turn`` and ``step``) or "code 2.0.1" (a block that did not run); `bus.left_out` makes the names.
 - ``notice`` (text: a sentence or two): ``level`` ("info", "warning", "error").
 - ``rlm-…``: the events of a recursive search. All have ``tree`` (id of the run) and ``node`` ("1" the root, "1.3" its third child); all but the
   stream have ``seq`` (from 0 in the tree), and so have the tree's ``usage`` records, with ``turn``.
@@ -73,6 +76,8 @@ NAMESPACE = "namespace"
 USAGE = "usage"
 NOTICE = "notice"
 SESSION = "session"
+HIDE = "hide"
+REPLACE = "replace"
 
 
 class Route(NamedTuple):
@@ -113,6 +118,9 @@ ROUTES: Mapping[str, Route] = {
     USAGE: Route(display=True, prompt=False, store=True),
     NOTICE: Route(display=True, prompt=False, store=True),
     SESSION: Route(display=True, prompt=False, store=False),
+    # They say what of the others is in the prompt.
+    HIDE: Route(display=True, prompt=True, store=True),
+    REPLACE: Route(display=True, prompt=True, store=True),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
 

@@ -52,6 +52,7 @@ STOPPED_RUN = "The person stopped the turn here."
 STOPPED_ANSWER = "[The person stopped this answer here.]"
 FAILED_ANSWER = "[This answer was cut off by an error.]"
 EMPTY_ANSWER = "[An empty answer.]"
+TAKEN_OUT = "[The person has taken this out of the conversation.]"
 
 REFLECTION_PROMPT_TEMPLATE = """\
 A person asked a question in a Python session, and code was run to answer it. Judge whether the question can now be answered.

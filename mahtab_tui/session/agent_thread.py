@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from mahtab_tui.agent.host import Said
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.llm.base import ModelError
@@ -107,7 +108,7 @@ class AgentThread:
                 emit(self._log, tags.NOTICE, f"The question could not be answered: {type(error).__name__}: {error}", level="error")
 
 
-def conversation(past: Sequence[Record]) -> list[tuple[str, str]]:
-    """The conversation of a resumed session, as (role, text) with role "user" or "assistant"."""
+def conversation(past: Sequence[Record]) -> list[Said]:
+    """The conversation of a resumed session."""
     roles = {tags.USER_CHAT: "user", tags.ASSISTANT_CHAT: "assistant"}
-    return [(roles[record.tag], record.text) for record in past if record.tag in roles]
+    return [Said(roles[record.tag], record.text, record.attrs.get("turn"), record.attrs.get("step")) for record in past if record.tag in roles]

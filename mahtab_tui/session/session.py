@@ -88,6 +88,7 @@ class Session:
             self.log, self.kernel, self.cells, prompt, party=model_label(self.model), approval=settings.approval, resumed=bool(past)
         )
         for record in past:
+            prompt.left_out.fold(record)
             if record.tag == tags.USAGE:
                 self.turns.used.add(**record.attrs)
         suggestion_model = settings.suggestion_model
@@ -152,6 +153,15 @@ class Session:
         if request.startswith("guest-"):
             return self.guests.approvals.answer(request, decision)
         return self.turns.approvals.answer(request, decision)
+
+    # What the model is told of it
+
+    def hide(self, entry: str, hidden: bool) -> None:
+        """Take an entry of the transcript out of the model's conversation from the next question on, or bring it back.
+
+        entry: its name, as `bus.left_out` makes it.
+        """
+        emit(self.log, tags.HIDE, entry=entry, hidden=hidden)
 
     # What goes on, and stopping it
 

@@ -49,6 +49,7 @@ class TurnHost:
         self._kernel = kernel
         self._cells = cells
         self._prompt = prompt
+        self.left_out = prompt.left_out
         self._tell_prior = not resumed
         self._turns = 0
         self._waiting_cells = 0

@@ -210,6 +210,10 @@ class MahtabApp(SessionActions, PaneActions):
     def _copied(self, message: TranscriptPane.Copied) -> None:
         copy(self, message.text)
 
+    @on(TranscriptPane.Hidden)
+    def _hidden(self, message: TranscriptPane.Hidden) -> None:
+        self.session.hide(message.entry, message.hidden)
+
     @on(TranscriptPane.FindWanted)
     def _find_wanted(self) -> None:
         self.query_one("#transcript-find", FindRow).open()

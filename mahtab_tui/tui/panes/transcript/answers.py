@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from mahtab_tui.bus.left_out import answer_entry, code_entry
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
@@ -50,7 +51,7 @@ class Answers:
         elif isinstance(last, Words):
             self._grow(last, record.text)
         elif record.text.strip():
-            self._begin(pieces, Words(party=_party(record), source=record.text, named=not pieces))
+            self._begin(pieces, Words(party=_party(record), source=record.text, named=not pieces, key=_key(record)))
 
     def answer(self, record: Record) -> None:
         """The whole answer: what was streamed is put right, or drawn if nothing was."""
@@ -70,6 +71,7 @@ class Answers:
                 self._replace(found, part.text)
         for piece in left:
             self._hide(piece)
+        _name_code(record, pieces)
         self._mark(record, pieces)
 
     def approval(self, record: Record) -> None:
@@ -143,7 +145,7 @@ class Answers:
         self._marked.add(record.attrs.get("turn"))
         shown = [piece for piece in pieces if not piece.hidden]
         if not shown:
-            self._begin(pieces, Words(party=_party(record), mark=mark))
+            self._begin(pieces, Words(party=_party(record), mark=mark, key=_key(record)))
         elif isinstance(last := shown[-1], Words):
             last.mark = mark
             self._touch(last)
@@ -159,4 +161,16 @@ def _party(record: Record) -> str:
 def _entry(record: Record, kind: str, text: str, *, named: bool) -> Words | Cell:
     if kind == "code":
         return Cell(party=_party(record), person=False, code=text)
-    return Words(party=_party(record), source=text, named=named)
+    return Words(party=_party(record), source=text, named=named, key=_key(record))
+
+
+def _key(record: Record) -> str:
+    return answer_entry(record.attrs.get("turn"), record.attrs.get("step"))
+
+
+def _name_code(record: Record, pieces: Sequence[Words | Cell]) -> None:
+    """The blocks that have not run go by their places in the answer."""
+    blocks = [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
+    for number, cell in enumerate(blocks):
+        if cell.number is None:
+            cell.key = code_entry(record.attrs.get("turn"), record.attrs.get("step"), number)

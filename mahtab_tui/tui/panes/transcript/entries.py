@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from mahtab_tui.tui.panes.transcript.output import Output
 
@@ -22,6 +22,10 @@ class Entry:
     """It goes on with what the same party said just above: the bar runs through the gap."""
     hidden: bool = False
     """It was drawn while it streamed, and turned out not to be there."""
+    key: str = ""
+    """Its name in the model's conversation, as `bus.left_out` makes it; empty where it is not in it."""
+    left_out: Literal["", "hidden", "replaced"] = ""
+    """The model is not told of it any more."""
     folded: bool = False
     """Only its first row is shown."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.left_out import cell_entry, question_entry
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.answers import Answers
 from mahtab_tui.tui.panes.transcript.entries import Activity, Cell, Entry, Note, Question
@@ -48,6 +49,8 @@ class Transcript:
             tags.AGENT: self._agent,
             tags.KERNEL: self._kernel,
             tags.NOTICE: self._notice,
+            tags.HIDE: self._hide,
+            tags.REPLACE: self._replace,
         }
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -106,6 +109,7 @@ class Transcript:
         self._last_cell = cell
         if number is None:
             return
+        cell.key = cell_entry(number)
         self._cells[number] = cell
         if record.time >= self._since:
             cell.started = record.time
@@ -180,7 +184,7 @@ class Transcript:
 
     def _question(self, record: Record) -> None:
         self._answers.begin()
-        self.append(Question(text=record.text))
+        self.append(Question(text=record.text, key=question_entry(record.attrs.get("turn"))))
 
     def _token(self, record: Record) -> None:
         self.activity = None
@@ -203,6 +207,21 @@ class Transcript:
             self.append(Note(level="warning", text=f"{party.capitalize()} has used all its turns for this question."))
         elif state == "stopped" and not self._answers.marked(record.attrs.get("turn")):
             self.append(Note(level="quiet", text="stopped"))
+
+    def _hide(self, record: Record) -> None:
+        key, hidden = record.attrs.get("entry"), record.attrs.get("hidden")
+        for entry in self.entries:
+            if key and entry.key == key and entry.left_out != "replaced":
+                entry.left_out = "hidden" if hidden else ""
+                self.touch(entry)
+
+    def _replace(self, record: Record) -> None:
+        key = record.attrs.get("entry")
+        first = next((place for place, entry in enumerate(self.entries) if entry.key == key), 0)
+        for entry in self.entries[first:]:
+            entry.left_out = "replaced"
+            self.touch(entry)
+        self.append(Note(level="quiet", text=record.text))
 
     # The program itself
 

@@ -41,6 +41,14 @@ class TranscriptPane(TranscriptView, can_focus=True):
             super().__init__()
             self.text = text
 
+    class Hidden(Message):
+        """The model is not to be told of an entry any more (hidden), or is to be told of it again."""
+
+        def __init__(self, entry: str, hidden: bool) -> None:
+            super().__init__()
+            self.entry = entry
+            self.hidden = hidden
+
     class Refused(Message):
         """What was asked for cannot be done; the sentence says why."""
 
@@ -135,6 +143,18 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self.fold([])
         else:
             self.post_message(self.Refused("It has no error."))
+
+    def action_hide_entry(self) -> None:
+        """Take it out of the model's conversation, or bring it back."""
+        entry = self.marked
+        if entry is None:
+            return
+        if entry.left_out == "replaced":
+            self.post_message(self.Refused("It was replaced, so the model is not told of it."))
+        elif not entry.key or (isinstance(entry, Cell) and entry.approval == "waiting"):
+            self.post_message(self.Refused("The model has not been told of it."))
+        else:
+            self.post_message(self.Hidden(entry.key, not entry.left_out))
 
     def action_fold_entry(self) -> None:
         """Show its beginning only, or all of it."""

@@ -6,6 +6,7 @@ import threading
 from importlib import import_module
 
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
+from mahtab_tui.tui.panes.transcript.layout.left_out import left_out_row
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows, question_rows
 from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, GrowingRows, Row, Rows
 from mahtab_tui.tui.panes.transcript.palette import Palette
@@ -47,6 +48,10 @@ class EntryRows:
         if self._entry.gap and index == 0:
             return Row(bar=self._palette.model if self._entry.joined else None)
         row = index - self._entry.gap
+        drawn = self._own(row)
+        return left_out_row(drawn, self._entry, self._palette, first=row == 0) if self._entry.left_out else drawn
+
+    def _own(self, row: int) -> Row:
         if self._entry.folded and row == FOLDED - 1 and (more := len(self._rows) - row) > 1:
             return Row([(f"… {more:,} rows folded", self._palette.muted)], self._rows[row].bar)
         return self._rows[row]

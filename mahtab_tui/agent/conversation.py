@@ -1,0 +1,125 @@
+"""The conversation as the agent remembers it, and as the model is told it: without what the person has taken out of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+
+from mahtab_tui.agent.host import Said
+from mahtab_tui.bus.left_out import LeftOut, answer_entry, cell_entry, question_entry
+from mahtab_tui.bus.parser import parse_response
+from mahtab_tui.llm import prompts
+
+_ELEMENT = re.compile(r"<((?:user|assistant)-repl-(?:in|out))((?: [\w-]+=\"[^\"]*\")*)>.*?</\1>\n?", re.DOTALL)
+"""A record of a cell. What was printed cannot look like one: it is defused."""
+_CELL = re.compile(r" cell=\"(\d+)\"")
+_EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
+_TICKS = re.compile("`{3,}")
+
+
+class Remembered(NamedTuple):
+    """One message, whole."""
+
+    kind: Literal["question", "answer", "results"]
+    text: str
+    turn: int | None
+    step: int | None = None
+    """Of an answer, and of what came of its code."""
+    context: str = ""
+    """What goes before a question."""
+
+
+class Conversation:
+    """Everything that was said; nothing is ever taken out of it, so that it can come back."""
+
+    def __init__(self, history: Iterable[Said] = ()) -> None:
+        self._messages = [
+            Remembered("question" if said.role == "user" else "answer", said.text, said.turn, said.step) for said in history if said.text
+        ]
+
+    def ask(self, turn: int, question: str, context: str) -> None:
+        """The person asks."""
+        self._messages.append(Remembered("question", question, turn, context=context))
+
+    def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
+        """What followed a question: answers, and after each what came of its code."""
+        step = -1
+        for message in messages:
+            step += message.type == "ai"
+            self._messages.append(Remembered("answer" if message.type == "ai" else "results", str(message.text), turn, step))
+
+    def told(self, left_out: LeftOut) -> list[AnyMessage]:
+        """The messages for the model. Two of one party in a row, where something between them was replaced, are one."""
+        messages: list[AnyMessage] = []
+        for remembered in self._messages:
+            text = _whole(remembered) if not left_out else _rest(remembered, left_out)
+            if not text:
+                continue
+            kind = AIMessage if remembered.kind == "answer" else HumanMessage
+            if messages and isinstance(messages[-1], kind):
+                text = f"{messages.pop().text}\n\n{text}"
+            messages.append(kind(text))
+        return messages
+
+
+def _whole(message: Remembered) -> str:
+    return prompts.user_turn(message.context, message.text) if message.kind == "question" else message.text
+
+
+def _rest(message: Remembered, left_out: LeftOut) -> str:
+    """What the model is told of a message; empty where it is as if it had never been."""
+    if message.kind == "question":
+        return _rest_of_question(message, left_out)
+    if left_out.replaced(answer_entry(message.turn, message.step)):
+        return ""
+    return _rest_of_answer(message, left_out) if message.kind == "answer" else _without_cells(message.text, left_out)
+
+
+def _rest_of_question(message: Remembered, left_out: LeftOut) -> str:
+    """A question that was replaced leaves the cells that were told with it."""
+    entry = question_entry(message.turn)
+    context = _EMPTY.sub("", _without_cells(message.context, left_out)).strip()
+    if left_out.replaced(entry):
+        return prompts.render_context([], "".join(found[0] for found in _ELEMENT.finditer(context)).strip())
+    return prompts.user_turn(context, prompts.TAKEN_OUT if entry in left_out else message.text)
+
+
+def _rest_of_answer(message: Remembered, left_out: LeftOut) -> str:
+    parts = parse_response(message.text).parts
+    blocks = sum(part.kind == "code" for part in parts)
+    out = [left_out.code(message.turn, message.step, block) for block in range(blocks)]
+    wordless = answer_entry(message.turn, message.step) in left_out
+    if not (wordless or any(out)):
+        return message.text
+    code = iter(out)
+    kept = [
+        (prompts.TAKEN_OUT if next(code) else _fenced(part.text)) if part.kind == "code" else part.text
+        for part in parts
+        if part.kind == "code" or not wordless
+    ]
+    return "\n\n".join([*([prompts.TAKEN_OUT] if wordless else []), *kept])
+
+
+def _without_cells(text: str, left_out: LeftOut) -> str:
+    """A text without the records of cells that are left out; a sentence stands for what is hidden where nothing else would."""
+    taken: list[str] = []
+
+    def keep(element: re.Match[str]) -> str:
+        cell = _CELL.search(element[2])
+        if cell is None or cell_entry(int(cell[1])) not in left_out:
+            return element[0]
+        taken.append(cell_entry(int(cell[1])))
+        return ""
+
+    rest = _ELEMENT.sub(keep, text)
+    if rest.strip() or all(left_out.replaced(entry) for entry in taken):
+        return rest
+    return prompts.TAKEN_OUT
+
+
+def _fenced(code: str) -> str:
+    ticks = max((len(run) + 1 for run in _TICKS.findall(code)), default=3) * "`"
+    return f"{ticks}python\n{code}\n{ticks}"

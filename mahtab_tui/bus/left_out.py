@@ -1,0 +1,80 @@
+"""What the person has taken out of the model's conversation: what is hidden, and what was replaced."""
+
+from __future__ import annotations
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+
+_CELLS = frozenset((tags.USER_REPL_IN, tags.USER_REPL_OUT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT))
+_ANSWERS = frozenset((tags.ASSISTANT_CHAT, tags.ASSISTANT_CHAT_STREAM))
+
+
+def cell_entry(cell: int) -> str:
+    """The name of a cell with its output."""
+    return f"cell {cell}"
+
+
+def question_entry(turn: int | None) -> str:
+    """The name of a question; empty where the model was never asked it."""
+    return "" if turn is None else f"question {turn}"
+
+
+def answer_entry(turn: int | None, step: int | None) -> str:
+    """The name of the words of one answer; empty where it is not known which."""
+    return "" if turn is None or step is None else f"answer {turn}.{step}"
+
+
+def code_entry(turn: int | None, step: int | None, block: int) -> str:
+    """The name of a block of an answer's code that did not run."""
+    return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
+
+
+def entry_of(record: Record) -> str:
+    """The name of the entry that a record is of; empty for one that the model is told nothing of."""
+    attrs = record.attrs
+    if record.tag in _CELLS:
+        return "" if attrs.get("cell") is None else cell_entry(attrs["cell"])
+    if record.tag == tags.USER_CHAT:
+        return question_entry(attrs.get("turn"))
+    return answer_entry(attrs.get("turn"), attrs.get("step")) if record.tag in _ANSWERS else ""
+
+
+class LeftOut:
+    """A fold over the records of a session; the same for one that goes on and for one that is resumed."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, None] = {}
+        """All that there are, in order."""
+        self._ran: dict[str, str] = {}
+        """The cells of the blocks of code that ran."""
+        self._hidden: set[str] = set()
+        self._replaced: set[str] = set()
+
+    def fold(self, record: Record) -> None:
+        """Take in a record."""
+        entry = str(record.attrs.get("entry"))
+        if record.tag == tags.HIDE:
+            (self._hidden.add if record.attrs.get("hidden") else self._hidden.discard)(entry)
+        elif record.tag == tags.REPLACE:
+            names = list(self._entries)
+            self._replaced.update(names[names.index(entry) if entry in self._entries else 0 :])
+        elif name := entry_of(record):
+            self._entries.setdefault(name)
+            if record.tag == tags.ASSISTANT_REPL_IN and (block := record.attrs.get("block")) is not None:
+                self._ran[code_entry(record.attrs.get("turn"), record.attrs.get("step"), block)] = name
+
+    def __bool__(self) -> bool:
+        """Whether anything is left out."""
+        return bool(self._hidden or self._replaced)
+
+    def __contains__(self, entry: str) -> bool:
+        return entry in self._hidden or entry in self._replaced
+
+    def replaced(self, entry: str) -> bool:
+        """Whether it leaves no trace in the conversation, as if it had never been said."""
+        return entry in self._replaced
+
+    def code(self, turn: int | None, step: int | None, block: int) -> bool:
+        """Whether a block of an answer's code is left out, by its own name or as the cell that it became."""
+        name = code_entry(turn, step, block)
+        return name in self or self._ran.get(name, "") in self

@@ -1,0 +1,21 @@
+"""How an entry looks of which the model is not told."""
+
+from __future__ import annotations
+
+from rich.style import Style
+
+from mahtab_tui.tui.panes.transcript.entries import Entry, Note
+from mahtab_tui.tui.panes.transcript.layout.row import Row
+from mahtab_tui.tui.panes.transcript.palette import Palette
+
+_DIM = Style(dim=True)
+_SAID = {"hidden": "hidden from the model", "replaced": "replaced"}
+
+
+def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Row:
+    """A row of it, dimmed; the first one says why."""
+    spans = [(text, style + _DIM) for text, style in row.spans]
+    right = [(text, style + _DIM) for text, style in row.right]
+    if first and not isinstance(entry, Note):
+        right = [(_SAID[entry.left_out], palette.muted), *([("  ", palette.muted)] if right else []), *right]
+    return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right)

@@ -1,0 +1,129 @@
+"""What the model is told after the person has taken something out of the conversation; a real session, a replayed model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.llm.prompts import TAKEN_OUT
+from mahtab_tui.llm.replay import ChatReplay
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings import load_settings
+from tests.integration.sessions import Opened, Watched
+
+CODE = "I make it.\n\n```python\nmade = 'a pear'\nprint(made)\n```\n"
+COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
+Open = Callable[..., Opened]
+
+
+@pytest.fixture
+def heard(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
+    """What the model was sent, message by message, each time it was asked; checks of results are left out."""
+    sent: list[list[tuple[str, str]]] = []
+    stream = ChatReplay._stream
+
+    def listening(self: ChatReplay, messages: list[Any], *args: Any, **options: Any) -> Any:
+        if "is_complete" not in messages[-1].text:
+            sent.append([(message.type, str(message.text)) for message in messages if message.type != "system"])
+        return stream(self, messages, *args, **options)
+
+    monkeypatch.setattr(ChatReplay, "_stream", listening)
+    return sent
+
+
+def run(it: Opened, number: int, code: str) -> None:
+    it.session.submit("python", code)
+    it.store.wait(tags.USER_REPL_OUT, cell=number)
+
+
+def ask(it: Opened, turn: int, question: str) -> None:
+    it.session.submit("ask", question)
+    it.store.wait(tags.AGENT, state="done", turn=turn)
+
+
+def text(messages: list[tuple[str, str]]) -> str:
+    return "\n".join(words for _, words in messages)
+
+
+def test_a_hidden_cell_leaves_the_conversation_and_comes_back(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+    it = open_session("One.", "Two.", "Three.")
+    run(it, 1, "print('sec' + 'ret')")
+    run(it, 2, "print('open' + 'ly')")
+    ask(it, 1, "first?")
+    assert "secret" in text(heard[0])
+    it.session.hide("cell 1", True)
+    ask(it, 2, "second?")
+    assert "secret" not in text(heard[1])
+    assert "print('sec'" not in text(heard[1])
+    assert "openly" in text(heard[1])
+    assert [kind for kind, _ in heard[1]] == ["human", "ai", "human"]
+    it.session.hide("cell 1", False)
+    ask(it, 3, "third?")
+    assert heard[2][:1] == heard[0]
+
+
+def test_a_cell_that_was_hidden_before_the_model_was_asked_is_not_told(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+    it = open_session("One.", "Two.")
+    run(it, 1, "print('sec' + 'ret')")
+    it.session.hide("cell 1", True)
+    ask(it, 1, "first?")
+    assert heard[0] == [("human", "first?")]
+    it.session.hide("cell 1", False)
+    ask(it, 2, "second?")
+    assert "secret" in heard[1][0][1]
+
+
+def test_hidden_questions_answers_and_code_of_the_models_leave_a_sentence(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+    it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
+    ask(it, 1, "what fruit?")
+    it.session.hide("question 1", True)
+    it.session.hide("answer 1.1", True)
+    it.session.hide("cell 1", True)
+    ask(it, 2, "sure?")
+    messages = heard[-1]
+    assert [kind for kind, _ in messages] == ["human", "ai", "human", "ai", "human"]
+    assert messages[0][1].endswith(TAKEN_OUT)
+    assert messages[1][1] == f"I make it.\n\n{TAKEN_OUT}"
+    assert "a pear" not in text(messages[:4])
+    assert messages[3][1] == TAKEN_OUT
+    it.session.hide("answer 1.0", True)
+    it.session.hide("cell 1", False)
+    ask(it, 3, "again?")
+    assert heard[-1][1][1] == f"{TAKEN_OUT}\n\n```python\nmade = 'a pear'\nprint(made)\n```"
+    assert "a pear" in heard[-1][2][1]
+
+
+def test_code_that_was_skipped_can_be_hidden(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+    it = open_session(CODE, "Then not.", "Yes.")
+    it.session.submit("ask", "make it")
+    waiting = it.store.wait(tags.APPROVAL, state="waiting")
+    it.session.decide(waiting.attrs["request"], Decision("skip"))
+    it.store.wait(tags.AGENT, state="done", turn=1)
+    it.session.hide("code 1.0.0", True)
+    ask(it, 2, "well?")
+    assert heard[-1][1] == ("ai", f"I make it.\n\n{TAKEN_OUT}")
+
+
+def test_what_is_hidden_stays_hidden_in_a_resumed_session(open_session: Open, heard: list[list[tuple[str, str]]], project: Path) -> None:
+    it = open_session(CODE, COMPLETE, "It is a pear.", "Yes.", "No.", approval="auto")
+    ask(it, 1, "what fruit?")
+    it.session.hide("cell 1", True)
+    it.session.hide("answer 1.1", True)
+    it.session.close()
+    settings = load_settings(model=f"replay:{project / 'replay.jsonl'}", approval="auto")
+    store = Watched()
+    again = Session(settings, ProcessKernel, NoFace(), store=store, past=tuple(it.store.records))
+    again.start()
+    try:
+        (project / "replay.jsonl").write_text('{"text": "Yes."}\n', "utf-8")
+        ask(Opened(again, store), 2, "sure?")
+    finally:
+        again.close()
+    assert heard[-1] == [("human", "what fruit?"), ("ai", f"I make it.\n\n{TAKEN_OUT}\n\n{TAKEN_OUT}"), ("human", "sure?")]

@@ -1,0 +1,78 @@
+"""Entries that the person takes out of the model's conversation, in the transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from textual import on
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.tui.test_transcript_keys import KeysApp, conversation, press
+from tests.tui.test_transcript_pane import SIZE, record
+from tests.tui.test_transcript_snapshots import SESSION
+from tests.tui.test_transcript_snapshots import record as past_record
+
+SAID = "hidden from the model"
+
+
+class HidingApp(KeysApp):
+    """Tells the pane what it asks for, as the bus would."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        super().__init__(records)
+        self.hidden: list[tuple[str, bool]] = []
+
+    @on(TranscriptPane.Hidden)
+    def _hidden(self, message: TranscriptPane.Hidden) -> None:
+        self.hidden.append((message.entry, message.hidden))
+        self.pane.fold([record(tags.HIDE, entry=message.entry, hidden=message.hidden)])
+
+
+def lines(app: KeysApp) -> list[str]:
+    return [app.pane.render_line(y).text.rstrip() for y in range(1, app.pane.size.height)]
+
+
+async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
+    async with HidingApp(conversation()).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, HidingApp)
+        app.pane.focus()
+        await press(pilot, *["up"] * 4)
+        before = lines(app)
+        await press(pilot, "m")
+        assert app.hidden == [("question 1", True)]
+        (said,) = [line for line in lines(app) if SAID in line]
+        assert "what is x?" in said
+        await press(pilot, "m")
+        assert app.hidden[-1] == ("question 1", False)
+        assert lines(app) == before
+
+
+async def test_the_words_of_one_answer_go_together_and_its_code_by_itself() -> None:
+    async with HidingApp(conversation()).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, HidingApp)
+        app.pane.focus()
+        await press(pilot, "m", "up", "m")
+        assert app.hidden == [("code 1.0.1", True), ("answer 1.0", True)]
+        assert sum(SAID in line for line in lines(app)) == 3
+
+
+async def test_what_was_replaced_stays_out_and_a_line_says_so() -> None:
+    replaced = record(tags.REPLACE, "The namespace stays as it is.", entry="question 1")
+    async with HidingApp([*conversation(), replaced]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, HidingApp)
+        app.pane.focus()
+        assert any("The namespace stays" in line for line in lines(app))
+        assert sum(line.endswith("replaced") for line in lines(app)) == 5
+        await press(pilot, "m")
+        assert app.said == [("refused", "It was replaced, so the model is not told of it.")]
+        assert not app.hidden
+
+
+def test_entries_that_are_left_out_are_dimmed(snap_compare: Callable[..., bool]) -> None:
+    hidden = [past_record(tags.HIDE, entry=entry, hidden=True) for entry in ("cell 3", "answer 1.0")]
+    assert snap_compare(KeysApp([*SESSION, *hidden]), terminal_size=(80, 46))
