@@ -25,6 +25,7 @@ from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.prompts import system_prompt
 from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.waiting import result_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -70,7 +71,7 @@ class ReplAgent:
         """
         turn = self._begin(prompt, callbacks or Callbacks())
         try:
-            return turn.result()
+            return result_of(turn)
         except KeyboardInterrupt:
             self._withdraw(turn)
             raise

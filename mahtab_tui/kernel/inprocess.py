@@ -47,6 +47,7 @@ from mahtab_tui.kernel.worker.control import python_version, working_directory
 from mahtab_tui.kernel.worker.executor import Executor
 from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.kernel.worker.interrupts import Interrupts
+from mahtab_tui.waiting import result_of
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.worker.inspection.inspection import Inspection
@@ -107,10 +108,10 @@ class InProcessKernel:
                 self._jobs.put(frame)
                 self._loop.wake()
             if nested:
-                return running.result.result()
+                return result_of(running.result)
             self._tell(KernelState.BUSY, "")
             try:
-                return running.result.result()
+                return result_of(running.result)
             finally:
                 self._tell(KernelState.IDLE, "")
 

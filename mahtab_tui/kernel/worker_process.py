@@ -24,6 +24,7 @@ from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import Process, spawn
 from mahtab_tui.kernel.output import Chunks
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
+from mahtab_tui.waiting import result_of
 
 START_TIMEOUT = 20.0
 """Seconds that an interpreter may take to say that it is ready: a cold disk, a large site-packages."""
@@ -89,7 +90,7 @@ class WorkerProcess:
             else:
                 self._cells.append(running)
         self._send(data)
-        return running.result.result()
+        return result_of(running.result)
 
     def request(self, op: str, timeout: float, **fields: Any) -> Any:
         """Ask the control thread something. Raises `KernelError`: with its words, or where it does not answer."""

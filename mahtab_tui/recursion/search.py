@@ -26,6 +26,7 @@ from mahtab_tui.recursion.sandbox.open import open_sandboxes
 from mahtab_tui.recursion.schedule import Gate
 from mahtab_tui.recursion.text import Text
 from mahtab_tui.usage import UsageStats
+from mahtab_tui.waiting import result_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -108,7 +109,7 @@ class Search:
             future = asyncio.run_coroutine_threadsafe(_telling(growing, ended), self._loop)
             self._callers.add(future)
         try:
-            return future.result()
+            return result_of(future)
         except CancelledError:  # by `close`, which waits for nobody for ever
             return _stopped()
         except BaseException:

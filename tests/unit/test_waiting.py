@@ -1,0 +1,29 @@
+"""Waiting for a result gives the result, whatever it is, and however late."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError, Future
+from threading import Timer
+
+import pytest
+
+from mahtab_tui import waiting
+from mahtab_tui.waiting import result_of
+
+
+def test_a_late_result_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "_AGAIN", 0.001)
+    future: Future[str] = Future()
+    Timer(0.05, future.set_result, ("late",)).start()
+    assert result_of(future) == "late"
+
+
+def test_an_error_of_its_own_and_a_cancelled_future_are_raised() -> None:
+    failed: Future[str] = Future()
+    failed.set_exception(TimeoutError("its own"))
+    with pytest.raises(TimeoutError, match="its own"):
+        result_of(failed)
+    cancelled: Future[str] = Future()
+    cancelled.cancel()
+    with pytest.raises(CancelledError):
+        result_of(cancelled)
