@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False
+"""As `typing` has it, which is not loaded for this: what is loaded before the entry point can be interrupted with a traceback."""
 if TYPE_CHECKING:
+    from typing import Any
+
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
     from mahtab_tui.embed import run_repl
     from mahtab_tui.kernel.worker.capture import LimitedOutput
@@ -71,6 +72,8 @@ def __getattr__(name: str) -> Any:
     """The public names, loaded when they are first wanted."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(_HOMES[name]), name)
 
 

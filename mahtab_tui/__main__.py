@@ -1,12 +1,38 @@
-"""``python -m mahtab_tui``; with ``python -i`` the screen opens over this interpreter's own namespace."""
+"""``mahtab-tui`` and ``python -m mahtab_tui``; with ``python -i`` the screen opens over this interpreter's own namespace."""
 
+import gc
 import sys
 
-if sys.flags.interactive:
-    from mahtab_tui.embed import run_repl
 
-    run_repl(ns=vars(sys.modules["__main__"]))
-else:
-    from mahtab_tui.cli import main
+def main() -> None:
+    """The entry point. Until the command line is loaded nothing is collected, and an interrupt ends the process without a word."""
+    gc.disable()  # Loading makes nothing that can be collected; `mahtab_tui.cli.screen` switches it on, or has the screen do that.
+    try:
+        import signal
 
-    main()
+        before = signal.getsignal(signal.SIGINT)
+        if before is signal.default_int_handler:
+            # An exception would not do: a module that is being loaded may catch it, or say it in other words.
+            signal.signal(signal.SIGINT, _end)
+        from mahtab_tui.cli import main as command_line
+
+        signal.signal(signal.SIGINT, before)
+        command_line()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _end(number: int, frame: object) -> None:
+    import os
+
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    if sys.flags.interactive:
+        from mahtab_tui.embed import run_repl
+
+        del gc, main, _end  # the namespace is the person's
+        run_repl(ns=vars(sys.modules["__main__"]))
+    else:
+        main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from io import TextIOWrapper
 from pathlib import Path
@@ -85,6 +86,7 @@ def screen(
     if context.invoked_subcommand is not None:
         if any((model, approval, python, theme, resume, continue_, no_share, skills_dir, code_dir)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
+        gc.enable()  # `mahtab_tui.__main__` has put it off; the screen's `Collector` puts it off further
         return
     share = False if no_share else None
     settings = checked_settings(
@@ -325,7 +327,7 @@ def _with_optional_value(words: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """The entry point."""
+    """Read the arguments, and do what they say."""
     if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character of an answer must not lose the answer
         sys.stdout.reconfigure(errors="backslashreplace")
     app(args=_with_optional_value(sys.argv[1:]), prog_name="mahtab-tui")

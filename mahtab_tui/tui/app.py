@@ -10,7 +10,10 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Resize
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste, Resize
+from textual.screen import Screen
 from textual.theme import ThemeProvider
 from textual.widgets import Footer
 
@@ -36,6 +39,7 @@ from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.slash import parse_slash
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.find_row import FindRow
@@ -50,6 +54,13 @@ def style_sheets() -> list[Path]:
     folder = resource_folder("styles")
     first = folder / "app.tcss"
     return [first, *sorted(path for path in folder.glob("*.tcss") if path != first)]
+
+
+class Panes(Screen[None]):
+    """What the application shows when nothing covers it."""
+
+    # Not the first pane, for as long as the editor has to wait for its turn: keys may have been typed already.
+    AUTO_FOCUS = "#code"
 
 
 class MahtabApp(SessionActions, PaneActions):
@@ -86,6 +97,13 @@ class MahtabApp(SessionActions, PaneActions):
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """To be called before `run`."""
         self._after_first_picture.append(callback)
+
+    def get_driver_class(self) -> type[Driver]:
+        driver = super().get_driver_class()
+        return TypedAheadDriver if driver is LinuxDriver else driver
+
+    def get_default_screen(self) -> Panes:
+        return Panes(id="_default")
 
     def compose(self) -> ComposeResult:
         yield HeaderBar(id="header")
@@ -246,14 +264,10 @@ class MahtabApp(SessionActions, PaneActions):
     async def on_event(self, event: Event) -> None:
         if self._collector is not None and isinstance(event, InputEvent):
             self._collector.key()
+        if isinstance(event, Key | Paste) and not event.is_forwarded and len(self.screen_stack) == 1 and self.focused is None:
+            # At once, so that no key that is pressed later overtakes this one.
+            self.screen.set_focus(self.query_one("#code"))
         await super().on_event(event)
-
-    def on_key(self, event: Key) -> None:
-        """What is typed before anything has the focus is meant for the editor."""
-        if self.focused is None and len(self.screen_stack) == 1 and (event.is_printable or event.key == "enter"):
-            event.stop()
-            self.editor.focus()
-            self.query_one("#code").post_message(Key(event.key, event.character))
 
     def on_app_focus(self, event: AppFocus) -> None:
         self.attention.focused = True

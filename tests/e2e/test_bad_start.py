@@ -167,6 +167,8 @@ def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
         screen.type("made = 42")
         screen.press("enter")
         screen.wait(r"made\s+int")
+        screen.enter("sorted(name for name in globals() if name[:2] != '__' and name not in ('In', 'Out', '_'))")
+        screen.wait(r"\['made', 'run_repl', 'sys'\]")
         screen.press("ctrl+d")
         screen.wait(">>> ")
         screen.type("made + 1\n")

@@ -1,0 +1,23 @@
+"""Keys that were typed before the screen was there count as if it had been."""
+
+from __future__ import annotations
+
+import os
+import select
+
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+
+_CHUNK = 4096
+
+
+class TypedAheadDriver(LinuxDriver):
+    """Until a program takes the keys over, the terminal collects them as lines, whose Enter it hands on as a line feed: Ctrl+J."""
+
+    def _run_input_thread(self) -> None:
+        # The first thing that is done once the keys come as they are; what waits now was typed before.
+        if self.input_tty and select.select([self.fileno], [], [], 0)[0]:
+            waiting = os.read(self.fileno, _CHUNK).decode("utf-8", "replace")
+            for event in XTermParser(self._debug).feed(waiting.replace("\n", "\r")):
+                self.process_message(event)
+        super()._run_input_thread()

@@ -1,0 +1,31 @@
+"""Keys that are typed before there is anything to see are not lost, and mean what they mean later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.terminal import Terminal
+
+TAKEN_OVER = b"\x1b[?1004h"
+"""What is written once keys come to the program as they are."""
+
+
+@pytest.mark.parametrize("drawn", ["nothing", "the terminal is taken over"])
+def test_lines_typed_before_the_first_picture_run(start: Start, drawn: str) -> None:
+    screen = start()
+    while drawn != "nothing" and TAKEN_OVER not in screen.raw:
+        assert screen.pump()
+    screen.send("6 * 7\rif True:\rprint('in' + 'side')\r\r`which variables are there?\r")
+    screen.wait(r"▌ 42 ")
+    screen.wait("▌ inside ")
+    screen.wait("▌ You  which variables are there")
+
+
+def test_in_a_small_terminal_too(project: Path) -> None:
+    with Terminal([*PROGRAM, "--model", "demo"], columns=20, lines=5, cwd=project) as screen:
+        screen.send("open('made', 'w').close()\rexit()\r")
+        assert screen.wait_end() == 0
+    assert (project / "made").exists()
