@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import itertools
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from mahtab_tui.kernel.base import Kernel, VariableKind
@@ -37,6 +37,19 @@ class Opened:
     """Of a table."""
     size: int
     """Characters of a text, or bytes."""
+    shown: tuple[Shown, ...] = ()
+    """What an inspector of the kernel's environment makes of it."""
+    problem: str = ""
+    """What went wrong with that inspector, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A view that an inspector has made of an object: another object, to be seen in its own way."""
+
+    title: str
+    path: Path
+    opened: Opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +184,8 @@ class Look:
     def open(self, path: Path) -> Opened:
         """What an object is."""
         told = self._ask("open", "open", path)
-        names = ("type", "summary", "kind", "expression", "rows", "columns", "size")
-        return Opened(**{name: told[name] for name in names}, views=tuple(told["views"]))
+        shown = tuple(Shown(one["title"], (one["step"],), _opened(one)) for one in told["shown"])
+        return replace(_opened(told), shown=shown, problem=told["problem"])
 
     def children(self, path: Path, start: int, stop: int, *, attributes: bool = False) -> tuple[int, tuple[Child, ...]]:
         """How many children an object has, and some of them, by position; or its attributes."""
@@ -248,3 +261,8 @@ class Look:
 
     def _ask(self, do: str, slot: str, path: Path, **more: Any) -> dict[str, Any]:
         return self._kernel.look({"client": self._client, "slot": slot, "do": do, "path": [list(step) for step in path], **more})
+
+
+def _opened(told: Mapping[str, Any]) -> Opened:
+    names = ("type", "summary", "kind", "expression", "rows", "columns", "size")
+    return Opened(**{name: told[name] for name in names}, views=tuple(told["views"]))

@@ -244,7 +244,7 @@ class MahtabApp(SessionActions, PaneActions):
     def _opened(self, message: NamespacePane.Opened) -> None:
         from mahtab_tui.tui.screens.inspector import InspectorScreen
 
-        self.push_screen(InspectorScreen(message.name, self.session.look()))
+        self.push_screen(InspectorScreen(message.name, self.session.look(), lambda code: self.session.submit("python", code)))
 
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:

@@ -139,6 +139,7 @@ TEXT_COMMANDS: tuple[Command, ...] = (
     Command("text-search", "search", "slash", "Search", "Search the text; in bytes also 0x and digits of hex", "Inspector: text", True),
     Command("text-next", "next(False)", "n", "Next", "Go to the next place that was found", "Inspector: text", True),
     Command("text-previous", "next(True)", "N", "Previous", "Go to the place before", "Inspector: text"),
+    Command("text-ask", "ask", "a", "Ask about this", "Ask about the text: a recursive search over it begins", "Inspector: text", True),
     Command("text-wrap", "wrap", "w", "Wrap", "Wrap long lines, or scroll them sideways", "Inspector: text", True),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 
+import tests.benchmarks.inspector as inspector
 import tests.benchmarks.kernel as kernel
 import tests.benchmarks.knowledge as knowledge
 import tests.benchmarks.mcp as mcp
@@ -16,6 +17,7 @@ from tests.benchmarks.table import Row, print_table
 
 GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
     "kernel": kernel.rows,
+    "inspector": inspector.rows,
     "transcript": transcript.rows,
     "screen": screen.rows,
     "sandbox": sandbox.rows,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -32,6 +33,12 @@ def lines(pilot: Pilot[int]) -> list[str]:
     return [strip.text.rstrip() for strip in pilot.app.screen._compositor.render_strips()]
 
 
+def ran(app: App[int]) -> list[str]:
+    """The cells that the inspector has run."""
+    cells: list[str] = app.__dict__.setdefault("cells_of_inspector", [])
+    return cells
+
+
 async def look(pilot: Pilot[int], code: str, name: str) -> None:
     """Run a cell in a real kernel, open a variable, and wait until its view stands."""
     app = pilot.app
@@ -39,7 +46,7 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
     await drawn(pilot)
     await asyncio.to_thread(app.session.kernel.start)
     await asyncio.to_thread(app.session.cells.run, code)
-    await app.push_screen(InspectorScreen(name, app.session.look()))
+    await app.push_screen(InspectorScreen(name, app.session.look(), ran(app).append))
     await until(pilot, lambda: bool(shown(pilot, "status")))
 
 

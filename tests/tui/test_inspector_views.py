@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.tui.inspecting import MakeApp, lines, look, reads, shown
+from tests.tui.editor_app import until
+from tests.tui.inspecting import MakeApp, lines, look, ran, reads, shown
 
 SIZE = (100, 30)
 
@@ -50,6 +51,17 @@ async def test_a_text_is_coloured_searched_and_unwrapped(make_app: MakeApp) -> N
         await reads(pilot, '"k20"', "line 1")
         await pilot.press("end")
         await reads(pilot, "202  }")
+
+
+async def test_a_question_about_a_text_becomes_a_search_in_a_cell(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, "logs = {'today': 'one\\ntwo'}", "logs")
+        await reads(pilot, "'today'")
+        await pilot.press("enter")
+        await reads(pilot, "line 1", "two")
+        await pilot.press("a", *"what?", "enter")
+        await until(pilot, lambda: ran(app) == ["rlm('what?', logs['today'])"])
 
 
 async def test_a_long_text_is_fetched_where_it_is_seen(make_app: MakeApp) -> None:

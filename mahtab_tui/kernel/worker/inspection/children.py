@@ -112,17 +112,27 @@ def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
     iterate: Callable[[Any], Iterator[Any]] = base.__dict__["__iter__"]
     if base in _SEQUENCES:
         names = _field_names(type(value)) if base is tuple else ()
-        for place, item in enumerate(islice(iterate(value), start, stop), start):
+        part = base.__dict__["__getitem__"](value, slice(start, stop))
+        for place, item in enumerate(part, start):
             yield Child(["item", place], names[place] if place < len(names) else str(place), item)
     elif base is range:
         for place in range(start, min(stop, _length(value, base))):
             yield Child(["item", place], str(place), value.start + place * value.step)
     elif base is dict:
-        for place, (key, item) in enumerate(islice(dict.items(value), start, stop), start):
+        for place, (key, item) in enumerate(_entries(value, start, stop), start):
             yield Child(["item", place], key_label(key), item)
     else:
         for place, item in enumerate(islice(iterate(value), start, stop), start):
             yield Child(["item", place], str(place), item)
+
+
+def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
+    """Some entries of a dict, walked to from the nearer end."""
+    size, entries = dict.__len__(value), dict.items(value)
+    stop = min(stop, size)
+    if start <= size // 2:
+        return list(islice(entries, start, stop))
+    return list(islice(reversed(entries), size - stop, max(size - stop, size - start)))[::-1]
 
 
 def key_label(key: Any) -> str:

@@ -16,6 +16,7 @@ from .children import Child, all_attributes, children_of, count_of, described
 from .code import source
 from .pace import LookError, Pace
 from .paths import Made, Way, follow
+from .registered import Registered, views
 from .tables.column import Table
 from .tables.known import table_of
 from .tables.pages import Arrangement, headings, page
@@ -40,6 +41,7 @@ class Inspection:
         self._numbers = itertools.count(1)
         self._newest: dict[tuple[str, str], int] = {}
         self._held: dict[str, dict[int, Made]] = {}
+        self._registered = Registered()
         self._arrangements: dict[str, Arrangement] = {}
         self._line_counts: dict[str, texts.LineCounts] = {}
         self._answers: dict[str, Callable[[Way, dict[str, Any], Pace], dict[str, Any]]] = {
@@ -83,23 +85,21 @@ class Inspection:
                 del self._newest[slot]
 
     def _open(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        value = way.goal
         with self._lock:
             self._arrangements.pop(asked["client"], None)
-        opened = {
-            "type": type_name(value),
-            "summary": summary(value),
-            "kind": kind_of(value),
-            "views": views_of(value),
-            "expression": way.expression,
-            "rows": 0,
-            "columns": 0,
-            "size": 0 if texts.base_of(value) is None else texts.length(value),
-        }
-        table = table_of(value)
-        if table is not None:
-            opened.update(rows=table.rows, columns=table.columns)
-        return opened
+        shown, problem = self._shown(way, asked["client"])
+        return {**opened(way.goal, way.expression), "shown": shown, "problem": problem}
+
+    def _shown(self, way: Way, client: str) -> tuple[list[dict[str, Any]], str]:
+        """What the environment's own inspectors show of an object, and what went wrong with them."""
+        try:
+            inspector = _own(lambda: self._registered.inspector_of(way.goal), "Loading its inspector")
+            if inspector is None:
+                return [], ""
+            found = _own(lambda: views(inspector(way.goal)), "Its inspector")
+        except LookError as error:
+            return [], str(error)
+        return [{"title": title, "step": ["held", self._hold(client, value, "")], **opened(value, "")} for title, value in found], ""
 
     def _children(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         start, stop = _page(asked)
@@ -180,6 +180,21 @@ class Inspection:
             number = next(self._numbers)
             self._held.setdefault(client, {})[number] = Made(value, expression)
         return number
+
+
+def opened(value: Any, expression: str) -> dict[str, Any]:
+    """What an object is, and how it can be seen."""
+    table = table_of(value)
+    return {
+        "type": type_name(value),
+        "summary": summary(value),
+        "kind": kind_of(value),
+        "views": views_of(value),
+        "expression": expression,
+        "rows": table.rows if table is not None else 0,
+        "columns": table.columns if table is not None else 0,
+        "size": 0 if texts.base_of(value) is None else texts.length(value),
+    }
 
 
 def _table_at(way: Way) -> Table:

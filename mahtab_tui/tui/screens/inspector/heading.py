@@ -39,10 +39,10 @@ def facts(opened: Opened) -> str:
     return f"{plain(opened.type)}  {plain(opened.summary)}".rstrip()
 
 
-def tabs(views: Sequence[ViewKind], current: ViewKind) -> Content:
+def tabs(titles: Sequence[str], current: int) -> Content:
     """The views, each with its key."""
     parts: list[tuple[str, str]] = []
-    for number, view in enumerate(views, 1):
-        style = "bold $person" if view == current else "$muted"
-        parts += [(f"{number} ", "$moon" if view == current else "$hairline"), (NAMES[view], style), ("   ", "")]
+    for number, title in enumerate(titles):
+        here = number == current
+        parts += [(f"{number + 1} ", "$moon" if here else "$hairline"), (title, "bold $person" if here else "$muted"), ("   ", "")]
     return Content.assemble(*parts)

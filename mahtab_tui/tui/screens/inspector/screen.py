@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,13 +15,14 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Footer, Input, Static
 
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look, Opened, Path, ViewKind
 from mahtab_tui.tui.commands import INSPECTOR_COMMANDS, bindings
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.array_view import ArrayView
 from mahtab_tui.tui.screens.inspector.fetcher import Answered, Fetcher
-from mahtab_tui.tui.screens.inspector.heading import crumbs, facts, tabs
+from mahtab_tui.tui.screens.inspector.heading import NAMES, crumbs, facts, tabs
 from mahtab_tui.tui.screens.inspector.hex_view import HexView
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
 from mahtab_tui.tui.screens.inspector.plot_view import PlotView
@@ -29,7 +30,7 @@ from mahtab_tui.tui.screens.inspector.source_view import SourceView
 from mahtab_tui.tui.screens.inspector.table_view import TableView
 from mahtab_tui.tui.screens.inspector.text_view import ReprView, TextView
 from mahtab_tui.tui.screens.inspector.tree_view import TreeView
-from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, Said, View, Walked
+from mahtab_tui.tui.screens.inspector.view import Asked, LineWanted, Place, Said, View, Walked
 from mahtab_tui.tui.widgets.line import Line
 
 VIEWS: dict[ViewKind, Callable[[Place], View]] = {
@@ -53,28 +54,54 @@ def view_of(kind: ViewKind, place: Place) -> View:
     return VIEWS[kind](place)
 
 
+class Tab(NamedTuple):
+    """One of the views in which an object can be seen."""
+
+    title: str
+    kind: ViewKind
+    place: Place
+
+
 class Level:
     """One object on the way, with the views of it that were opened."""
 
     def __init__(self, path: Path, label: str) -> None:
         self.path = path
         self.label = label
-        self.place: Place | None = None
-        self.views: dict[ViewKind, View] = {}
-        self.current: ViewKind = "tree"
+        self.opened: Opened | None = None
+        self.tabs: list[Tab] = []
+        self.views: dict[int, View] = {}
+        self.current = 0
+
+    def show(self, look: Look, opened: Opened) -> bool:
+        """It is opened, or opened again; says whether its views are the same as before."""
+        place = Place(look, self.path, opened)
+        tabs = [Tab(plain(shown.title), shown.opened.views[0], Place(look, shown.path, shown.opened)) for shown in opened.shown]
+        tabs += [Tab(NAMES[kind], kind, place) for kind in opened.views]
+        same = [tab[:2] for tab in tabs] == [tab[:2] for tab in self.tabs]
+        self.opened = opened
+        if not same:
+            self.tabs, self.current = tabs, 0
+            return False
+        for old, new in zip(self.tabs, tabs, strict=True):
+            old.place.opened, old.place.path = new.place.opened, new.place.path
+        return True
 
 
 class InspectorScreen(Dialog[None]):
     """Opens at once; whatever it shows is fetched on threads, when it is seen."""
 
+    AUTO_FOCUS = ""  # else the hidden line would get it, and the first keys
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(INSPECTOR_COMMANDS),
         Binding("shift+tab", "step_view(-1)", "View before", show=False),
         *(Binding(str(number), f"view({number})", "View", show=False) for number in range(1, 10)),
     ]
 
-    def __init__(self, name: str, look: Look) -> None:
+    def __init__(self, name: str, look: Look, run: Callable[[str], object]) -> None:
+        """`run` runs a cell of the person's."""
         super().__init__()
+        self._run = run
         self._look = look
         self._fetcher = Fetcher(self)
         self._levels = [Level((["name", name],), name)]
@@ -123,11 +150,6 @@ class InspectorScreen(Dialog[None]):
         """The view that is seen."""
         return self._level.views.get(self._level.current)
 
-    @property
-    def _level_opened(self) -> Opened | None:
-        place = self._level.place
-        return place.opened if place is not None else None
-
     # Opening
 
     def _open(self) -> None:
@@ -135,45 +157,50 @@ class InspectorScreen(Dialog[None]):
         self._fetcher.ask("open", lambda: self._look.open(level.path), lambda opened: self._opened(level, opened), self._failed)
 
     def _opened(self, level: Level, opened: Opened) -> None:
-        place = level.place
-        if place is not None and place.opened.views == opened.views:
-            place.opened = opened
+        if level.show(self._look, opened):
             for view in level.views.values():
                 view.look_again()
             self._draw_heading()
-            return
-        level.place = Place(self._look, level.path, opened)
-        for view in level.views.values():
-            view.remove()
-        level.views.clear()
-        self._show(opened.views[0])
+        else:
+            for view in level.views.values():
+                view.remove()
+            level.views.clear()
+            self._show(0)
+        if opened.problem:
+            self.app.notify(plain(opened.problem), markup=False, severity="warning")
 
     def _failed(self, sentence: str) -> None:
-        self.query_one("#inspector-status", Static).update(Content.styled(sentence, "$bad"))
+        self.query_one("#inspector-status", Static).update(Content.styled(plain(sentence), "$bad"))
 
-    def _show(self, kind: ViewKind) -> None:
+    def _show(self, number: int) -> None:
         """Show a view of the object; it is made when it is first seen."""
         level = self._level
-        if level.place is None:
+        if number >= len(level.tabs):
             return
         if self.view is not None:
             self.view.display = False
-        level.current = kind
+        level.current = number
         self.query_one("#inspector-status", Static).update("")
-        if kind not in level.views:
-            view = level.views[kind] = view_of(kind, level.place)
-            self.query_one("#inspector-body").mount(view)
-        level.views[kind].display = True
-        self.call_after_refresh(level.views[kind].take_focus)
+        if number not in level.views:
+            tab = level.tabs[number]
+            level.views[number] = view_of(tab.kind, tab.place)
         self._draw_heading()
+        self.call_later(self._bring, level.views[number])
+
+    async def _bring(self, view: View) -> None:
+        """Let a view be seen; once it stands, keys come to it."""
+        if not view.is_attached:
+            await self.query_one("#inspector-body").mount(view)
+        view.display = view is self.view
+        if view.display:
+            view.take_focus()
 
     def _draw_heading(self) -> None:
-        level, opened, width = self._level, self._level_opened, self.app.size.width
+        level, opened, width = self._level, self._level.opened, self.app.size.width
         right = facts(opened) if opened is not None else "…"
         self.query_one("#inspector-crumbs", Static).update(crumbs(self.way, max(20, width - len(right) - 8)))
         self.query_one("#inspector-facts", Static).update(Content.styled(right, "$muted"))
-        views = opened.views if opened is not None else ()
-        self.query_one("#inspector-tabs", Static).update(tabs(views, level.current))
+        self.query_one("#inspector-tabs", Static).update(tabs([tab.title for tab in level.tabs], level.current))
 
     @on(Said)
     def _said(self, message: Said) -> None:
@@ -199,7 +226,7 @@ class InspectorScreen(Dialog[None]):
             for view in self._levels.pop().views.values():
                 view.remove()
             self._fetcher.forget("open")
-            if self._level.place is None:
+            if self._level.opened is None:
                 self._open()
             else:
                 self._show(self._level.current)
@@ -216,22 +243,29 @@ class InspectorScreen(Dialog[None]):
         self.action_step_view(1)
 
     def action_step_view(self, step: int) -> None:
-        opened = self._level_opened
-        if opened is not None:
-            self._show(opened.views[(opened.views.index(self._level.current) + step) % len(opened.views)])
+        if self._level.tabs:
+            self._show((self._level.current + step) % len(self._level.tabs))
 
     def action_view(self, number: int) -> None:
-        opened = self._level_opened
-        if opened is not None and number <= len(opened.views):
-            self._show(opened.views[number - 1])
+        self._show(number - 1)
 
     def action_copy_expression(self) -> None:
-        opened = self._level_opened
+        opened = self._level.opened
         if opened is None or not opened.expression:
             self.app.notify("There is no short way to write it in code.", markup=False, timeout=3)
             return
         self.app.copy_to_clipboard(opened.expression)
         self.app.notify(f"Copied {opened.expression}", markup=False, timeout=3)
+
+    @on(Asked)
+    def _asked(self, message: Asked) -> None:
+        """A search over the text begins as a cell of the person's: what it does is seen where all else is."""
+        opened = self._level.opened
+        if opened is None or not opened.expression:
+            self._failed("It has no name in code: give it one in a cell, and ask about that.")
+            return
+        self._run(f"rlm({message.question!r}, {opened.expression})")
+        self.dismiss(None)
 
     # The line that a view asks for
 

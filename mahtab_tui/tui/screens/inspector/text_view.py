@@ -17,7 +17,7 @@ from mahtab_tui.kernel.looking import TextPart
 from mahtab_tui.tui.commands import TEXT_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, language_of
 from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockWindow, KernelText, LocalText, NotHere, TextSource
-from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, View
+from mahtab_tui.tui.screens.inspector.view import Asked, LineWanted, Place, View
 from mahtab_tui.tui.screens.node.text_window import LINE, TextRow
 
 _WHEEL = 3
@@ -228,6 +228,16 @@ class TextView(View, can_focus=True):
 
         self._do(go)
 
+    def action_ask(self) -> None:
+        if isinstance(self._source, KernelText):
+            self.post_message(LineWanted("ask about this text", "", self._ask))
+        else:
+            self.fail("Only a text itself can be asked about.")
+
+    def _ask(self, question: str) -> None:
+        if question.strip():
+            self.post_message(Asked(question.strip()))
+
     def action_search(self) -> None:
         self.post_message(LineWanted("search the text", self._words, self._search))
 
@@ -290,15 +300,27 @@ class ReprView(TextView):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place, LocalText(""))
+        self._problem = ""
 
     def on_mount(self) -> None:
         self.look_again()
 
+    def _tell(self) -> None:
+        if self._problem:
+            self.fail(self._problem)
+        else:
+            super()._tell()
+
     def look_again(self) -> None:
         place = self.place
         self.say(("…", "$muted"))
-        self.fetcher.ask("repr", lambda: place.look.representation(place.path), self._came, self.fail)
+        self.fetcher.ask("repr", lambda: place.look.representation(place.path), self._came, self._failed)
+
+    def _failed(self, sentence: str) -> None:
+        self._problem = sentence
+        self.show(LocalText(""))
 
     def _came(self, found: tuple[str, bool]) -> None:
         text, cut = found
+        self._problem = ""
         self.show(LocalText(f"{text}\n… it goes on …" if cut else text))

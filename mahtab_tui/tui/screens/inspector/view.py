@@ -53,6 +53,14 @@ class LineWanted(Message):
         self.then = then
 
 
+class Asked(Message):
+    """The person has a question about the text that is seen."""
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self.question = question
+
+
 class View(Widget):
     """Shows an object of the kernel in one way: it fetches what it shows, and keeps little more."""
 

@@ -1,0 +1,67 @@
+"""The inspector's figures: from the question to the answer in the host, and what the screen does with it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from mahtab_tui.kernel.looking import Arranged, Look, Path
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.benchmarks.kernel import QuietHost, run
+from tests.benchmarks.table import Row, median, timed
+
+_COLUMNS = range(6)
+_FRAME = """
+import numpy as np, pandas as pd
+n = 10_000_000
+rng = np.random.default_rng(0)
+df = pd.DataFrame({"a": np.arange(n), "b": rng.random(n), "c": rng.integers(0, 99, n), "d": rng.random(n) < 0.5,
+                   "e": pd.date_range("2020", periods=n, freq="s"), "f": rng.random(n)})
+items = list(range(n))
+keys = dict.fromkeys(range(n))
+text = "a line of some length\\n" * 5_000_000
+"""
+
+
+def rows() -> Iterator[Row]:
+    """A table of ten million rows, a list, a dict and a text as long."""
+    kernel = ProcessKernel(QuietHost())
+    kernel.start()
+    try:
+        run(kernel, _FRAME)
+        look, frame = Look(kernel), _named("df")
+
+        def opened() -> None:
+            look.open(frame)
+            look.headings(frame, _COLUMNS)
+            look.rows(frame, 0, 100, _COLUMNS, Arranged())
+
+        yield Row("a table of 10,000,000 rows opens, the first time", median(timed(opened, 1)), "ms", "<= 150 ms")
+        yield Row("a table of 10,000,000 rows opens, again", median(timed(opened, 20)), "ms", "<= 150 ms")
+        starts = itertools.cycle(range(0, 10_000_000, 499_900))
+
+        def scrolled() -> None:
+            start = next(starts)
+            look.rows(frame, start, start + 100, _COLUMNS, Arranged())
+
+        yield Row("a page of it", median(timed(scrolled, 100)), "ms", "<= 50 ms")
+        for column, what in ((1, "floats"), (2, "small integers")):
+            arranged = Arranged((column, True))
+            took = median(timed(lambda a=arranged: look.rows(frame, 0, 100, _COLUMNS, a), 1))  # type: ignore[misc]
+            yield Row(f"it is sorted by {what}", took, "ms", "-")
+        sorted_page = timed(lambda: look.rows(frame, 5_000_000, 5_000_100, _COLUMNS, Arranged((2, True))), 20)
+        yield Row("a page of it as sorted", median(sorted_page), "ms", "<= 50 ms")
+        yield Row("it is filtered", median(timed(lambda: look.rows(frame, 0, 100, _COLUMNS, Arranged(None, ((1, "> 0.5"),))), 1)), "ms", "-")
+        yield Row("the figures of a column", median(timed(lambda: look.figures(frame, 1), 5)), "ms", "-")
+        for name in ("items", "keys"):
+            path = _named(name)
+            took = median(timed(lambda p=path: look.children(p, 9_999_900, 10_000_000), 10))  # type: ignore[misc]
+            yield Row(f"the last page of 10,000,000 {name}", took, "ms", "<= 50 ms")
+        yield Row("the end of a text of 110 M characters", median(timed(lambda: look.text(_named("text"), 109_900_000, 109_960_000), 1)), "ms", "-")
+        yield Row("a search through all of it", median(timed(lambda: look.find(_named("text"), "needle", 0, backwards=False), 1)), "ms", "-")
+    finally:
+        kernel.close()
+
+
+def _named(name: str) -> Path:
+    return (["name", name],)
