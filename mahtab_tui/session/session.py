@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import Store
     from mahtab_tui.knowledge.library import SkillLibrary
 
+_REPLACED = "What is greyed has left the conversation; the namespace stays as it is."
+
 KernelFactory = Callable[[KernelHost], Kernel]
 Stopped = Literal["model", "cell"]
 
@@ -162,6 +164,17 @@ class Session:
         entry: its name, as `bus.left_out` makes it.
         """
         emit(self.log, tags.HIDE, entry=entry, hidden=hidden)
+
+    def replace(self, entry: str, mode: Mode, text: str) -> bool:
+        """Enter an input in the place of an earlier one: that one and all after it leave the model's conversation; the namespace stays.
+
+        False, and nothing is done, while something is at work or waits.
+        """
+        if self.cell_runs or self.turn_runs or not self.inbox.idle:
+            return False
+        emit(self.log, tags.REPLACE, _REPLACED, entry=entry)
+        self.submit(mode, text)
+        return True
 
     # What goes on, and stopping it
 

@@ -170,8 +170,13 @@ class MahtabApp(SessionActions, PaneActions):
         command = parse_slash(message.text) if message.mode == "ask" else None
         if command is not None:
             self.run_slash(*command)
-        else:
+        elif not message.replaces:
             self.session.submit(message.mode, message.text)
+        elif self.session.replace(message.replaces, message.mode, message.text):
+            self.query_one(TranscriptPane).action_scroll_end()
+        else:
+            self.tell("Something is at work: wait until it has ended, or stop it. Then enter this again.", "warning")
+            self.editor.begin_replacing(message.replaces, message.mode, message.text)
         self._tell_of_history()
 
     @on(EditorPane.ModeChanged)
@@ -219,6 +224,7 @@ class MahtabApp(SessionActions, PaneActions):
     @on(TranscriptPane.Again)
     def _again(self, message: TranscriptPane.Again) -> None:
         if message.edit:
+            self.editor.end_replacing()
             self.editor.mode, self.editor.text = message.mode, message.text
             self.editor.focus()
         else:
@@ -227,6 +233,11 @@ class MahtabApp(SessionActions, PaneActions):
     @on(TranscriptPane.Copied)
     def _copied(self, message: TranscriptPane.Copied) -> None:
         copy(self, message.text)
+
+    @on(TranscriptPane.Replacing)
+    def _replacing(self, message: TranscriptPane.Replacing) -> None:
+        self.editor.begin_replacing(message.entry, message.mode, message.text)
+        self.editor.focus()
 
     @on(TranscriptPane.Hidden)
     def _hidden(self, message: TranscriptPane.Hidden) -> None:

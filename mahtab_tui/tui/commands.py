@@ -101,6 +101,14 @@ TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
     Command("entry-find-previous", "find_next(-1)", "N,shift+n", "Previous", "Go to the place that was found before", "Transcript"),
     Command("entry-explain", "explain_error", "x", "Explain error", "Ask the model about the cell's error", "Transcript"),
     Command("entry-traceback", "whole_traceback", "t", "Traceback", "Show all of a long traceback, or its end only", "Transcript"),
+    Command(
+        "entry-replace",
+        "replace_entry",
+        "R,shift+r",
+        "Replace",
+        "Edit your question or code and enter it anew; what came after leaves the model's conversation",
+        "Transcript",
+    ),
     Command("entry-hide", "hide_entry", "m", "Hide", "Take it out of what the model is told, or bring it back", "Transcript", True),
     Command("entry-fold", "fold_entry", "space", "Fold", "Show the beginning only, or all of it again", "Transcript", True),
 )

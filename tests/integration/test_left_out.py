@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -16,7 +17,7 @@ from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
-from tests.integration.sessions import Opened, Watched
+from tests.integration.sessions import DEADLINE, Opened, Watched
 
 CODE = "I make it.\n\n```python\nmade = 'a pear'\nprint(made)\n```\n"
 COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
@@ -127,3 +128,57 @@ def test_what_is_hidden_stays_hidden_in_a_resumed_session(open_session: Open, he
     finally:
         again.close()
     assert heard[-1] == [("human", "what fruit?"), ("ai", f"I make it.\n\n{TAKEN_OUT}\n\n{TAKEN_OUT}"), ("human", "sure?")]
+
+
+def test_a_replaced_question_leaves_no_trace_of_itself_and_of_what_followed(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+    it = open_session("One.", CODE, COMPLETE, "It is a pear.", "It is an apple.", approval="auto")
+    ask(it, 1, "zero?")
+    run(it, 1, "print('be' + 'fore')")
+    ask(it, 2, "what fruit?")
+    run(it, 3, "print('af' + 'ter')")
+    replace(it, "question 2", "ask", "what red fruit?")
+    it.store.wait(tags.AGENT, state="done", turn=3)
+    messages = heard[-1]
+    assert [kind for kind, _ in messages] == ["human", "ai", "human"]
+    assert messages[:2] == heard[1][:2]
+    assert "before" in messages[2][1]
+    assert messages[2][1].endswith("what red fruit?")
+    assert not any(words in text(messages) for words in ("It is a pear", "I make it", "after", "what fruit?"))
+    run(it, 4, "made")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=4).text == "'a pear'\n"
+    assert "namespace stays" in it.store.wait(tags.REPLACE).text
+
+
+def test_a_replaced_cell_goes_with_the_question_after_it_and_the_new_one_runs(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
+    it = open_session("One.", "Two.")
+    run(it, 1, "print('ke' + 'pt')")
+    run(it, 2, "fruit = 'pe' + 'ar'; fruit")
+    ask(it, 1, "which?")
+    replace(it, "cell 2", "python", "fruit = 'ap' + 'ple'; fruit")
+    it.store.wait(tags.USER_REPL_OUT, cell=3, text="'apple'\n")
+    ask(it, 2, "which now?")
+    ((kind, words),) = heard[-1]
+    assert kind == "human"
+    assert "kept" in words
+    assert "apple" in words
+    assert "pear" not in words
+    assert "which?" not in words
+
+
+def test_nothing_is_replaced_while_something_is_at_work(open_session: Open) -> None:
+    it = open_session()
+    run(it, 1, "x = 1")
+    it.session.submit("python", "while True: pass")
+    it.store.wait(tags.KERNEL, state="busy", cell=2)
+    assert not it.session.replace("cell 1", "python", "x = 2")
+    it.session.stop()
+    it.store.wait(tags.USER_REPL_OUT, cell=2)
+    assert not [record for record in it.store.records if record.tag == tags.REPLACE]
+
+
+def replace(it: Opened, entry: str, mode: Literal["python", "ask"], words: str) -> None:
+    """Replace an entry as soon as what is at work has ended: its last record comes a little before that."""
+    end = time.monotonic() + DEADLINE
+    while not it.session.replace(entry, mode, words):
+        assert time.monotonic() < end
+        time.sleep(0.005)

@@ -35,6 +35,8 @@ _HINTS: dict[Mode, str] = {
     "ask": "Ask · Enter sends · Ctrl+J new line · /help · ` back to Python",
 }
 
+_REPLACING = "Enter replaces what you entered before · Escape gives it up · what came after leaves the conversation"
+
 
 class EditorPane(Widget):
     """Edits Python or a question; a backtick at the very start goes from one to the other."""
@@ -46,10 +48,12 @@ class EditorPane(Widget):
     class Submitted(Message):
         """A complete input was entered."""
 
-        def __init__(self, mode: Mode, text: str) -> None:
+        def __init__(self, mode: Mode, text: str, replaces: str = "") -> None:
             super().__init__()
             self.mode = mode
             self.text = text
+            self.replaces = replaces
+            """The entry of the transcript that it takes the place of."""
 
     class ModeChanged(Message):
         """Python or Ask."""
@@ -77,6 +81,9 @@ class EditorPane(Widget):
         self._card = HelpCard(explain)
         self._suggests = suggest is not None
         self._area = PromptArea(self._completions, complete, suggest, id="code")
+        self._replaces = ""
+        self._draft: tuple[Mode, str] = ("python", "")
+        """What stood here before something was to be replaced."""
         self._find = FindRow(AreaFinder(self._area))
 
     def compose(self) -> ComposeResult:
@@ -122,6 +129,20 @@ class EditorPane(Widget):
         self._area.focus(scroll_visible)
         return self
 
+    def begin_replacing(self, entry: str, mode: Mode, text: str) -> None:
+        """Edit a text that takes the place of an entry of the transcript when it is entered; Escape gives that up."""
+        if not self._replaces:
+            self._draft = (self.mode, self.text)
+        self._replaces, self.mode, self.text = entry, mode, text
+        self._show_mode()
+
+    def end_replacing(self) -> None:
+        """Give up replacing something, if that was to be done; what stood here before is back."""
+        if self._replaces:
+            self._replaces = ""
+            self.mode, self.text = self._draft
+            self._show_mode()
+
     def when_typed(self, work: Callable[[], object]) -> None:
         """Do something when the keys that were pressed before have all been typed."""
         self._area.call_later(work)
@@ -139,7 +160,7 @@ class EditorPane(Widget):
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
         self.query_one("#glyph", Static).update(Content(_GLYPHS[self.mode]))
-        self.query_one("#hint", Static).update(Content(_HINTS[self.mode]))
+        self.query_one("#hint", Static).update(Content(_REPLACING if self._replaces else _HINTS[self.mode]))
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:
@@ -161,6 +182,9 @@ class EditorPane(Widget):
         if event.key == "escape" and self._card.display:
             event.stop()
             self._card.close()
+        elif event.key == "escape" and self._replaces:
+            event.stop()
+            self.end_replacing()
 
     def find(self) -> None:
         """Find a text in the input."""
@@ -187,7 +211,12 @@ class EditorPane(Widget):
         mode = _mode(message.python)
         self._inputs.add(message.text, mode)
         self._recalls[mode].reset()
-        self.post_message(self.Submitted(mode, message.text))
+        replaces, self._replaces = self._replaces, ""
+        self.post_message(self.Submitted(mode, message.text, replaces))
+        if replaces:
+            if self._draft[1]:
+                self.mode, self.text = self._draft
+            self._show_mode()
 
     @on(PromptArea.EdgeReached)
     def _edge_reached(self, message: PromptArea.EdgeReached) -> None:

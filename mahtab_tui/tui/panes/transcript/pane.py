@@ -41,6 +41,15 @@ class TranscriptPane(TranscriptView, can_focus=True):
             super().__init__()
             self.text = text
 
+    class Replacing(Message):
+        """An entry of the person's is to be edited and entered in its own place."""
+
+        def __init__(self, mode: Mode, text: str, entry: str) -> None:
+            super().__init__()
+            self.mode: Mode = mode
+            self.text = text
+            self.entry = entry
+
     class Hidden(Message):
         """The model is not to be told of an entry any more (hidden), or is to be told of it again."""
 
@@ -151,10 +160,26 @@ class TranscriptPane(TranscriptView, can_focus=True):
             return
         if entry.left_out == "replaced":
             self.post_message(self.Refused("It was replaced, so the model is not told of it."))
-        elif not entry.key or (isinstance(entry, Cell) and entry.approval == "waiting"):
+        elif isinstance(entry, Cell) and entry.approval == "waiting":
+            self.post_message(self.Refused("It waits for your answer."))
+        elif not entry.key:
             self.post_message(self.Refused("The model has not been told of it."))
         else:
             self.post_message(self.Hidden(entry.key, not entry.left_out))
+
+    def action_replace_entry(self) -> None:
+        """Bring the person's question or code into the editor, to be entered in its place."""
+        entry = self.marked
+        if entry is not None and entry.left_out == "replaced":
+            self.post_message(self.Refused("It was replaced already."))
+            return
+        match entry:
+            case Cell(person=True) as cell if cell.key:
+                self.post_message(self.Replacing("python", cell.code.strip("\n"), cell.key))
+            case Question() as question if question.key:
+                self.post_message(self.Replacing("ask", question.text, question.key))
+            case _:
+                self.post_message(self.Refused("Only your own code and questions can be replaced."))
 
     def action_fold_entry(self) -> None:
         """Show its beginning only, or all of it."""

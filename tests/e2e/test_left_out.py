@@ -1,0 +1,46 @@
+"""Taking things out of the model's conversation, in a real terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.e2e.conftest import Start
+
+IDLE = r"● kernel .*idle"
+KNOWS = {"match": r"\A(?![\s\S]*secret)(?![\s\S]*pear)[\s\S]*apple", "text": "I know only of the apple."}
+
+
+def test_what_is_hidden_and_replaced_is_not_told_and_stays_so_when_the_session_goes_on(start: Start, replay: Callable[..., str]) -> None:
+    screen = start("--model", replay(KNOWS))
+    screen.wait(IDLE)
+    screen.type("print('sec' + 'ret')")
+    screen.press("enter")
+    screen.wait("▌ secret")
+    screen.type("fruit = 'pear'")
+    screen.press("enter")
+    screen.wait(r"\+ fruit str 'pear'")
+    screen.click("▌ secret")
+    screen.wait("▐")
+    screen.type("m")
+    screen.wait("hidden from the model")
+    screen.press("down")
+    screen.type("R")
+    screen.wait("Enter replaces")
+    screen.press(*["backspace"] * 5)
+    screen.type("apple'")
+    screen.press("enter")
+    screen.wait("stays as it is")
+    screen.wait(r"~ fruit str 'apple'")
+    screen.press("f2")
+    screen.type("what do you know?")
+    screen.press("enter")
+    screen.wait("only of the apple")
+    screen.press("ctrl+q")
+    assert screen.wait_end() == 0
+    again = start("--model", replay(KNOWS), "--continue")
+    again.wait("conversation is back")
+    again.wait("hidden from the model")
+    again.wait("replaced")
+    again.type("`and now?")
+    again.press("enter")
+    again.wait("has no answer left|only of the apple")

@@ -1,0 +1,86 @@
+"""Replacing an earlier question or cell: the editor, the transcript and the session together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mahtab_tui.session.inbox import Mode
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.tui.story import drawn, story
+
+SIZE = (120, 46)
+MakeApp = Callable[..., MahtabApp]
+
+
+async def to_question(pilot: Pilot[int]) -> MahtabApp:
+    """Go to the question, which stands over the model's code and words."""
+    app = pilot.app
+    assert isinstance(app, MahtabApp)
+    await drawn(pilot)
+    pane = app.query_one(TranscriptPane)
+    pane.focus()
+    for _ in range(6):
+        if pane.marked is not None and pane.marked.key == "question 1":
+            return app
+        await pilot.press("up")
+    raise AssertionError("the question is not there")
+
+
+def hint(app: MahtabApp) -> str:
+    return str(app.editor.query_one("#hint", Static).content)
+
+
+async def test_escape_gives_a_replacement_up_and_brings_the_draft_back(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        before = hint(app)
+        app.editor.text = "a draft"
+        await pilot.press("R")
+        await pilot.pause()
+        assert (app.editor.mode, app.editor.text) == ("ask", "which days are outliers, and why?")
+        assert "Enter replaces" in hint(app)
+        await pilot.press("escape")
+        assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", before)
+
+
+async def test_entering_replaces_the_question_and_greys_what_came_after(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        entered: list[tuple[Mode, str]] = []
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: entered.append((mode, text)))
+        app.editor.text = "a draft"
+        await pilot.press("R", "end", "!", "enter")
+        await drawn(pilot)
+        assert entered == [("ask", "which days are outliers, and why?!")]
+        assert (app.editor.mode, app.editor.text) == ("python", "a draft")
+        assert "Enter replaces" not in hint(app)
+        pane = app.query_one(TranscriptPane)
+        lines = [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
+        assert any("the namespace stays as it is" in line for line in lines)
+        greyed = [line for line in lines if line.endswith("replaced")]
+        assert "which days" in greyed[0]
+        assert not any("read_csv" in line for line in greyed)
+
+
+async def test_while_something_is_at_work_the_text_stays_in_the_editor(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        with app.session.turns.turn():
+            await pilot.press("R", "enter")
+            await drawn(pilot)
+        assert app.editor.text == "which days are outliers, and why?"
+        assert "Enter replaces" in hint(app)
+
+
+async def test_what_the_model_said_or_ran_cannot_be_replaced(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        await pilot.press("down", "R", "down", "R")
+        await pilot.pause()
+        assert app.editor.is_empty
+        assert {notification.message for notification in app._notifications} == {"Only your own code and questions can be replaced."}
