@@ -1,11 +1,11 @@
-"""Who made or last changed each name."""
+"""Who made or last changed each name, and what it was then."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mahtab_tui.kernel.base import Change
+from mahtab_tui.kernel.base import Change, Variable
 
 
 class Author(NamedTuple):
@@ -22,10 +22,15 @@ class Provenance:
 
     def __init__(self) -> None:
         self._authors: dict[str, Author] = {}
+        self._described: dict[str, Variable] = {}
 
     def fold(self, cell: int, party: str, changes: Sequence[Change]) -> None:
         """A cell of `party` made these changes."""
         for change in changes:
+            if change.variable is None:
+                self._described.pop(change.name, None)
+            else:
+                self._described[change.name] = change.variable
             if change.change == "deleted":
                 self._authors.pop(change.name, None)
             else:
@@ -35,6 +40,11 @@ class Provenance:
         """Who made or last changed a name; None where no cell has."""
         return self._authors.get(name)
 
+    def described(self, name: str) -> Variable | None:
+        """A name as it was after the last cell that changed it; None where no cell has."""
+        return self._described.get(name)
+
     def clear(self) -> None:
         """A new, empty namespace."""
         self._authors.clear()
+        self._described.clear()

@@ -31,11 +31,14 @@ class Ended(NamedTuple):
     status: str
 
 
-def change_row(change: Change) -> dict[str, Any]:
-    """A change as the `namespace` record carries it."""
+def change_row(change: Change, before: Variable | None) -> dict[str, Any]:
+    """A change as the `namespace` record carries it; before: as the name was described until then."""
     row: dict[str, Any] = {"name": change.name, "change": change.change}
-    if change.variable is not None:
-        row |= variable_row(change.variable)
+    now = change.variable
+    if now is not None:
+        row |= variable_row(now)
+    if now is not None and before is not None and (before.type, before.summary) != (now.type, now.summary):
+        row |= {"was_type": before.type, "was": before.summary}
     return row
 
 
@@ -186,8 +189,8 @@ class Cells:
             return []
 
     def _tell_changes(self, cell: int, party: str, changes: Sequence[Change], guest: int | None) -> None:
+        rows = [change_row(change, self.provenance.described(change.name)) for change in changes]
         self.provenance.fold(cell, party, changes)
-        rows = [change_row(change) for change in changes]
         marked = {} if guest is None else {"guest": guest}
         emit(self._log, tags.NAMESPACE, fresh=False, changes=rows, cell=cell, party=party, **marked)
         self._tell_hidden_tools([change.name for change in changes if change.change == "added"])

@@ -36,6 +36,9 @@ def test_cells_run_in_order_and_changes_are_told(open_session: Callable[..., Ope
     assert ended.text == "2\n"
     changes = it.store.wait(tags.NAMESPACE, cell=1).attrs["changes"]
     assert changes == [{"name": "x", "change": "added", "type": "int", "summary": "1", "kind": "data"}]
+    it.session.submit("python", "x = 'one'")
+    (change,) = it.store.wait(tags.NAMESPACE, cell=3).attrs["changes"]
+    assert (change["was_type"], change["was"], change["type"], change["summary"]) == ("int", "1", "str", "'one'")
 
 
 def test_a_question_runs_code_after_approval_and_shares_the_namespace(open_session: Callable[..., Opened]) -> None:

@@ -312,3 +312,22 @@ def test_notes_have_a_mark_for_their_level() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.0003, "<0.01 s"), (0.08, "0.08 s"), (4.21, "4.2 s"), (185, "3 min 05 s")])
 def test_durations_are_short(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"change": "added", "type": "int", "summary": "3"}, "+ x int 3"),
+        (
+            {"change": "rebound", "type": "DataFrame", "summary": "98 × 5", "was_type": "DataFrame", "was": "100 × 4"},
+            "~ x DataFrame 100 × 4 → 98 × 5",
+        ),
+        ({"change": "rebound", "type": "str", "summary": "'three'", "was_type": "int", "was": "3"}, "~ x int 3 → str 'three'"),
+        ({"change": "changed", "type": "list", "summary": "2 items", "was_type": "list", "was": "y" * 40}, f"~ x list {'y' * 23}… → 2 items"),
+        ({"change": "deleted"}, "− x"),
+    ],
+)
+def test_a_change_tells_what_a_name_was_before(change: dict[str, str], told: str) -> None:
+    rows = CellRows(Cell(party="you", person=True, code="x", changes=[{"name": "x", **change}]), 80, PALETTE)
+    rows.update()
+    assert rows[len(rows) - 1].text.strip() == told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from rich.style import Style
 
@@ -17,6 +18,9 @@ from mahtab_tui.tui.panes.transcript.palette import Palette
 
 CHANGES = 12
 """Names in the line of changes; more are counted."""
+
+WAS = 24
+"""Characters that are told of what a name was before."""
 
 PATIENCE = 0.3
 """Seconds that a cell runs before its time is shown: most are done by then."""
@@ -72,7 +76,7 @@ class CellRows:
         items: list[list[Span]] = []
         for change in self._cell.changes[:CHANGES]:
             sign = _SIGNS.get(change.get("change", ""), "~")
-            described = " ".join(plain(str(change.get(key) or "")) for key in ("type", "summary")).strip()
+            described = _described(change)
             item: list[Span] = [(f"{sign} ", styles[sign]), (plain(str(change.get("name", ""))), styles[sign])]
             if described and sign != "−":
                 item.append((" " + described.replace("\n", " "), palette.muted))
@@ -85,6 +89,16 @@ class CellRows:
             line += [*((text.replace(" ", "\xa0"), style) for text, style in item), ("   ", palette.text)]
         for row in paragraph(line, self._width, palette.hairline, indent="  "):
             yield row._replace(spans=[(text.replace("\xa0", " "), style) for text, style in row.spans])
+
+
+def _described(change: dict[str, Any]) -> str:
+    """Type and summary, and what they were before: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
+    kind, now, old_kind, was = (plain(str(change.get(key) or "")) for key in ("type", "summary", "was_type", "was"))
+    told = f"{kind} {now}".strip()
+    if not old_kind:
+        return told
+    before = f"{old_kind} {was if len(was) <= WAS else was[: WAS - 1] + '…'}".strip()
+    return f"{before} → {now if old_kind == kind else told}"
 
 
 class _Header:
