@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.looking import Arranged
 from tests.integration.looks import Looking, looking, named
 
 FRAME = """
@@ -63,3 +65,118 @@ def test_filters_of_several_columns_hold_at_once(frame: Looking) -> None:
 def test_a_condition_that_does_not_fit_the_column_is_told_in_a_sentence(frame: Looking) -> None:
     with pytest.raises(KernelError, match="many cannot be compared with values of int64"):
         frame.table("df", 0, c1="> many")
+
+
+LIBRARIES = """
+import datetime as dt, numpy as np, pandas as pd, polars as pl, pyarrow as pa
+day, hour = [dt.date(2026, 1, 2), None, dt.date(2025, 1, 1)], [dt.datetime(2026, 1, 2), None, dt.datetime(2025, 1, 1)]
+plain = {"text": ["x", None, "Z"], "number": [3, 1, 2], "share": [1.5, float("nan"), None], "day": day, "hour": hour, "ok": [True, None, False]}
+polars, arrow = pl.DataFrame(plain, strict=False), pa.table(plain)
+extension = pd.DataFrame({
+    "text": pd.array(["x", None, "Z"], dtype="string"), "number": pd.array([3, None, 1], dtype="Int64"),
+    "ok": pd.array([True, None, False], dtype="boolean"), "grade": pd.Categorical(["low", "high", None], ["low", "mid", "high"], ordered=True),
+    "zone": pd.to_datetime(["2026-03-02 10:00", None, "2026-03-01 11:30"]).tz_localize("Europe/Berlin"),
+    "span": pd.to_timedelta([5, None, 3], unit="h"), "arrow": pd.Series([1, None, 3], dtype="int64[pyarrow]")})
+records = [{"a": 2, "b": "x"}, {"a": 1}, {"b": "Y", "c": [1]}]
+fields = np.array([(1, 2.5, "x"), (2, float("nan"), "y"), (0, 1.0, "z")], dtype=[("n", int), ("v", float), ("t", "U3")])
+matrix = np.arange(6.0).reshape(3, 2)
+tall = pd.DataFrame({"a": [1, 2]}, index=pd.MultiIndex.from_tuples([("x", 1), ("y", 2)]))
+twins = pd.DataFrame([[1, "a"], [2, "b"]], columns=["same", "same"])
+none = pd.DataFrame({"a": pd.Series([], dtype=float), "b": pd.Series([], dtype=str)})
+bare = pd.DataFrame(index=range(3))
+wide = pd.DataFrame(np.zeros((3, 5_000)))
+class Evil:
+    def __repr__(self): raise SystemExit
+    __str__ = __eq__ = __lt__ = __hash__ = __repr__
+mixed = pd.DataFrame({"[bold]": pd.Series([Evil(), 2, "b", None, [1], 1.5], dtype=object)})
+"""
+
+
+@pytest.fixture(scope="module")
+def libraries() -> Iterator[Looking]:
+    with looking() as found:
+        found.run(LIBRARIES)
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "texts", "upwards", "downwards", "missing"),
+    [
+        ("polars", 0, ("x", None, "Z"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("polars", 1, ("3", "1", "2"), (1, 2, 0), (0, 2, 1), ()),
+        ("polars", 2, ("1.5", None, None), (0, 1, 2), (0, 1, 2), (1, 2)),
+        ("polars", 3, ("2026-01-02", None, "2025-01-01"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("polars", 5, ("True", None, "False"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("arrow", 0, ("x", None, "Z"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("arrow", 2, ("1.5", None, None), (0, 1, 2), (0, 1, 2), (1, 2)),
+        ("arrow", 4, ("2026-01-02 00:00:00", None, "2025-01-01 00:00:00"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("extension", 0, ("x", None, "Z"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("extension", 1, ("3", None, "1"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("extension", 2, ("True", None, "False"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("extension", 3, ("low", "high", None), (0, 1, 2), (1, 0, 2), (2,)),
+        ("extension", 4, ("2026-03-02 10:00", None, "2026-03-01 11:30"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("extension", 5, ("5:00:00", None, "3:00:00"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("extension", 6, ("1", None, "3"), (0, 2, 1), (2, 0, 1), (1,)),
+        ("records", 0, ("2", "1", None), (1, 0, 2), (0, 1, 2), (2,)),
+        ("records", 2, (None, None, "list 1 item"), (2, 0, 1), (2, 0, 1), (0, 1)),
+        ("fields", 1, ("2.5", None, "1.0"), (2, 0, 1), (0, 2, 1), (1,)),
+        ("matrix", 1, ("1.0", "3.0", "5.0"), (0, 1, 2), (2, 1, 0), ()),
+    ],
+)
+def test_columns_of_each_library(
+    libraries: Looking,
+    name: str,
+    column: int,
+    texts: tuple[str | None, ...],
+    upwards: tuple[int, ...],
+    downwards: tuple[int, ...],
+    missing: tuple[int, ...],
+) -> None:
+    assert libraries.table(name, column).cells == (texts,)
+    assert libraries.table(name, sort=(column, False)).positions == upwards
+    assert libraries.table(name, sort=(column, True)).positions == downwards
+    assert libraries.look.rows(named(name), 0, 100, (), Arranged(None, ((column, "missing"),))).positions == missing
+    assert libraries.look.figures(named(name), column).missing == len(missing)
+
+
+def test_figures_say_what_a_column_is(libraries: Looking) -> None:
+    for name in ("polars", "arrow"):
+        figures = libraries.look.figures(named(name), 1)
+        assert (figures.min, figures.max, figures.mean, sum(figures.bars)) == ("1", "3", "2", 3)
+    assert libraries.look.figures(named("extension"), 3).mean == "mostly low"
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("none", (0, 2)), ("bare", (3, 0)), ("wide", (3, 5_000)), ("twins", (2, 2)), ("mixed", (6, 1)), ("tall", (2, 1))]
+)
+def test_odd_tables_open(libraries: Looking, name: str, shape: tuple[int, int]) -> None:
+    opened = libraries.look.open(named(name))
+    assert (opened.rows, opened.columns) == shape
+    last = [opened.columns - 1] if opened.columns else []
+    assert len(libraries.look.headings(named(name), last)) == len(last)
+    assert libraries.table(name, *last).rows == opened.rows
+    for column in last:
+        libraries.look.figures(named(name), column)
+
+
+def test_columns_of_one_name_are_told_apart_and_tuples_label_rows(libraries: Looking) -> None:
+    assert libraries.table("twins", 0, 1).cells == (("1", "2"), ("a", "b"))
+    assert libraries.table("tall", 0).labels == ("x, 1", "y, 2")
+
+
+def test_objects_in_a_column_are_never_asked(libraries: Looking) -> None:
+    assert libraries.table("mixed", 0).cells[0] == ("Evil", "2", "b", None, "list 1 item", "1.5")
+    assert libraries.table("mixed", 0, sort=(0, False)).positions == (5, 1, 2, 0, 4, 3)
+    assert libraries.table("mixed", 0, c0="evil").positions == (0,)
+    assert libraries.look.open((*named("mixed"), ["cell", 0, 0])).type == "Evil"
+
+
+def test_an_older_question_is_given_up_when_the_person_moves_on(libraries: Looking) -> None:
+    libraries.run("long = [{'a': str(n * 7919 % 1000003)} for n in range(400_000)]")
+    with ThreadPoolExecutor(1) as pool:
+        older = pool.submit(libraries.table, "long", 0, sort=(0, False))
+        while not older.done():
+            newer = libraries.table("long", 0)
+            assert newer.cells[0][0] == "0"
+        with pytest.raises(KernelError, match="not wanted any more"):
+            older.result()

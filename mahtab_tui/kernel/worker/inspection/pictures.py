@@ -7,6 +7,7 @@ import struct
 import zlib
 from typing import Any
 
+from ..showing.plots import png_of
 from ..statics import MISSING, class_dict, descends, in_class, loaded
 from .pace import LookError
 from .tables.known import is_one_of
@@ -35,9 +36,7 @@ def picture(value: Any) -> bytes:
     elif _is_image(value):
         found = _image(value)
     elif is_one_of(value, "matplotlib.figure", "Figure"):
-        file = io.BytesIO()
-        value.savefig(file, format="png")
-        found = file.getvalue()
+        found = png_of(value)
     elif _is_colours(value):
         step = max(1, -(-max(value.shape[0], value.shape[1]) // SIDE))
         found = png(value[::step, ::step])

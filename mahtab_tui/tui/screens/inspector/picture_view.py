@@ -5,20 +5,16 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from rich.color import Color
 from rich.segment import Segment
-from rich.style import Style
 from textual.events import Resize
 from textual.strip import Strip
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.tui.panes.transcript.layout.picture import LARGEST, half_blocks
 from mahtab_tui.tui.screens.inspector.view import Place, View
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-PIXELS = 64_000_000
-"""Of a picture that is opened: a small file may hold a large one."""
 
 
 class PictureView(View, can_focus=True):
@@ -48,7 +44,10 @@ class PictureView(View, can_focus=True):
     def _draw(self) -> None:
         if self._image is None or not self.size:
             return
-        self._rows = half_blocks(self._image, self.size.width - 2, self.size.height)
+        image, (width, height) = self._image, self.size
+        scale = min((width - 2) / image.width, 2 * height / image.height)
+        rows = half_blocks(image, max(1, round(image.width * scale)), max(1, round(image.height * scale / 2)))
+        self._rows = [Strip(Segment(text, style) for text, style in row.spans) for row in rows]
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -65,28 +64,8 @@ def opened(data: bytes) -> Image:
 
     try:
         image = images.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "BMP"))
-        if image.width * image.height > PIXELS:
+        if image.width * image.height > LARGEST:
             raise KernelError(f"The picture has {image.width:,} × {image.height:,} pixels, which is too many to be shown.")
         return image.convert("RGBA")
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, images.DecompressionBombError):
         raise KernelError("The picture cannot be read: its file is damaged.") from None
-
-
-def half_blocks(image: Image, width: int, height: int) -> list[Strip]:
-    """A picture in at most so many cells, its sides as they are to each other."""
-    scale = min(width / image.width, 2 * height / image.height)
-    size = max(1, round(image.width * scale)), max(1, round(image.height * scale))
-    small = image.resize(size)
-    ground = small.copy()
-    ground.paste((255, 255, 255, 255), (0, 0, *size))
-    ground.alpha_composite(small)
-    pixels = ground.convert("RGB").load()
-    rows = []
-    for y in range(0, size[1], 2):
-        segments = []
-        for x in range(size[0]):
-            upper = Color.from_rgb(*pixels[x, y])  # type: ignore[index, misc]
-            lower = Color.from_rgb(*pixels[x, y + 1]) if y + 1 < size[1] else None  # type: ignore[index, misc]
-            segments.append(Segment("▀", Style(color=upper, bgcolor=lower)))
-        rows.append(Strip(segments, size[0]))
-    return rows

@@ -6,11 +6,15 @@ import base64
 import io
 import warnings
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.color import Color
 from rich.style import Style
 
 from mahtab_tui.tui.panes.transcript.layout.row import Row, Span
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 WIDEST, HIGHEST = 100, 24
 """Cells that a picture takes at most."""
@@ -36,9 +40,16 @@ def picture_rows(data: str, width: int) -> list[Row] | None:
             return None
         columns, rows = size_in_cells(image.width, image.height, width)
         image.draft("RGB", (columns, 2 * rows))  # of a JPEG, no more is decoded than is needed
-        small = image.convert("RGBA").resize((columns, 2 * rows), Image.Resampling.BOX)
+        return half_blocks(image, columns, rows)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # what Pillow raises for broken files
         return None
+
+
+def half_blocks(image: Image.Image, columns: int, rows: int) -> list[Row]:
+    """A picture in so many cells, on white where one sees through it. Raises what Pillow raises for broken files."""
+    from PIL import Image
+
+    small = image.convert("RGBA").resize((columns, 2 * rows), Image.Resampling.BOX)
     ground = Image.new("RGBA", small.size, "white")
     colours = Image.alpha_composite(ground, small).convert("RGB").tobytes()
     pixels = list(zip(colours[0::3], colours[1::3], colours[2::3], strict=True))
