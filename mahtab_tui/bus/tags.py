@@ -35,6 +35,7 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``hide``: ``entry``, ``hidden`` (bool): the model is not told of it any more, or is again. ``replace`` (text: a sentence): ``entry``: it and all
   that came after it have left the conversation for good. An entry is named "cell 3" (with its output), "question 2", "answer 2.0" (the words of
   ``turn`` and ``step``) or "code 2.0.1" (a block that did not run); `bus.left_out` makes the names.
+- ``pin``: ``entry`` (named so, too), ``pinned`` (bool): it stays at the top of the transcript, or no longer.
 - ``notice`` (text: a sentence or two): ``level`` ("info", "warning", "error").
 - ``rlm-…``: the events of a recursive search. All have ``tree`` (id of the run) and ``node`` ("1" the root, "1.3" its third child); all but the
   stream have ``seq`` (from 0 in the tree), and so have the tree's ``usage`` records, with ``turn``.
@@ -79,6 +80,7 @@ NOTICE = "notice"
 SESSION = "session"
 HIDE = "hide"
 REPLACE = "replace"
+PIN = "pin"
 
 
 class Route(NamedTuple):
@@ -122,6 +124,7 @@ ROUTES: Mapping[str, Route] = {
     # They say what of the others is in the prompt.
     HIDE: Route(display=True, prompt=True, store=True),
     REPLACE: Route(display=True, prompt=True, store=True),
+    PIN: Route(display=True, prompt=False, store=True),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
 

@@ -165,6 +165,10 @@ class Session:
         """
         emit(self.log, tags.HIDE, entry=entry, hidden=hidden)
 
+    def pin(self, entry: str, pinned: bool) -> None:
+        """Keep an entry at the top of the transcript, or no longer."""
+        emit(self.log, tags.PIN, entry=entry, pinned=pinned)
+
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
         """Enter an input in the place of an earlier one: that one and all after it leave the model's conversation; the namespace stays.
 

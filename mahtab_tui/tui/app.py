@@ -239,6 +239,10 @@ class MahtabApp(SessionActions, PaneActions):
         self.editor.begin_replacing(message.entry, message.mode, message.text)
         self.editor.focus()
 
+    @on(TranscriptPane.Pinned)
+    def _pinned(self, message: TranscriptPane.Pinned) -> None:
+        self.session.pin(message.entry, message.pinned)
+
     @on(TranscriptPane.Hidden)
     def _hidden(self, message: TranscriptPane.Hidden) -> None:
         self.session.hide(message.entry, message.hidden)

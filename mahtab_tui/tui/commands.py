@@ -110,6 +110,8 @@ TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
         "Transcript",
     ),
     Command("entry-hide", "hide_entry", "m", "Hide", "Take it out of what the model is told, or bring it back", "Transcript", True),
+    Command("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer", "Transcript"),
+    Command("entry-pinned", "go_to_pinned", "P,shift+p", "Go to pinned", "Go to what is pinned, one after the other", "Transcript"),
     Command("entry-fold", "fold_entry", "space", "Fold", "Show the beginning only, or all of it again", "Transcript", True),
 )
 """What can be done to an entry of the transcript."""

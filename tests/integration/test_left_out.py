@@ -17,6 +17,7 @@ from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
+from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched
 
 CODE = "I make it.\n\n```python\nmade = 'a pear'\nprint(made)\n```\n"
@@ -117,6 +118,7 @@ def test_what_is_hidden_stays_hidden_in_a_resumed_session(open_session: Open, he
     ask(it, 1, "what fruit?")
     it.session.hide("cell 1", True)
     it.session.hide("answer 1.1", True)
+    it.session.pin("question 1", True)
     it.session.close()
     settings = load_settings(model=f"replay:{project / 'replay.jsonl'}", approval="auto")
     store = Watched()
@@ -127,6 +129,10 @@ def test_what_is_hidden_stays_hidden_in_a_resumed_session(open_session: Open, he
         ask(Opened(again, store), 2, "sure?")
     finally:
         again.close()
+    transcript = Transcript(since=time.time())
+    transcript.fold(again.past)
+    assert [(entry.key, entry.left_out) for entry in transcript.entries if entry.left_out] == [("cell 1", "hidden"), ("answer 1.1", "hidden")]
+    assert [entry.key for entry in transcript.pinned] == ["question 1"]
     assert heard[-1] == [("human", "what fruit?"), ("ai", f"I make it.\n\n{TAKEN_OUT}\n\n{TAKEN_OUT}"), ("human", "sure?")]
 
 

@@ -22,6 +22,8 @@ class Transcript:
     def __init__(self, since: float) -> None:
         """`since`, in seconds since the epoch: of what older records tell, nothing runs now."""
         self.entries: list[Entry] = []
+        self.pinned: list[Entry] = []
+        """What stays at the top, in the order in which it was pinned."""
         self.activity: Activity | None = None
         self._since = since
         self._positions: dict[Entry, int] = {}
@@ -51,6 +53,7 @@ class Transcript:
             tags.NOTICE: self._notice,
             tags.HIDE: self._hide,
             tags.REPLACE: self._replace,
+            tags.PIN: self._pin,
         }
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -222,6 +225,16 @@ class Transcript:
             entry.left_out = "replaced"
             self.touch(entry)
         self.append(Note(level="quiet", text=record.text))
+
+    def _pin(self, record: Record) -> None:
+        entry = next((entry for entry in self.entries if entry.key == record.attrs.get("entry") and not entry.hidden), None)
+        if entry is None:
+            return
+        if entry in self.pinned:
+            self.pinned.remove(entry)
+        if record.attrs.get("pinned"):
+            self.pinned.append(entry)
+        self.touch(entry)
 
     # The program itself
 

@@ -58,6 +58,14 @@ class TranscriptPane(TranscriptView, can_focus=True):
             self.entry = entry
             self.hidden = hidden
 
+    class Pinned(Message):
+        """An entry is to stay at the top of the pane, or no longer."""
+
+        def __init__(self, entry: str, pinned: bool) -> None:
+            super().__init__()
+            self.entry = entry
+            self.pinned = pinned
+
     class Refused(Message):
         """What was asked for cannot be done; the sentence says why."""
 
@@ -181,6 +189,23 @@ class TranscriptPane(TranscriptView, can_focus=True):
             case _:
                 self.post_message(self.Refused("Only your own code and questions can be replaced."))
 
+    def action_pin_entry(self) -> None:
+        """Keep it at the top of the pane, or no longer."""
+        entry = self.marked
+        if entry is not None and entry.key:
+            self.post_message(self.Pinned(entry.key, all(pinned.key != entry.key for pinned in self._transcript.pinned)))
+        elif entry is not None:
+            self.post_message(self.Refused("Only what was run, asked or answered can be pinned."))
+
+    def action_go_to_pinned(self) -> None:
+        """Mark the next of the pinned entries, where it stands."""
+        pinned = self._transcript.pinned
+        if not pinned:
+            self.post_message(self.Refused("Nothing is pinned."))
+            return
+        at = pinned.index(self._mark) + 1 if self._mark in pinned else 0
+        self._mark_and_show(pinned[at % len(pinned)])
+
     def action_fold_entry(self) -> None:
         """Show its beginning only, or all of it."""
         if (entry := self.marked) is not None:
@@ -249,7 +274,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def _entry_at(self, y: int) -> Entry | None:
         if self._window is None or y < TITLE_HEIGHT:
             return None
-        place = self._window.place_of(self.scroll_offset.y + y - TITLE_HEIGHT)
+        if y < self._head:
+            return self._pinned[y - TITLE_HEIGHT].entry
+        place = self._window.place_of(self.scroll_offset.y + y - self._head)
         return self._transcript.entries[place.entry] if place.entry < len(self._transcript.entries) else None
 
     def _span(self, entry: Entry) -> tuple[int, int]:

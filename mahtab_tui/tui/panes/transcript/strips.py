@@ -21,13 +21,13 @@ RIGHT = 1
 """Empty cells at the right edge."""
 
 
-def strip_of(row: Row, y: int, width: int, base: Style, selected: tuple[int, int] | None, selection: Style) -> Strip:
+def strip_of(row: Row, y: int | None, width: int, base: Style, selected: tuple[int, int] | None, selection: Style) -> Strip:
     """A row as a strip of exactly this width.
 
-    `y` identifies the row to a selection; `selected` are characters of its text (-1: to the end).
+    `y` identifies the row to a selection (None: it cannot be selected); `selected` are characters of its text (-1: to the end).
     """
     body = base + row.fill if row.fill else base
-    origin = Style(meta={"offset": (0, y)})
+    origin = _origin(0, y)
     # One cell a segment: wherever one presses left of the text, the selection begins with its first character.
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
@@ -35,7 +35,7 @@ def strip_of(row: Row, y: int, width: int, base: Style, selected: tuple[int, int
     spans = _selected(row.spans, selected, selection) if selected else row.spans
     used, offset = EDGE, 0
     for text, style in spans:
-        segments.append(Segment(text, body + style + Style(meta={"offset": (offset, y)})))
+        segments.append(Segment(text, body + style + _origin(offset, y)))
         offset += len(text)
         used += cell_len(text)
     right = [Segment(text, body + style) for text, style in row.right]
@@ -47,6 +47,10 @@ def strip_of(row: Row, y: int, width: int, base: Style, selected: tuple[int, int
         return Strip(segments, used).crop_extend(0, width, base)
     segments += [Segment(" " * space, body), *right, Segment(" " * RIGHT, base)]
     return Strip(segments, width)
+
+
+def _origin(offset: int, y: int | None) -> Style:
+    return Style.null() if y is None else Style(meta={"offset": (offset, y)})
 
 
 def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style) -> Iterator[Span]:

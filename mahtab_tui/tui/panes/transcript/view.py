@@ -23,11 +23,14 @@ from mahtab_tui.tui.panes.transcript.layout.entry import warm_up
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE, activity_rows, greeting_rows
 from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.palette import BOLD, REVERSE, Palette
+from mahtab_tui.tui.panes.transcript.pinned import PinnedRow, pinned_rows
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
 from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of, title_strip, with_hint, with_mark, with_sought
 from mahtab_tui.tui.panes.transcript.window import Place, Window
 
 TITLE_HEIGHT = 1
+PINNED_SHARE = 3
+"""What is pinned has at most this part of the height: a third."""
 NEAR = 4
 """Pages of scrolling up within which rows are counted exactly."""
 
@@ -61,6 +64,7 @@ class TranscriptView(ScrollView, can_focus=True):
         self._grown = False
         """Something came since."""
         self._placing = False
+        self._pinned: list[PinnedRow] = []
         self._shown: list[Row | str] = []
         """The rows of the page at the last look, and the hint on them."""
         self._ticking: Timer | None = None
@@ -81,7 +85,7 @@ class TranscriptView(ScrollView, can_focus=True):
     def clear(self) -> None:
         """Empty the transcript; the conversation and the namespace stay, and so does what runs."""
         self._transcript = self._transcript.renewed()
-        self._following, self._grown, self._top, self._mark = True, False, Place(0, 0), None
+        self._following, self._grown, self._top, self._mark, self._pinned = True, False, Place(0, 0), None, []
         self._window = None
         if self.is_attached:
             self._look_anew()
@@ -93,9 +97,14 @@ class TranscriptView(ScrollView, can_focus=True):
         return max(8, self.scrollable_content_region.width - EDGE - RIGHT)
 
     @property
+    def _head(self) -> int:
+        """Rows above those that scroll: the title, and what is pinned."""
+        return TITLE_HEIGHT + len(self._pinned)
+
+    @property
     def _page(self) -> int:
         """Rows of entries that are seen at once."""
-        return max(1, self.size.height - TITLE_HEIGHT)
+        return max(1, self.size.height - self._head)
 
     def on_mount(self) -> None:
         self._tick_if_needed()
@@ -143,20 +152,30 @@ class TranscriptView(ScrollView, can_focus=True):
         if window is None:
             return
         self._placing = True
+        self._pin()
         tail = len(self._tail())
         if self._following:
             window.measure_up(self._page)
         else:
             window.measure_down(self._top, self._page)
-        total = TITLE_HEIGHT + window.total + tail
+        total = self._head + window.total + tail
         # Only the scrollbar depends on the height: assigned plainly, it would have the whole screen laid out anew.
         self.set_reactive(Widget.virtual_size, Size(self.scrollable_content_region.width, total))
         self.vertical_scrollbar.window_virtual_size = self.height_of_all = total
         if self._following:
-            self._top = window.place_of(total - TITLE_HEIGHT - self._page)
+            self._top = window.place_of(total - self._head - self._page)
         self.scroll_target_y = self.scroll_y = window.row_of(self._top)
         self._placing = False
         self._refresh_changed()
+
+    def _pin(self) -> None:
+        """Lay out what stands at the top."""
+        assert self._window is not None
+        assert self._palette is not None
+        rows = [(entry, self._window.rows(self._transcript.position(entry))) for entry in self._transcript.pinned if not entry.hidden]
+        pinned = pinned_rows(rows, self.size.height // PINNED_SHARE, self._text_width, self._palette)
+        if pinned != self._pinned:
+            self._pinned, self._shown = pinned, []
 
     def _refresh_changed(self) -> None:
         """Draw the rows that are not what they were at the last look: of a growing answer, its end."""
@@ -168,7 +187,7 @@ class TranscriptView(ScrollView, can_focus=True):
             return
         for y, (old, new) in enumerate(zip(before, shown, strict=False)):
             if old != new:
-                self.refresh_line(first + y + TITLE_HEIGHT)
+                self.refresh_line(first + y + self._head)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -203,7 +222,9 @@ class TranscriptView(ScrollView, can_focus=True):
         if y < TITLE_HEIGHT:
             style = self._palette.text + BOLD if self.has_focus else self._palette.muted
             return title_strip("TRANSCRIPT", base + style, base, width)
-        row = self.scroll_offset.y + y - TITLE_HEIGHT
+        if y < self._head:
+            return strip_of(self._pinned[y - TITLE_HEIGHT].row, None, width, base, None, base)
+        row = self.scroll_offset.y + y - self._head
         strip = self._strip(row, width, base)
         if y == self.size.height - 1 and (hint := self._hint()):
             return with_hint(strip, hint, base + self._palette.moon, width)
@@ -261,7 +282,7 @@ class TranscriptView(ScrollView, can_focus=True):
         if self._transcript.activity is not None:
             rows.append(window.total + 1)
         for row in rows:
-            self.refresh_line(row + TITLE_HEIGHT)
+            self.refresh_line(row + self._head)
 
     # Selecting
 
@@ -277,10 +298,10 @@ class TranscriptView(ScrollView, can_focus=True):
         """On the hint: to the tail. Twice: the word. Three times: the line."""
         if event.y == self.size.height - 1 and self._hint() and event.x >= self.size.width - len(self._hint()) - 1:
             self.action_scroll_end()
-        if event.chain not in (2, 3) or self._window is None:
+        if event.chain not in (2, 3) or self._window is None or event.y < self._head:
             return
         event.prevent_default()
-        place = self._window.place_of(self.scroll_offset.y + event.y - TITLE_HEIGHT)
+        place = self._window.place_of(self.scroll_offset.y + event.y - self._head)
         if place.entry >= len(self._transcript.entries):
             return
         text = self._window.row(place).text

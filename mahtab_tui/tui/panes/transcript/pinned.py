@@ -1,0 +1,50 @@
+"""The entries that stay at the top of the pane: which of their rows are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mahtab_tui.tui.panes.transcript.entries import Entry
+from mahtab_tui.tui.panes.transcript.layout.row import Row, Rows
+from mahtab_tui.tui.panes.transcript.palette import Palette
+
+
+class PinnedRow(NamedTuple):
+    """One row at the top."""
+
+    row: Row
+    entry: Entry | None
+    """None of the rows that belong to no entry."""
+
+
+def pinned_rows(pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, palette: Palette) -> list[PinnedRow]:
+    """At most `room` rows, the line under them too: the beginnings of the entries, the short ones whole where it can be."""
+    if not pinned or room < 2:
+        return []
+    room -= 1
+    shown = list(pinned)
+    more = len(pinned) - room
+    if more > 0:
+        more += 1
+        shown = shown[: room - 1]
+        room -= 1
+    heights = [len(rows) - entry.gap for entry, rows in shown]
+    shares = list(heights)
+    while sum(shares) > room:
+        shares[shares.index(max(shares))] -= 1
+    drawn = [
+        PinnedRow(_row(entry, rows, number, share, height, palette), entry)
+        for (entry, rows), share, height in zip(shown, shares, heights, strict=True)
+        for number in range(share)
+    ]
+    if more > 0:
+        drawn.append(PinnedRow(Row([(f"… {more} more pinned", palette.muted)]), None))
+    return [*drawn, PinnedRow(Row([("─" * width, palette.hairline)]), None)]
+
+
+def _row(entry: Entry, rows: Rows, number: int, share: int, height: int, palette: Palette) -> Row:
+    row = rows[number + entry.gap]
+    if number == share - 1 > 0 and share < height:
+        return Row([(f"… {height - number:,} more rows", palette.muted)], row.bar)
+    return row

@@ -1,0 +1,117 @@
+"""Entries that stay at the top of the transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from textual import on
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.tui.test_transcript_keys import KeysApp, marked, press
+from tests.tui.test_transcript_pane import SIZE, cell, record
+from tests.tui.test_transcript_snapshots import SESSION
+from tests.tui.test_transcript_snapshots import record as past_record
+
+
+class PinningApp(KeysApp):
+    """Tells the pane what it asks for, as the bus would."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        super().__init__(records)
+        self.pinned: list[tuple[str, bool]] = []
+
+    @on(TranscriptPane.Pinned)
+    def _pinned(self, message: TranscriptPane.Pinned) -> None:
+        self.pinned.append((message.entry, message.pinned))
+        self.pane.fold([record(tags.PIN, entry=message.entry, pinned=message.pinned)])
+
+
+def cells(count: int) -> list[Record]:
+    return [one for number in range(1, count + 1) for one in cell(number)]
+
+
+def pin(*numbers: int) -> list[Record]:
+    return [record(tags.PIN, entry=f"cell {number}", pinned=True) for number in numbers]
+
+
+def lines(app: KeysApp) -> list[str]:
+    return [app.pane.render_line(y).text.strip(" ▌▐") for y in range(app.pane.size.height)]
+
+
+def rule(app: KeysApp) -> int:
+    """The row under what is pinned."""
+    return next(y for y, line in enumerate(lines(app)) if line.startswith("───"))
+
+
+async def test_what_is_pinned_is_seen_wherever_one_is_and_a_key_lets_it_go() -> None:
+    async with PinningApp(cells(40)).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.focus()
+        await press(pilot, "home", "down", "p")
+        assert app.pinned == [("cell 1", True)]
+        await press(pilot, "end")
+        assert lines(app)[2 : rule(app)] == ["cell_1", "", "output 1"]
+        assert lines(app)[-1] == "output 40"
+        await press(pilot, "P")
+        assert marked(app) == "cell_1"
+        await press(pilot, "p")
+        assert app.pinned[-1] == ("cell 1", False)
+        assert not any(line.startswith("───") for line in lines(app))
+
+
+async def test_all_rows_of_the_end_are_reached_below_what_is_pinned() -> None:
+    async with PinningApp([*cells(40), *pin(3)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.focus()
+        for name in ("cell_40", "cell_39", "cell_38"):
+            assert marked(app) == name
+            assert name in lines(app)
+            await press(pilot, "up")
+        await press(pilot, "home")
+        assert lines(app)[rule(app) + 1 :][1:2] == ["cell_1"]
+
+
+@pytest.mark.parametrize("height", [5, 6, 9, 20, 41])
+async def test_it_takes_a_third_of_the_height_at_most(height: int) -> None:
+    long = cell(100, "\n".join(f"line_{number}" for number in range(50)))
+    async with PinningApp([*long, *cells(30), *pin(100, 1, 2, 3, 4)]).run_test(size=(60, height)) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        await pilot.pause()
+        limit = app.pane.size.height // 3
+        if limit < 2:
+            assert not any(line.startswith("───") for line in lines(app))
+        else:
+            assert rule(app) == limit
+        assert "output 30" in lines(app)
+
+
+async def test_a_click_at_the_top_marks_what_is_pinned_there() -> None:
+    async with PinningApp([*cells(40), *pin(7)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        await pilot.click(TranscriptPane, offset=(6, 2))
+        await pilot.pause()
+        assert marked(app) == "cell_7"
+
+
+async def test_clearing_lets_all_go_and_nothing_pinned_is_said() -> None:
+    async with PinningApp([*cells(3), *pin(1)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.clear()
+        await pilot.pause()
+        assert not any("cell_1" in line for line in lines(app))
+        app.pane.focus()
+        await press(pilot, "P")
+        assert app.said == [("refused", "Nothing is pinned.")]
+
+
+def test_a_pinned_question_and_cell(snap_compare: Callable[..., bool]) -> None:
+    pinned = [past_record(tags.PIN, entry=entry, pinned=True) for entry in ("question 1", "cell 1")]
+    assert snap_compare(PinningApp([*SESSION, *pinned]), terminal_size=(80, 40))
