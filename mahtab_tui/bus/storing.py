@@ -37,6 +37,9 @@ class Store(Protocol):
         """Keep the text so far of a whole record that is still to come, in place of what was kept under this key; None drops it.
         Raises `StoreError`."""
 
+    def output(self, cell: int) -> str | None:
+        """All that a cell has printed; None where it is not kept, or as long as it runs. Raises `StoreError`."""
+
     def close(self) -> None:
         """Let go of files. A later `append` opens them again."""
 

@@ -128,6 +128,9 @@ ROUTES: Mapping[str, Route] = {
 }
 """Every tag has a row: this table is the only place where routing is decided."""
 
+OUTPUTS = frozenset((USER_REPL_OUT, ASSISTANT_REPL_OUT))
+"""The whole output of a cell."""
+
 STREAMS = frozenset(tag for tag in ROUTES if tag.endswith("-stream"))
 """Pieces of something that a whole record ends."""
 

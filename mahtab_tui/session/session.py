@@ -56,6 +56,7 @@ class Session:
         past: Sequence[Record] = (),
     ) -> None:
         self.settings = settings
+        self._store = store
         self.name = name
         self.past = past
         """The records of the conversation that is resumed, in order; empty for a new one."""
@@ -251,6 +252,10 @@ class Session:
         self._tell_session()
 
     # Looking
+
+    def output(self, cell: int) -> str | None:
+        """All that a cell has printed, from the store; None where it was not kept. Waits. Raises `StoreError`."""
+        return None if self._store is None else self._store.output(cell)
 
     def look(self) -> Look:
         """The means to look inside objects, for one screen, which is to close it."""

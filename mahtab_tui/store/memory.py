@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 
 
@@ -20,6 +21,10 @@ class MemoryStore:
             self.partials.pop(key, None)
         else:
             self.partials[key] = record
+
+    def output(self, cell: int) -> str | None:
+        whole = (r for r in reversed(self.records) if r.tag in tags.OUTPUTS and r.attrs.get("cell") == cell and not r.attrs.get("late"))
+        return next((record.text for record in whole), None)
 
     def close(self) -> None:
         """Nothing to do: the records stay."""

@@ -26,6 +26,10 @@ _SURROUNDINGS = frozenset((tags.KERNEL, tags.NAMESPACE, tags.NOTICE))
 """What is logged before the person or the model has done anything. Alone it makes no session; it is written with what follows it."""
 
 _INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
+_OUTPUT = (
+    "select text from record where session = ? and tag in (?, ?) and json_extract(attrs, '$.cell') = ?"
+    " and json_extract(attrs, '$.late') is null order by number desc limit 1"
+)
 
 
 class SessionRow(NamedTuple):
@@ -78,6 +82,14 @@ class SqliteStore:
             else:
                 row = (self.session, key, *_columns(record))
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
+
+    def output(self, cell: int) -> str | None:
+        """All that a cell has printed; None where it is not kept, or as long as it runs. Raises `StoreError`."""
+        if not self.path.exists():
+            return None
+        with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
+            row = connection.execute(_OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell)).fetchone()
+        return None if row is None else restored(row[0])
 
     def close(self) -> None:
         """Close the file; the next record opens it again."""

@@ -243,6 +243,21 @@ class MahtabApp(SessionActions, PaneActions):
     def _pinned(self, message: TranscriptPane.Pinned) -> None:
         self.session.pin(message.entry, message.pinned)
 
+    @on(TranscriptPane.OutputOpened)
+    def _output_opened(self, message: TranscriptPane.OutputOpened) -> None:
+        from mahtab_tui.tui.screens.output import PagerScreen
+
+        session, cell = self.session, message.cell
+        self.push_screen(PagerScreen(cell, lambda: session.output(cell), session.look(), Path(session.kernel.info().cwd)))
+
+    @on(TranscriptPane.PicturesOpened)
+    def _pictures_opened(self, message: TranscriptPane.PicturesOpened) -> None:
+        from mahtab_tui.tui.screens.output import PicturesScreen
+        from mahtab_tui.tui.screens.output.pictures import Picture
+
+        pictures = [Picture(*each) for each in message.pictures]
+        self.push_screen(PicturesScreen(message.cell, pictures, self.session.look(), Path(self.session.kernel.info().cwd)))
+
     @on(TranscriptPane.Hidden)
     def _hidden(self, message: TranscriptPane.Hidden) -> None:
         self.session.hide(message.entry, message.hidden)

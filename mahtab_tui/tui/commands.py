@@ -110,6 +110,9 @@ TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
         "Transcript",
     ),
     Command("entry-hide", "hide_entry", "m", "Hide", "Take it out of what the model is told, or bring it back", "Transcript", True),
+    Command(
+        "entry-open", "open_entry", "enter", "Open", "Show all that the cell has printed, or its pictures, on the whole screen", "Transcript", True
+    ),
     Command("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer", "Transcript"),
     Command("entry-pinned", "go_to_pinned", "P,shift+p", "Go to pinned", "Go to what is pinned, one after the other", "Transcript"),
     Command("entry-fold", "fold_entry", "space", "Fold", "Show the beginning only, or all of it again", "Transcript", True),
@@ -171,6 +174,18 @@ def acts_above(action: str, *, asks: bool) -> bool:
         return all(command.id in _OVER_QUESTIONS for command in commands)
     return all(command.group in ("Session", "Screen") and command.id not in _OF_WHAT_IS_SEEN for command in commands)
 
+
+OUTPUT_COMMANDS: tuple[Command, ...] = (
+    Command("output-back", "back", "escape,q", "Back", "Go back to the session", "Output", True),
+    Command("output-save", "save", "s", "Save", "Save it to a file", "Output", True),
+)
+PAGER_COMMANDS: tuple[Command, ...] = (Command("output-copy", "copy_all", "y", "Copy", "Copy all of it", "Output", True),)
+PICTURES_COMMANDS: tuple[Command, ...] = (
+    Command("picture-next", "step(1)", "right", "Next", "The next picture of the cell", "Output"),
+    Command("picture-previous", "step(-1)", "left", "Previous", "The picture before", "Output"),
+)
+OUTPUT: tuple[Command, ...] = (*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURES_COMMANDS)
+"""Where the output of a cell has the whole screen."""
 
 ARRAY_COMMANDS: tuple[Command, ...] = (
     Command("array-next", "step_slice(1)", "full_stop", "Next slice", "Of an array of many dimensions: the next slice", "Inspector: array"),

@@ -92,6 +92,19 @@ def test_a_long_output_is_kept_whole(path: Path) -> None:
     assert texts(path) == [text]
 
 
+def test_the_whole_output_of_a_cell_is_found_among_others(path: Path) -> None:
+    store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
+    assert store.output(1) is None
+    for number in range(1, 4):
+        for kept in (store, other):
+            kept.append(cell(number))
+        store.append(Record(tags.ASSISTANT_REPL_OUT if number == 2 else tags.USER_REPL_OUT, f"output {number} \ud800", {"cell": number}, 1.0))
+    store.append(Record(tags.USER_REPL_OUT, "later", {"cell": 2, "late": True}, 2.0))
+    store.close()
+    assert [store.output(number) for number in (1, 2, 3, 4)] == [*(f"output {number} \ud800" for number in (1, 2, 3)), None]
+    assert other.output(2) is None
+
+
 def test_records_come_tail_first_in_pages(path: Path) -> None:
     store, other = SqliteStore(path, "s"), SqliteStore(path, "other")
     for number in range(25):

@@ -10,6 +10,8 @@ from mahtab_tui.bus.overwrite import collapse
 
 HEAD, TAIL = 200, 800
 """Lines that are kept of the beginning and of the end."""
+PICTURES = ("image/png", "image/jpeg")
+"""Types of what is shown as a picture."""
 COLOURS = 16
 """SGR sequences that are carried on to the next line."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -12,6 +13,7 @@ from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.commands import TRANSCRIPT_COMMANDS, bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question, Words
 from mahtab_tui.tui.panes.transcript.finding import Found, find_all, pattern_of, row_of
+from mahtab_tui.tui.panes.transcript.output import PICTURES, Shown
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 from mahtab_tui.tui.panes.transcript.view import TITLE_HEIGHT, TranscriptView
 from mahtab_tui.tui.panes.transcript.window import Place
@@ -65,6 +67,21 @@ class TranscriptPane(TranscriptView, can_focus=True):
             super().__init__()
             self.entry = entry
             self.pinned = pinned
+
+    class OutputOpened(Message):
+        """All that a cell has printed is to be seen."""
+
+        def __init__(self, cell: int) -> None:
+            super().__init__()
+            self.cell = cell
+
+    class PicturesOpened(Message):
+        """Pictures of a cell are to be seen: their types and data (base64)."""
+
+        def __init__(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
+            super().__init__()
+            self.cell = cell
+            self.pictures = pictures
 
     class Refused(Message):
         """What was asked for cannot be done; the sentence says why."""
@@ -188,6 +205,20 @@ class TranscriptPane(TranscriptView, can_focus=True):
                 self.post_message(self.Replacing("ask", question.text, question.key))
             case _:
                 self.post_message(self.Refused("Only your own code and questions can be replaced."))
+
+    def action_open_entry(self) -> None:
+        """Show the cell's pictures, or all that it has printed, on the whole screen."""
+        entry = self.marked
+        if not isinstance(entry, Cell) or entry.number is None or not len(entry.output):
+            self.post_message(self.Refused("It has no output."))
+            return
+        pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, Shown) and line.mime in PICTURES]
+        if pictures and not entry.output.left_out:
+            self.post_message(self.PicturesOpened(entry.number, pictures))
+        elif not entry.status:
+            self.post_message(self.Refused("It still runs: all of its output can be seen when it has ended."))
+        else:
+            self.post_message(self.OutputOpened(entry.number))
 
     def action_pin_entry(self) -> None:
         """Keep it at the top of the pane, or no longer."""

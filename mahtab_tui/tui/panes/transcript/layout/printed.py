@@ -49,7 +49,7 @@ class OutputRows:
         rows: list[tuple[_Drawn, int] | Row] = []
         for number, drawn in enumerate(lines.values()):
             if number == len(self._output.head) and self._output.left_out:
-                rows.append(self._note(f"… {self._output.left_out:,} lines left out (kept in the session's store) …"))
+                rows.append(self._note(f"… {self._output.left_out:,} lines left out (Enter shows all) …"))
             if number in folded:
                 if number == folded.start:
                     rows.append(self._note(f"… {len(folded):,} lines of earlier frames folded (t shows them)"))

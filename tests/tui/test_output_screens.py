@@ -1,0 +1,170 @@
+"""All of a long output in a pager, and a cell's pictures on the whole screen."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.looking import Look
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.tui.app import MahtabApp, style_sheets
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
+from mahtab_tui.tui.screens.output.pictures import Picture
+from mahtab_tui.tui.theme import MAHTAB, role_variables
+from tests.integration.kernels import RecordingHost
+from tests.tui.editor_app import until
+from tests.tui.story import drawn
+
+SIZE = (80, 24)
+
+
+class OutputApp(App[None]):
+    """Something to put a screen over."""
+
+    def __init__(self) -> None:
+        super().__init__(css_path=list(style_sheets()))
+        self.register_theme(MAHTAB)
+        self.theme = MAHTAB.name
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+
+@pytest.fixture
+def look() -> Look:
+    """Of a kernel that was never started: nothing is asked of it."""
+    return Look(ProcessKernel(RecordingHost()))
+
+
+def text(pilot: Pilot[None], selector: str) -> str:
+    return str(pilot.app.screen.query_one(selector, Static).content)
+
+
+def seen(pilot: Pilot[None]) -> str:
+    screen = pilot.app.screen
+    assert isinstance(screen, PagerScreen | PicturesScreen)
+    view = screen.view
+    return "" if view is None else "\n".join(view.render_line(y).text for y in range(view.size.height))
+
+
+async def opened(pilot: Pilot[None], screen: PagerScreen | PicturesScreen) -> None:
+    await pilot.app.push_screen(screen)
+    await until(pilot, lambda: bool(seen(pilot).strip()))
+
+
+def png(*size: int) -> str:
+    file = io.BytesIO()
+    Image.new("RGB", (size[0], size[1]), (255, 0, 0)).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Look, tmp_path: Path) -> None:
+    lines = "".join(f"\x1b[32mline {number}\x1b[0m\n" for number in range(1_000_000))
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        await opened(pilot, PagerScreen(3, lambda: lines, look, tmp_path))
+        assert text(pilot, "#output-title") == "Output of cell 3  ·  1,000,000 lines"
+        await until(pilot, lambda: "line 0 " in seen(pilot))
+        assert "32m" not in seen(pilot)
+        await pilot.press("end")
+        await until(pilot, lambda: "1,000,000  line 999999" in seen(pilot))
+        await pilot.press("home", "slash", *"line 777777", "enter")
+        await until(pilot, lambda: "line 777777" in seen(pilot))
+        await pilot.press("y")
+        assert "too many for the clipboard" in text(pilot, "#output-status")
+        await pilot.press("s")
+        await pilot.press("enter")
+        await until(pilot, lambda: "Saved to" in text(pilot, "#output-status"))
+        assert (tmp_path / "cell-3.txt").read_text() == "".join(f"line {number}\n" for number in range(1_000_000))
+        await pilot.press("s")
+        await pilot.press("enter")
+        await until(pilot, lambda: "already" in text(pilot, "#output-status"))
+        await pilot.press("escape")
+        assert len(pilot.app.screen_stack) == 1
+
+
+async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(look: Look, tmp_path: Path) -> None:
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        await opened(pilot, PagerScreen(1, lambda: "one\rtwo\nthree", look, tmp_path))
+        assert text(pilot, "#output-title").endswith("2 lines")
+        await pilot.press("y")
+        assert pilot.app.clipboard == "two\nthree"
+        await pilot.press("slash", "escape")
+        assert isinstance(pilot.app.screen, PagerScreen)
+        await pilot.press("q")
+        assert len(pilot.app.screen_stack) == 1
+
+
+def gone() -> str | None:
+    raise StoreError("The session file cannot be used.")
+
+
+@pytest.mark.parametrize(("read", "said"), [(gone, "The session file cannot be used."), (lambda: None, "was not kept")])
+async def test_what_cannot_be_read_is_said(look: Look, tmp_path: Path, read: Callable[[], str | None], said: str) -> None:
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        await pilot.app.push_screen(PagerScreen(1, read, look, tmp_path))
+        await until(pilot, lambda: said in text(pilot, "#output-status"))
+        await pilot.press("y", "s")
+        assert isinstance(pilot.app.screen, PagerScreen)
+
+
+async def test_pictures_are_seen_one_by_one_and_saved(look: Look, tmp_path: Path) -> None:
+    pictures = [Picture("image/png", png(20, 10)), Picture("image/png", png(4, 40))]
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
+        assert text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
+        await until(pilot, lambda: "4 × 40 pixels" in text(pilot, "#output-status"))
+        await pilot.press("right", "left")
+        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#output-status"))
+        await pilot.press("s")
+        await pilot.press("enter")
+        await until(pilot, lambda: (tmp_path / "cell-2-1.png").exists() and "Saved to" in text(pilot, "#output-status"))
+        assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)
+
+
+async def test_a_damaged_picture_is_said_to_be_one(look: Look, tmp_path: Path) -> None:
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        await pilot.app.push_screen(PicturesScreen(2, [Picture("image/png", "QUJD")], look, tmp_path))
+        await until(pilot, lambda: "damaged" in text(pilot, "#output-status"))
+
+
+async def test_enter_on_a_cell_opens_its_output_or_its_picture(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = "".join(f"{number}\n" for number in range(5_000))
+    about = {"status": "ok", "duration": 0.1}
+    records = [
+        Record(tags.USER_REPL_IN, "plot()", {"cell": 1, "party": "you"}, 1.0),
+        Record(tags.DISPLAY, "<Figure>\n", {"cell": 1, "mime": "image/png", "data": png(8, 8)}, 1.0),
+        Record(tags.USER_REPL_OUT, "<Figure>\n", {"cell": 1, **about, "kinds": [["display", 9]]}, 1.0),
+        Record(tags.USER_REPL_IN, "count()", {"cell": 2, "party": "you"}, 1.0),
+        Record(tags.USER_REPL_OUT, printed, {"cell": 2, **about, "kinds": [["stdout", len(printed)]]}, 1.0),
+        Record(tags.USER_REPL_IN, "x = 1", {"cell": 3, "party": "you"}, 1.0),
+        Record(tags.USER_REPL_OUT, "", {"cell": 3, **about, "kinds": []}, 1.0),
+    ]
+    async with make_app(*records).run_test(size=(120, 40)) as pilot:
+        app = pilot.app
+        assert isinstance(app, MahtabApp)
+        await drawn(pilot)
+        monkeypatch.setattr(app.session, "output", lambda cell: printed if cell == 2 else None)
+        pane = app.query_one(TranscriptPane)
+        pane.focus()
+        await pilot.press("enter")
+        assert len(app.screen_stack) == 1
+        pane._mark = pane._transcript._cells[2]
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, PagerScreen))
+        await until(pilot, lambda: "5,000 lines" in str(app.screen.query_one("#output-title", Static).content))
+        await pilot.press("q")
+        pane._mark = pane._transcript._cells[1]
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, PicturesScreen))
