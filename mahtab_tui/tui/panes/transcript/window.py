@@ -11,7 +11,7 @@ from mahtab_tui.tui.panes.transcript.layout.entry import EntryRows, guess
 from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.palette import Palette
 
-KEPT = 256
+KEPT = 64
 """Entries whose rows are kept, the last used."""
 
 
