@@ -26,6 +26,8 @@ class Opened:
     """An object as it is opened."""
 
     type: str
+    library: str
+    """The package that its class is of."""
     summary: str
     kind: VariableKind
     views: tuple[ViewKind, ...]
@@ -264,5 +266,5 @@ class Look:
 
 
 def _opened(told: Mapping[str, Any]) -> Opened:
-    names = ("type", "summary", "kind", "expression", "rows", "columns", "size")
+    names = ("type", "library", "summary", "kind", "expression", "rows", "columns", "size")
     return Opened(**{name: told[name] for name in names}, views=tuple(told["views"]))

@@ -276,6 +276,13 @@ class MahtabApp(SessionActions, PaneActions):
 
         self.push_screen(InspectorScreen(message.name, self.session.look(), lambda code: self.session.submit("python", code)))
 
+    @on(NamespacePane.Asked)
+    def _variable_asked(self, message: NamespacePane.Asked) -> None:
+        from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
+
+        actions = VariableActions(self, lambda code: self.session.submit("python", code))
+        {"rename": actions.rename, "delete": actions.delete, "copy": actions.copy_name}[message.what](message.name)
+
     @on(Splitter.Dragged)
     def _dragged(self, message: Splitter.Dragged) -> None:
         self.drag_splitter(message)

@@ -130,11 +130,22 @@ NODE_COMMANDS: tuple[Command, ...] = (
 )
 """What can be done to a call of a recursive search, in the tree and where it is open."""
 
+VARIABLE_COMMANDS: tuple[Command, ...] = (
+    Command("variable-open", "open", "enter", "Look inside", "Look inside the variable", "Namespace", True),
+    Command("variable-watch", "watch_variable", "space", "Watch", "Keep the variable on top, or no longer", "Namespace", True),
+    Command("variable-rename", "rename", "ctrl+n", "Rename", "Give the variable another name", "Namespace", True),
+    Command("variable-delete", "delete", "delete", "Delete", "Delete the variable, after a question", "Namespace", True),
+    Command("variable-copy", "copy_name", "ctrl+y", "Copy name", "Copy the variable's name", "Namespace"),
+)
+"""What can be done to the variable that is chosen in the namespace."""
+
 INSPECTOR_COMMANDS: tuple[Command, ...] = (
     Command("inspect-back", "back", "escape", "Back", "Go back to where the object stands, in the end to the session", "Inspector", True),
     Command("inspect-view", "next_view", "tab", "View", "See the object in its next view; also by its number", "Inspector", True),
     Command("inspect-again", "look_again", "r", "Look again", "Show what the object is now", "Inspector", True),
     Command("inspect-copy", "copy_expression", "y", "Copy name", "Copy how the object is written in code", "Inspector"),
+    Command("inspect-copy-text", "copy_text", "Y", "Copy text", "Copy the object as text, as its repr says it", "Inspector"),
+    Command("inspect-export", "export", "e", "Export", "Write the object to a file: .csv, .json, .txt or .pkl, by its ending", "Inspector"),
     Command("inspect-close", "close", "q", "Close", "Close all that is open of the object", "Inspector"),
 )
 """What can be done wherever an object is looked into."""
@@ -226,7 +237,6 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),
     Row("y, n", "Where a search wants to make many calls: run them, or don't", "Approval"),
     Row("delete", "Take back the chosen input", "Queue"),
-    Row("enter", "Look inside the variable", "Namespace"),
     Row("letters", "Filter by name; escape ends it", "Namespace"),
     Row("ctrl+s", "Sort by name, type or recency", "Namespace"),
     Row("ctrl+t", "Show modules, functions and private names", "Namespace"),

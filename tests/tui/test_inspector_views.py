@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, lines, look, ran, reads, shown
 
@@ -97,7 +99,7 @@ async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot
         await reads(pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2399  mean 1199")
         await pilot.press("full_stop")
         await reads(pilot, "row 1 of 30", "1200 … ")
-        await pilot.press("g", *([*["backspace"] * 10, "0", "comma", "colon", "comma", "5"]), "enter")
+        await pilot.press("g", "0", "comma", "colon", "comma", "5", "enter")
         await reads(pilot, "row 1 of 30", "5 … 1165")
         await pilot.press("tab")
         await reads(pilot, "values by position")
@@ -118,3 +120,19 @@ async def test_a_repr_that_misbehaves_is_told_in_a_sentence(make_app: MakeApp) -
         await pilot.press("3")
         await reads(pilot, "Its __repr__ raised ValueError: [/x] no")
         assert shown(pilot, "facts") == "Bad"
+
+
+async def test_an_object_is_exported_by_a_cell_that_is_seen(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, "conf = {'a': [1]}", "conf")
+        await reads(pilot, "'a'")
+        await pilot.press("e")
+        await reads(pilot, "conf.json")
+        await pilot.press(*"conf.csv", "enter")
+        await reads(pilot, "Only tables and arrays can be written as CSV, no dict.")
+        await pilot.press("e", "enter")
+        await until(pilot, lambda: bool(ran(app)))
+        (cell,) = ran(app)
+        result = await asyncio.to_thread(app.session.cells.run, f"{cell}\nprint(open('conf.json').read())")
+        assert "".join(result.output.split()) == '{"a":[1]}'

@@ -181,3 +181,51 @@ async def test_names_and_values_from_outside_are_only_text(make_app: MakeApp) ->
         row = lines(pilot)[2]
         assert "[@click" in row
         assert not {"\x1b", "\x07", "\u202e"} & set(row)
+
+
+async def test_a_watched_variable_stays_on_top_whatever_comes_and_is_filtered(make_app: MakeApp) -> None:
+    app = make_app(*ROWS)
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        await pilot.press("down", "down", "space")
+        assert names(pilot)[0].startswith("●")
+        assert "● b" in lines(pilot)[2]
+        assert pane_of(pilot).cursor == 0
+        assert isinstance(app.session, ToldSession)
+        app.session.tell(changes(5, change("newer", "str", "'new'")), 1.0)
+        await drawn(pilot)
+        assert "● b" in lines(pilot)[2]
+        await pilot.press(*"newer")
+        assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3]] == [True, True]
+        await pilot.press("escape", "home", "space")
+        assert "● b" not in "\n".join(lines(pilot))
+
+
+@pytest.mark.parametrize(
+    ("keys", "cell"),
+    [
+        (("ctrl+n", "end", "_", "2", "enter"), "data_2 = data; del data"),
+        (("ctrl+n", "home", "2", "enter"), None),
+        (("delete", "y"), "del data"),
+        (("delete", "n"), None),
+    ],
+    ids=["rename", "no name", "delete", "keep"],
+)
+async def test_renaming_and_deleting_are_cells_of_the_persons(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], cell: str | None
+) -> None:
+    app = make_app(*ROWS)
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        run: list[str] = []
+
+        def submit(mode: str, text: str) -> int:
+            run.append(text)
+            return 0
+
+        monkeypatch.setattr(app.session, "submit", submit)
+        await pilot.press(keys[0])
+        await until(pilot, lambda: len(app.screen_stack) == 2)
+        await pilot.press(*keys[1:])
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+        assert run == ([] if cell is None else [cell])

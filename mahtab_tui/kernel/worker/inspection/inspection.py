@@ -10,6 +10,7 @@ from typing import Any
 
 from ..limited_repr import limited_repr
 from ..limits import TooSlow, within
+from ..statics import class_dict
 from ..summary import kind_of, summary, type_name
 from . import arrays, pictures, plots, texts
 from .children import Child, all_attributes, children_of, count_of, described
@@ -187,6 +188,7 @@ def opened(value: Any, expression: str) -> dict[str, Any]:
     table = table_of(value)
     return {
         "type": type_name(value),
+        "library": _library(value),
         "summary": summary(value),
         "kind": kind_of(value),
         "views": views_of(value),
@@ -195,6 +197,12 @@ def opened(value: Any, expression: str) -> dict[str, Any]:
         "columns": table.columns if table is not None else 0,
         "size": 0 if texts.base_of(value) is None else texts.length(value),
     }
+
+
+def _library(value: Any) -> str:
+    """The package that an object's class is of."""
+    module = class_dict(type(value)).get("__module__", "builtins")
+    return module.partition(".")[0] if type(module) is str else ""
 
 
 def _table_at(way: Way) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -19,6 +19,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.commands import VARIABLE_COMMANDS, bindings
 from mahtab_tui.tui.panes.namespace.columns import Columns, fitted, fitted_author
 from mahtab_tui.tui.panes.namespace.rows import SORTS, Row, Rows
 from mahtab_tui.tui.theme import GUESTS
@@ -36,7 +37,7 @@ class NamespacePane(LinesView, can_focus=True):
     """Every variable in a line. Typing filters, Enter opens."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", show=False),
+        *bindings(VARIABLE_COMMANDS),
         Binding("ctrl+s", "sort", "Sort", show=False),
         Binding("ctrl+t", "specials", "Modules, functions, private", show=False),
     ]
@@ -48,6 +49,14 @@ class NamespacePane(LinesView, can_focus=True):
 
         def __init__(self, name: str) -> None:
             super().__init__()
+            self.name = name
+
+    class Asked(Message):
+        """The person wants to rename, delete or copy a variable."""
+
+        def __init__(self, what: Literal["rename", "delete", "copy"], name: str) -> None:
+            super().__init__()
+            self.what = what
             self.name = name
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -141,7 +150,7 @@ class NamespacePane(LinesView, can_focus=True):
             ground = self.background_colors[1]
             style = base + Style(bgcolor=ground.blend(glow, 1 - int(age * _STEPS) / _STEPS).rich_color)
         parts = [
-            (fitted(row.name, columns.name) + " ", Style(bold=True)),
+            (fitted(f"● {row.name}" if row.name in self._rows.watched else row.name, columns.name) + " ", Style(bold=True)),
             (fitted(row.type, columns.type) + " ", muted),
             (fitted(row.summary, columns.value) + " ", Style()),
             (fitted(fitted_author(row.by, columns.by), columns.by), author),
@@ -177,6 +186,27 @@ class NamespacePane(LinesView, can_focus=True):
     def action_open(self) -> None:
         if self._rows.shown:
             self.post_message(self.Opened(self._rows.shown[self.cursor].name))
+
+    def _ask(self, what: Literal["rename", "delete", "copy"]) -> None:
+        if self._rows.shown:
+            self.post_message(self.Asked(what, self._rows.shown[self.cursor].name))
+
+    def action_rename(self) -> None:
+        self._ask("rename")
+
+    def action_delete(self) -> None:
+        self._ask("delete")
+
+    def action_copy_name(self) -> None:
+        self._ask("copy")
+
+    def action_watch_variable(self) -> None:
+        """The cursor stays with the variable."""
+        if self._rows.shown:
+            row = self._rows.shown[self.cursor]
+            self._rows.watch(row.name)
+            self._arranged()
+            self.cursor = self._rows.shown.index(row) if row in self._rows.shown else self.cursor
 
     def action_sort(self) -> None:
         self._rows.arrange(sort=SORTS[(SORTS.index(self._rows.sort) + 1) % len(SORTS)])

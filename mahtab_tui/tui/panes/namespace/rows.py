@@ -54,6 +54,8 @@ class Rows:
         self.sort: Sort = "recency"
         self.filter = ""
         self.specials = False
+        self.watched: set[str] = set()
+        """Names that stay on top, whatever is filtered."""
 
     def fold(self, records: Sequence[Record]) -> bool:
         """Take in records; says whether anything changed."""
@@ -86,15 +88,24 @@ class Rows:
         """What is to be seen, in order."""
         if self._shown is None:
             wanted = self.filter.lower()
-            rows = [row for row in self._rows.values() if (self.specials or not row.special) and wanted in row.name.lower()]
+            rows = [row for row in self._rows.values() if self._wanted(row, wanted)]
             if self.sort == "recency":
                 rows.sort(key=lambda row: -row.number)
             elif self.sort == "name":
                 rows.sort(key=lambda row: (row.name.lower(), row.name))
             else:
                 rows.sort(key=lambda row: (row.type.lower(), row.name.lower()))
+            rows.sort(key=lambda row: row.name not in self.watched)
             self._shown = rows
         return self._shown
+
+    def watch(self, name: str) -> None:
+        """Keep a name on top, or no longer."""
+        self.watched ^= {name}
+        self._shown = None
+
+    def _wanted(self, row: Row, wanted: str) -> bool:
+        return row.name in self.watched or ((self.specials or not row.special) and wanted in row.name.lower())
 
     def _fold(self, record: Record) -> None:
         if record.attrs.get("fresh"):

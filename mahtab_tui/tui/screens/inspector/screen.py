@@ -18,9 +18,11 @@ from textual.widgets import Footer, Input, Static
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look, Opened, Path, ViewKind
+from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import INSPECTOR_COMMANDS, bindings
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.array_view import ArrayView
+from mahtab_tui.tui.screens.inspector.exporting import ENDINGS, export_code, suggested
 from mahtab_tui.tui.screens.inspector.fetcher import Answered, Fetcher
 from mahtab_tui.tui.screens.inspector.heading import NAMES, crumbs, facts, tabs
 from mahtab_tui.tui.screens.inspector.hex_view import HexView
@@ -254,8 +256,28 @@ class InspectorScreen(Dialog[None]):
         if opened is None or not opened.expression:
             self.app.notify("There is no short way to write it in code.", markup=False, timeout=3)
             return
-        self.app.copy_to_clipboard(opened.expression)
-        self.app.notify(f"Copied {opened.expression}", markup=False, timeout=3)
+        copy(self.app, opened.expression)
+
+    def action_copy_text(self) -> None:
+        """Its repr, by its own code: the person asks for it."""
+        path = self._level.path
+        self._fetcher.ask("copy", lambda: self._look.representation(path), lambda found: copy(self.app, plain(found[0])), self._failed)
+
+    def action_export(self) -> None:
+        opened = self._level.opened
+        if opened is not None:
+            self._line_wanted(LineWanted(f"file, by its ending: {', '.join(ENDINGS)}", suggested(opened), self._export))
+
+    def _export(self, file: str) -> None:
+        opened = self._level.opened
+        if opened is None or not file.strip():
+            return
+        try:
+            self._run(export_code(opened, file.strip()))
+        except ValueError as error:
+            self._failed(str(error))
+        else:
+            self.app.notify(f"A cell writes {file.strip()}.", markup=False, timeout=3)
 
     @on(Asked)
     def _asked(self, message: Asked) -> None:
@@ -275,7 +297,7 @@ class InspectorScreen(Dialog[None]):
         self._line_then = message.then
         line.placeholder = message.placeholder
         line.value = message.value
-        line.display = True
+        self._show_line(True)
         line.focus()
 
     @on(Input.Submitted)
@@ -284,7 +306,12 @@ class InspectorScreen(Dialog[None]):
         self._close_line()
         self._line_then(event.value)
 
+    def _show_line(self, shown: bool) -> None:
+        """In the place of the status: what stands above keeps its size."""
+        self.query_one(Line).display = shown
+        self.query_one("#inspector-status").display = not shown
+
     def _close_line(self) -> None:
-        self.query_one(Line).display = False
+        self._show_line(False)
         if self.view is not None:
             self.view.take_focus()
