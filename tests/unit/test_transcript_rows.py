@@ -233,7 +233,7 @@ def test_columns_give_way_from_the_widest() -> None:
 def test_output_is_bounded_and_says_how_much_is_left_out() -> None:
     rows = output_rows("x\n" * 5_000)
     assert len(rows) == HEAD + TAIL + 1
-    assert rows[HEAD].text == "… 4,000 lines left out (kept in the session's store) …"
+    assert rows[HEAD].text == "… 4,000 lines left out (Enter shows all) …"
 
 
 def test_sgr_colours_are_styles_and_nothing_else_passes() -> None:
