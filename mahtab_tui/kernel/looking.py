@@ -26,8 +26,6 @@ class Opened:
     """An object as it is opened."""
 
     type: str
-    library: str
-    """The package that its class is of."""
     summary: str
     kind: VariableKind
     views: tuple[ViewKind, ...]
@@ -39,6 +37,8 @@ class Opened:
     """Of a table."""
     size: int
     """Characters of a text, or bytes."""
+    library: str = ""
+    """The package that its class is of."""
     shown: tuple[Shown, ...] = ()
     """What an inspector of the kernel's environment makes of it."""
     problem: str = ""
