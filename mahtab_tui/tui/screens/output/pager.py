@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Static
 
@@ -21,6 +21,14 @@ from mahtab_tui.tui.screens.output.whole import WholeOutput, readable
 
 MOST_COPIED = 1_000_000
 """Characters that a clipboard is given: terminals cut longer ones, or hang."""
+
+
+class OutputView(TextView, inherit_bindings=False):
+    """A text that has no name in the namespace: nothing can be asked about it by that."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        binding for binding in TextView.BINDINGS if not (isinstance(binding, Binding) and binding.action == "ask")
+    ]
 
 
 class PagerScreen(OutputScreen):
@@ -51,7 +59,7 @@ class PagerScreen(OutputScreen):
 
     async def _came_later(self, output: WholeOutput) -> None:
         self._output = output
-        view = TextView(no_place(self._look, "text"), output)
+        view = OutputView(no_place(self._look, "text"), output)
         await self.query_one("#output-body").mount(view)
         view.take_focus()
 
