@@ -51,6 +51,15 @@ def save_last_session(user: str, assistant: str) -> None:
         raise LastSessionError(f"The last session could not be kept in {path}: {error.strerror}.") from None
 
 
+def forget_last_session() -> None:
+    """Keep nothing for the next session. Raises `LastSessionError`."""
+    path = last_session_file()
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise LastSessionError(f"The last session in {path} could not be forgotten: {error.strerror}.") from None
+
+
 def load_last_session() -> LastSession | None:
     """What was kept; None where there is nothing. Raises `LastSessionError` for a file that cannot be used."""
     path = last_session_file()

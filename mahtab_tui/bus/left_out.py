@@ -74,6 +74,16 @@ class LeftOut:
         """Whether it leaves no trace in the conversation, as if it had never been said."""
         return entry in self._replaced
 
+    @property
+    def last_exchange(self) -> bool:
+        """Whether the last question or an answer to it is left out."""
+        names: list[str] = []
+        for name in reversed(self._entries):
+            names += [] if name.startswith("cell ") else [name]
+            if name.startswith("question "):
+                break
+        return any(name in self for name in names)
+
     def code(self, turn: int | None, step: int | None, block: int) -> bool:
         """Whether a block of an answer's code is left out, by its own name or as the cell that it became."""
         name = code_entry(turn, step, block)

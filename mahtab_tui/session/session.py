@@ -165,6 +165,7 @@ class Session:
         entry: its name, as `bus.left_out` makes it.
         """
         emit(self.log, tags.HIDE, entry=entry, hidden=hidden)
+        self.turns.keep_exchange()
 
     def pin(self, entry: str, pinned: bool) -> None:
         """Keep an entry at the top of the transcript, or no longer."""
@@ -178,6 +179,7 @@ class Session:
         if self.cell_runs or self.turn_runs or not self.inbox.idle:
             return False
         emit(self.log, tags.REPLACE, _REPLACED, entry=entry)
+        self.turns.keep_exchange()
         self.submit(mode, text)
         return True
 

@@ -12,7 +12,7 @@ from mahtab_tui.agent.host import ApprovalRequest, Decision, Execution
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
-from mahtab_tui.last_session import LastSessionError, load_last_session, save_last_session
+from mahtab_tui.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.settings import ApprovalMode
@@ -50,6 +50,10 @@ class TurnHost:
         self._cells = cells
         self._prompt = prompt
         self.left_out = prompt.left_out
+        self._exchange: tuple[str, str] | None = None
+        """The last question and its answer."""
+        self._kept = False
+        """Whether it is kept for the session after this one."""
         self._tell_prior = not resumed
         self._turns = 0
         self._waiting_cells = 0
@@ -137,8 +141,20 @@ class TurnHost:
 
     def answered(self, question: str, answer: str) -> None:
         """Keep an exchange for the session after this one."""
+        self._exchange, self._kept = (question, answer), False
+        self.keep_exchange()
+
+    def keep_exchange(self) -> None:
+        """What is left out of this session's conversation is not told in the next one either."""
+        wanted = not self.left_out.last_exchange
+        if self._exchange is None or wanted == self._kept:
+            return
+        self._kept = wanted
         try:
-            save_last_session(question, answer)
+            if wanted:
+                save_last_session(*self._exchange)
+            else:
+                forget_last_session()
         except LastSessionError as error:
             emit(self.log, tags.NOTICE, str(error), level="warning")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,12 +13,14 @@ import pytest
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.last_session import load_last_session
 from mahtab_tui.llm.prompts import TAKEN_OUT
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
 from mahtab_tui.tui.panes.transcript.fold import Transcript
+from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import DEADLINE, Opened, Watched
 
 CODE = "I make it.\n\n```python\nmade = 'a pear'\nprint(made)\n```\n"
@@ -182,9 +185,57 @@ def test_nothing_is_replaced_while_something_is_at_work(open_session: Open) -> N
     assert not [record for record in it.store.records if record.tag == tags.REPLACE]
 
 
-def replace(it: Opened, entry: str, mode: Literal["python", "ask"], words: str) -> None:
-    """Replace an entry as soon as what is at work has ended: its last record comes a little before that."""
+def test_a_model_that_remembers_by_itself_is_told_the_changed_conversation(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = install_fake_claude(tmp_path / "bin", "answers", answers=["One.", "Two.", "Three."])
+    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    store = Watched()
+    it = Opened(Session(load_settings(model="claude"), ProcessKernel, NoFace(), store=store), store)
+    it.session.start()
+    try:
+        run(it, 1, "print('sec' + 'ret')")
+        ask(it, 1, "first?")
+        it.session.hide("cell 1", True)
+        ask(it, 2, "second?")
+        ask(it, 3, "third?")
+    finally:
+        it.session.close()
+    first, second, third = fake.prompts
+    assert "secret" in first
+    assert second == "<conversation><human>first?</human><assistant>One.</assistant></conversation>\n\nsecond?"
+    assert third == "third?"
+    assert len(fake.starts) == 2
+
+
+def test_what_is_left_out_is_not_told_in_the_next_session_either(open_session: Open) -> None:
+    it = open_session("One.", "Two.")
+    ask(it, 1, "first?")
+    wait_until(lambda: said_last() == "first?")
+    it.session.hide("question 1", True)
+    assert said_last() == ""
+    it.session.hide("question 1", False)
+    assert said_last() == "first?"
+    ask(it, 2, "second?")
+    wait_until(lambda: said_last() == "second?")
+    it.session.hide("answer 1.0", True)
+    assert said_last() == "second?"
+    it.session.hide("answer 2.0", True)
+    assert said_last() == ""
+
+
+def said_last() -> str:
+    """The question that the next session would be told."""
+    last = load_last_session()
+    return "" if last is None else last.user
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """What follows a turn's last record comes a little later."""
     end = time.monotonic() + DEADLINE
-    while not it.session.replace(entry, mode, words):
+    while not holds():
         assert time.monotonic() < end
         time.sleep(0.005)
+
+
+def replace(it: Opened, entry: str, mode: Literal["python", "ask"], words: str) -> None:
+    """Replace an entry as soon as nothing is at work."""
+    wait_until(lambda: it.session.replace(entry, mode, words))
