@@ -7,8 +7,10 @@ from typing import ClassVar
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, ScreenResultType
 
+from mahtab_tui.tui.widgets.removable import Removable
 
-class Dialog(ModalScreen[ScreenResultType]):
+
+class Dialog(ModalScreen[ScreenResultType], Removable):
     """It is answered once: further keys of the same bunch find it gone, and must not close what is under it."""
 
     asks: ClassVar[bool] = True

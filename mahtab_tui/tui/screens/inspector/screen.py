@@ -133,7 +133,8 @@ class InspectorScreen(Dialog[None]):
             self._look.close()
 
     def on_answered(self, message: Answered) -> None:
-        message.deliver()
+        if not self.leaves:
+            message.deliver()
 
     def on_resize(self, event: Resize) -> None:
         self._draw_heading()
@@ -194,7 +195,7 @@ class InspectorScreen(Dialog[None]):
         if not view.is_attached:
             await self.query_one("#inspector-body").mount(view)
         view.display = view is self.view
-        if view.display:
+        if view.display and view.is_attached and not view.leaves:
             view.take_focus()
 
     def _draw_heading(self) -> None:

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from mahtab_tui.kernel.looking import Look, Opened, Path
 from mahtab_tui.tui.panes.transcript.palette import Palette
 from mahtab_tui.tui.screens.inspector.fetcher import Answered, Fetcher
+from mahtab_tui.tui.widgets.removable import Removable
 
 
 class Place:
@@ -61,7 +62,7 @@ class Asked(Message):
         self.question = question
 
 
-class View(Widget):
+class View(Removable):
     """Shows an object of the kernel in one way: it fetches what it shows, and keeps little more."""
 
     def __init__(self, place: Place) -> None:
@@ -82,7 +83,8 @@ class View(Widget):
         self._palette = None
 
     def on_answered(self, message: Answered) -> None:
-        message.deliver()
+        if not self.leaves:
+            message.deliver()
 
     def look_again(self) -> None:
         """Fetch anew what is seen."""

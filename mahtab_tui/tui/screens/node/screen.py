@@ -69,8 +69,6 @@ class NodeScreen(Dialog[None], NodeActions):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        if not self.children:  # It was left before it was there.
-            return
         self._arrange(self.app.size.width)
         self._story.focus()
         self._look()
