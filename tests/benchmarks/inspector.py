@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from mahtab_tui.kernel.looking import Arranged, Look, Path
 from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.tui.panes.transcript.layout.picture import half_blocks
+from mahtab_tui.tui.screens.inspector.picture_view import opened as opened_picture
 from tests.benchmarks.kernel import QuietHost, run
 from tests.benchmarks.table import Row, median, timed
 
@@ -19,6 +21,7 @@ df = pd.DataFrame({"a": np.arange(n), "b": rng.random(n), "c": rng.integers(0, 9
                    "e": pd.date_range("2020", periods=n, freq="s"), "f": rng.random(n)})
 items = list(range(n))
 keys = dict.fromkeys(range(n))
+noise = rng.integers(0, 255, (600, 580, 3), dtype="uint8")
 text = "a line of some length\\n" * 5_000_000
 """
 
@@ -57,6 +60,8 @@ def rows() -> Iterator[Row]:
             path = _named(name)
             took = median(timed(lambda p=path: look.children(p, 9_999_900, 10_000_000), 10))  # type: ignore[misc]
             yield Row(f"the last page of 10,000,000 {name}", took, "ms", "<= 50 ms")
+        size = f"a picture of {len(look.picture(_named('noise'))) / 1e6:.1f} MB, fetched, read and drawn in 100 x 30 cells"
+        yield Row(size, median(timed(lambda: half_blocks(opened_picture(look.picture(_named("noise"))), 100, 30), 5)), "ms", "<= 300 ms")
         yield Row("the end of a text of 110 M characters", median(timed(lambda: look.text(_named("text"), 109_900_000, 109_960_000), 1)), "ms", "-")
         yield Row("a search through all of it", median(timed(lambda: look.find(_named("text"), "needle", 0, backwards=False), 1)), "ms", "-")
     finally:

@@ -15,7 +15,7 @@ from ..summary import kind_of, summary, type_name
 from . import arrays, pictures, plots, texts
 from .children import Child, all_attributes, children_of, count_of, described
 from .code import source
-from .pace import LookError, Pace
+from .pace import Abandoned, LookError, Pace
 from .paths import Made, Way, follow
 from .registered import Registered, views
 from .tables.column import Table
@@ -73,9 +73,14 @@ class Inspection:
         slot = client, asked["slot"]
         with self._lock:
             number = self._newest[slot] = next(self._numbers)
-        way = follow(asked["path"], self._namespace, self._held.get(client, {}), table_of)
         pace = Pace(WORK, lambda: self._newest.get(slot) != number)
-        return self._answers[asked["do"]](way, asked, pace)
+        try:
+            way = follow(asked["path"], self._namespace, self._held.get(client, {}), table_of)
+            return self._answers[asked["do"]](way, asked, pace)
+        except (LookError, Abandoned):
+            raise
+        except Exception as error:  # a library's object in a state that it does not expect itself
+            raise LookError(f"It cannot be shown: {type_name(error)}{_message(error)}") from None
 
     def _close(self, client: str) -> None:
         with self._lock:
