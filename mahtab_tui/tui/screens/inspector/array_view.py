@@ -45,6 +45,7 @@ class SlicedView(View, Vertical):
         self._facts = facts
         self._draw_head()
         self._show_slice()
+        self.refresh_bindings()
         place = self.place
         self.fetcher.ask("figures", lambda: place.look.array_figures(place.path), self._figures_came, lambda _: None)
 
@@ -77,7 +78,7 @@ class SlicedView(View, Vertical):
             parts.append((f"   {figures.min} … {figures.max}  mean {figures.mean}" + (f" ± {figures.std}" if figures.std else ""), "$muted"))
             parts += [("  ", ""), (bars(figures.bars), "$person")]
             parts += [(f"  {count:,} {word}", "$moon") for count, word in ((figures.missing, "missing"),) if count]
-            parts += [(f"  {figures.zeros:,} zeros", "$muted")] if figures.zeros else []
+            parts += [(f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")] if figures.zeros else []
         if self.place.slice is not None:
             parts += ["\n", ("slice  ", "$muted"), *self._slice_parts(self.place.slice)]
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
@@ -91,6 +92,10 @@ class SlicedView(View, Vertical):
         return [*parts, (" ]", "$muted"), ("   , and . step, d chooses the dimension, g enters a slice", "$muted")]
 
     # What the person does
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Slices are of arrays of many dimensions."""
+        return self.place.slice is not None if action in ("step_slice", "dimension", "enter_slice") else super().check_action(action, parameters)
 
     def action_step_slice(self, step: int) -> None:
         facts, slice = self._facts, self.place.slice

@@ -47,10 +47,6 @@ class PlotView(SlicedView, can_focus=True):
             self.query_one(".array-head").display = False
             self.show_slice(self.place.path)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Slices are of arrays of many dimensions."""
-        return self.place.slice is not None if action in ("step_slice", "dimension", "enter_slice") else super().check_action(action, parameters)
-
     def take_focus(self) -> None:
         self.refresh_slice()
         self.focus()

@@ -228,11 +228,12 @@ class TextView(View, can_focus=True):
 
         self._do(go)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What is asked about is an object of the kernel."""
+        return isinstance(self._source, KernelText) if action == "ask" else super().check_action(action, parameters)
+
     def action_ask(self) -> None:
-        if isinstance(self._source, KernelText):
-            self.post_message(LineWanted("ask about this text", "", self._ask))
-        else:
-            self.fail("Only a text itself can be asked about.")
+        self.post_message(LineWanted("ask about this text", "", self._ask))
 
     def _ask(self, question: str) -> None:
         if question.strip():
