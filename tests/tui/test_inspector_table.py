@@ -55,3 +55,11 @@ async def test_a_variable_that_is_gone_is_told(make_app: MakeApp) -> None:
         await look(pilot, "x = 1", "nothing")
         assert shown(pilot, "status") == "There is no variable named nothing."
         assert inspector(pilot).view is None
+
+
+async def test_a_filter_that_does_not_fit_is_told_and_all_stays_as_it_was(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, FRAME, "df")
+        await reads(pilot, "Bonn")
+        await pilot.press("slash", *"> many", "enter")
+        await reads(pilot, "many cannot be compared", "row 1 of 1,000", "Bonn")

@@ -62,6 +62,8 @@ class TableView(ScrolledView):
         self._left = min(self._left, self._column)
         self._cache.clear()
         self._arranged = Arranged()
+        self._before: Arranged | None = None
+        """How it was arranged before what is being done now."""
         self._busy = ""
         self._asked: object = None
 
@@ -156,7 +158,7 @@ class TableView(ScrolledView):
 
     def _came(self, asked: list[int], headings: tuple[Heading, ...], pages: list[tuple[Wanted, TablePage]]) -> None:
         self._busy = ""
-        self._asked = None
+        self._asked = self._before = None
         if headings:
             self._columns.take_headings(asked, headings)
         for wanted, page in pages:
@@ -173,7 +175,13 @@ class TableView(ScrolledView):
     def _failed(self, sentence: str) -> None:
         self._busy = ""
         self._asked = None
-        self.fail(sentence)
+        if self._before is None:
+            self.fail(sentence)
+        else:
+            self.app.notify(plain(sentence), severity="warning", markup=False)
+            self._arranged, self._before = self._before, None
+            self._fetch()
+            self.refresh()
 
     def _fetch_figures(self) -> None:
         if not self._show_figures or not self._rows:
@@ -359,6 +367,7 @@ class TableView(ScrolledView):
         self._arrange(Arranged(), "")
 
     def _arrange(self, arranged: Arranged, busy: str) -> None:
+        self._before = self._before or self._arranged
         self._arranged = arranged
         self._busy = busy
         self._cache.clear()
