@@ -58,8 +58,10 @@ async def test_a_variable_that_is_gone_is_told(make_app: MakeApp) -> None:
 
 
 async def test_a_filter_that_does_not_fit_is_told_and_all_stays_as_it_was(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
         await look(pilot, FRAME, "df")
         await reads(pilot, "Bonn")
         await pilot.press("slash", *"> many", "enter")
-        await reads(pilot, "many cannot be compared", "row 1 of 1,000", "Bonn")
+        await until(pilot, lambda: [told.message for told in app._notifications] == ["many cannot be compared with values of int64."])
+        await reads(pilot, "row 1 of 1,000", "Bonn")
