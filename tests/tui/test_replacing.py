@@ -44,6 +44,7 @@ async def test_escape_gives_a_replacement_up_and_brings_the_draft_back(make_app:
         await pilot.pause()
         assert (app.editor.mode, app.editor.text) == ("ask", "which days are outliers, and why?")
         assert "Enter replaces" in hint(app)
+        assert str(app.editor.query_one("#glyph", Static).content) == "↻"
         await pilot.press("escape")
         assert (app.editor.mode, app.editor.text, hint(app)) == ("python", "a draft", before)
 

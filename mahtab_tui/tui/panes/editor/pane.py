@@ -159,7 +159,7 @@ class EditorPane(Widget):
     def _show_mode(self) -> None:
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
-        self.query_one("#glyph", Static).update(Content(_GLYPHS[self.mode]))
+        self.query_one("#glyph", Static).update(Content("↻" if self._replaces else _GLYPHS[self.mode]))
         self.query_one("#hint", Static).update(Content(_REPLACING if self._replaces else _HINTS[self.mode]))
 
     @on(PromptArea.ModeChanged)
