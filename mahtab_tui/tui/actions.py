@@ -169,6 +169,8 @@ class SessionActions(App[int]):
         from mahtab_tui.tui.screens.history_search import HistorySearch
 
         def chosen(entry: HistoryEntry | None) -> None:
+            if self._exit:  # the key after it has left the application
+                return
             if entry is not None:
                 self.editor.mode = "ask" if entry.mode == "ask" else "python"
                 self.editor.text = entry.text

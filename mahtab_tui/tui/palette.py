@@ -22,6 +22,11 @@ class Palette(CommandPalette):
         done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
         return done
 
+    def _action_command_list(self, action: str) -> None:
+        if action.startswith("page") and not self.query_one(CommandList).size:
+            return  # a page of a list that was not laid out yet, or for which there is no room, would be an error
+        super()._action_command_list(action)
+
     def _watch__list_visible(self) -> None:
         if self.query(CommandList):
             super()._watch__list_visible()

@@ -10,6 +10,7 @@ from textual.events import Click
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
+from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.jumper import JumpScreen
 from mahtab_tui.tui.palette import Palette
@@ -143,3 +144,33 @@ async def test_the_question_before_leaving_says_when_the_work_has_ended(make_app
         at_work = ""
         await until(pilot, lambda: "has ended" in str(text.content))
         assert app.is_running
+
+
+async def test_a_page_of_a_palette_whose_list_has_no_room_is_nowhere(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, CommandPalette) and app.screen.query_one(CommandList).option_count > 0)
+        commands = app.screen.query_one(CommandList)
+        commands.styles.max_height = 0
+        commands.styles.height = 0
+        await until(pilot, lambda: not commands.size)
+        commands.set_options(["one", "two"])
+        commands.highlighted = 0
+        await press_at_once(pilot, "pagedown", "pageup")
+        await pilot.pause()
+        assert app.is_running
+
+
+async def test_an_entry_of_the_history_that_is_chosen_while_the_application_ends_goes_nowhere(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: isinstance(app.screen, HistorySearch))
+        chosen = app.screen._result_callbacks[-1].callback
+        assert chosen is not None
+        app.exit(0)
+    chosen(HistoryEntry("6 * 7", "python", "/", 0.0))
+    assert app.return_code == 0

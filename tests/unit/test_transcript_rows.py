@@ -20,6 +20,7 @@ from mahtab_tui.tui.panes.transcript.layout.table import fitted
 from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
 from mahtab_tui.tui.panes.transcript.output import HEAD, TAIL, Output
 from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.panes.transcript.window import Window
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 
 PALETTE = Palette.of(
@@ -331,3 +332,11 @@ def test_a_change_tells_what_a_name_was_before(change: dict[str, str], told: str
     rows = CellRows(Cell(party="you", person=True, code="x", changes=[{"name": "x", **change}]), 80, PALETTE)
     rows.update()
     assert rows[len(rows) - 1].text.strip() == told
+
+
+def test_a_row_that_there_was_only_by_a_guess_is_empty() -> None:
+    """Empty lines of an answer are drawn as one, which is known once it is laid out."""
+    window = Window([Words(party="demo", source="its beginning" + "\n" * 30 + "its end")], 40, PALETTE)
+    window.take([0])
+    assert window.row(window.place_of(window.total - 1)).text == ""
+    assert window.row(window.place_of(window.total - 1)).text == "its end"

@@ -80,7 +80,9 @@ class Window:
         return Place(entry, max(0, row))
 
     def row(self, place: Place) -> Row:
-        return self.rows(place.entry)[place.row]
+        """What is drawn at a place; nothing at one that there was only by a guess."""
+        rows = self.rows(place.entry)
+        return rows[place.row] if place.row < len(rows) else Row()
 
     def measure_down(self, place: Place, height: int) -> None:
         """Make exact what is seen in a window of this height that begins at a place."""
