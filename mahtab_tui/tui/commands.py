@@ -133,8 +133,8 @@ NODE_COMMANDS: tuple[Command, ...] = (
 VARIABLE_COMMANDS: tuple[Command, ...] = (
     Command("variable-open", "open", "enter", "Look inside", "Look inside the variable", "Namespace", True),
     Command("variable-watch", "watch_variable", "space", "Watch", "Keep the variable on top, or no longer", "Namespace", True),
-    Command("variable-rename", "rename", "ctrl+n", "Rename", "Give the variable another name", "Namespace", True),
-    Command("variable-delete", "delete", "delete", "Delete", "Delete the variable, after a question", "Namespace", True),
+    Command("variable-rename", "rename", "ctrl+n", "Rename", "Give the variable another name", "Namespace"),
+    Command("variable-delete", "delete", "delete", "Delete", "Delete the variable, after a question", "Namespace"),
     Command("variable-copy", "copy_name", "ctrl+y", "Copy name", "Copy the variable's name", "Namespace"),
 )
 """What can be done to the variable that is chosen in the namespace."""
