@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _CONDITION = re.compile(r"\s*(<=|>=|!=|==|=|<|>)\s*(.*)", re.DOTALL)
+
+_COMPARISONS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "contains": operator.eq,
+}
 
 
 class Condition(NamedTuple):
@@ -25,3 +36,8 @@ def parse(text: str) -> Condition:
     if matched is None:
         return Condition("contains", text.strip())
     return Condition({"=": "=="}.get(matched[1], matched[1]), matched[2].strip())
+
+
+def compare(values: Any, op: str, operand: Any) -> Any:
+    """Which values of an array of a library's fit; ``contains`` is ``==`` where there are no texts."""
+    return _COMPARISONS[op](values, operand)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..cells import cell_text, decimals_of, float_text, number_text
-from ..conditions import Condition
+from ..conditions import Condition, compare
 from ..pace import LookError, Pace
 from .column import BARS, SAMPLE, Column, Statistics
 from .objects import ObjectColumn
@@ -65,7 +65,7 @@ class PolarsColumn:
                 texts = texts if any(map(str.isupper, operand)) else texts.str.to_lowercase()
                 fits = texts.str.contains(operand, literal=True)
             else:
-                fits = _compare(values.fill_nan(None) if self._float else values, op, self._operand(operand))
+                fits = compare(values.fill_nan(None) if self._float else values, op, self._operand(operand))
             found: Sequence[int] = fits.arg_true()
         except (polars.exceptions.PolarsError, NotImplementedError, TypeError):
             raise LookError(f"{operand or 'Nothing'} cannot be compared with values of {self.type}.") from None
@@ -129,18 +129,6 @@ class PolarsTable:
 
     def cell_expression(self, row: int, column: int) -> str:
         return f"[{row}, {column}]" if self._frame else f"[{row}]"
-
-
-def _compare(values: Any, op: str, operand: Any) -> Any:
-    if op in ("==", "contains"):
-        return values == operand
-    if op == "!=":
-        return values != operand
-    if op == "<":
-        return values < operand
-    if op == "<=":
-        return values <= operand
-    return values > operand if op == ">" else values >= operand
 
 
 def _bars(values: Any, low: float, high: float) -> Sequence[int]:

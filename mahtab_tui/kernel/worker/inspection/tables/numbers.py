@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..cells import cell_text, decimals_of, float_text, number_text
-from ..conditions import Condition
+from ..conditions import Condition, compare
 from ..pace import LookError, Pace
 from .column import BARS, SAMPLE, Statistics, as_slice
 
@@ -81,7 +81,7 @@ class NumberColumn:
         if condition.op == "contains" and self._kind in "US":
             wanted = condition.operand if self._kind == "U" else condition.operand.encode()
             return numpy.flatnonzero(numpy.char.find(self._values, wanted) >= 0)  # type: ignore[no-any-return]
-        fits = _compare(self._values, condition.op, self._operand(condition.operand))
+        fits = compare(self._values, condition.op, self._operand(condition.operand))
         return numpy.flatnonzero(fits if missing is None else fits & ~missing)  # type: ignore[no-any-return]
 
     def statistics(self, pace: Pace) -> Statistics:
@@ -142,18 +142,6 @@ class NumberColumn:
             return int(text) if text.lstrip("+-").isdigit() else float(text)
         except (ValueError, KeyError):
             raise LookError(f"{text or 'Nothing'} cannot be compared with values of {self.type}.") from None
-
-
-def _compare(values: Any, op: str, operand: Any) -> Any:
-    if op in ("==", "contains"):
-        return values == operand
-    if op == "!=":
-        return values != operand
-    if op == "<":
-        return values < operand
-    if op == "<=":
-        return values <= operand
-    return values > operand if op == ">" else values >= operand
 
 
 def _bars(values: Any, low: float, high: float) -> Sequence[int]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ...statics import Classes
 from ..cells import cell_text, number_text
-from ..conditions import Condition
+from ..conditions import Condition, compare
 from ..pace import Pace
 from .column import BARS, SAMPLE, Statistics
 
@@ -131,10 +131,10 @@ def _fits(condition: Condition) -> Any:
 
     def compares(value: Any) -> bool:
         if type(value) in _NUMBERS:
-            return number is not None and value == value and _compare(value, op, number)
+            return number is not None and value == value and bool(compare(value, op, number))
         if cell_text(value) is None:
             return False
-        return _compare(_whole(value), op, operand)
+        return bool(compare(_whole(value), op, operand))
 
     return compares
 
@@ -144,16 +144,6 @@ def _whole(value: Any) -> str:
         return value
     text = cell_text(value)
     return "" if text is None else text
-
-
-def _compare(value: Any, op: str, operand: Any) -> bool:
-    if op == "==":
-        return bool(value == operand)
-    if op == "!=":
-        return bool(value != operand)
-    if op in ("<", "<="):
-        return bool(value < operand or (op == "<=" and value == operand))
-    return bool(value > operand or (op == ">=" and value == operand))
 
 
 def _bars(numbers: Sequence[Any], low: float, high: float) -> Sequence[int]:
