@@ -136,14 +136,16 @@ class Terminal:
             if not self.pump() or time.monotonic() > deadline:
                 raise AssertionError(f"{pattern!r} is still there. The screen:\n{self.text}")
 
-    def press_until(self, key: str, pattern: str, *, every: float = 4.0) -> None:
+    def press_until(self, key: str, pattern: str, *, every: float = 4.0, asked: str = "") -> None:
         """Press a key again and again until a regular expression is found: some rows ignore keys when they have just appeared.
 
         `every`: seconds between two, long enough for what the key does to be seen: a key too many would be typed into something else.
+        `asked`: what the row says; once that is gone the key was taken, and is not pressed again.
         """
         deadline = time.monotonic() + DEADLINE
         while not re.search(pattern, self.text):
-            self.send(KEYS.get(key, key))
+            if re.search(asked, self.text):
+                self.send(KEYS.get(key, key))
             again = time.monotonic() + every
             while time.monotonic() < again and not re.search(pattern, self.text) and self.pump(0.02):
                 pass

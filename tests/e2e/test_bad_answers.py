@@ -25,7 +25,7 @@ HOSTILE = {
     "````text\n```python\nimport os\n```\n````\nthe end": "```python(?s:.*)import os(?s:.*)```(?s:.*)the end",
     "x" * 200_000 + " the end": "x{70}(?s:.*)the end",
 }
-"""What a model says, and what of it is to be seen."""
+"""What a model says, and what of it is to be seen; each says its number at its end."""
 
 
 def is_whole(screen: Terminal) -> bool:
@@ -36,16 +36,18 @@ def is_whole(screen: Terminal) -> bool:
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_hostile_words_are_words(start: Start, replay: Callable[..., str], size: tuple[int, int]) -> None:
-    screen = start("--model", replay(*HOSTILE, "All is well."), columns=size[0], lines=size[1])
+    said = [
+        (words.replace("the end", f"end {number}."), seen.replace("the end", rf"end {number}\."))
+        for number, (words, seen) in enumerate(HOSTILE.items())
+    ]
+    screen = start("--model", replay(*(words for words, _ in said), "All is well."), columns=size[0], lines=size[1])
     screen.wait("kernel .*idle")
     before = len(screen.raw)
     screen.press("f2")
-    for seen in HOSTILE.values():
+    for _, seen in said:
         screen.enter("go")
         screen.wait(seen)
         assert is_whole(screen)
-        screen.press("ctrl+l")
-        screen.wait_gone("the end")
     screen.enter("again")
     screen.wait("All is well.")
     drawn = bytes(screen.raw[before:])
@@ -60,7 +62,7 @@ def test_code_that_was_never_closed_is_shown_and_waits(start: Start, replay: Cal
     screen.wait(r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)run all from now on")
     assert is_whole(screen)
     screen.press("f7")
-    screen.press_until("escape", r"stopped|idle(?!(?s:.*)run all from now on)")
+    screen.press_until("escape", r"stopped|idle(?!(?s:.*)run all from now on)", asked="run all from now on")
     screen.wait_gone("run all from now on")
     assert "x = [1," in screen.text
 
@@ -72,7 +74,7 @@ def test_a_skip_with_a_reason_reaches_the_model(start: Start, replay: Callable[.
     screen.press("enter")
     screen.wait("run all from now on")
     screen.press("f7")
-    screen.press_until("n", "why not")
+    screen.press_until("n", "why not", asked="run all from now on")
     screen.type("too risky")
     screen.press("enter")
     screen.wait("As you wish.")

@@ -58,7 +58,7 @@ async def test_two_agents_work_in_view_and_under_approval(start: Start, project:
             await seen(screen, "run all from now on")
             assert not re.search(r"second\s+int", screen.text)
             screen.press("f7")
-            await anyio.to_thread.run_sync(screen.press_until, "y", r"second\s+int\s+22")
+            await anyio.to_thread.run_sync(lambda: screen.press_until("y", r"second\s+int\s+22", asked="run all from now on"))
         assert answers == ["22"]
         screen.press("f2")
         screen.enter("/agents")
