@@ -150,7 +150,9 @@ def test_a_file_becomes_a_variable(project: Path) -> None:
 
 def test_run_repl_leaves_the_names_with_the_caller(project: Path) -> None:
     script = project / "script.py"
-    script.write_text("from mahtab_tui import run_repl\nmine = [1, 2]\nrun_repl(ns=globals(), model='demo')\nprint('made', made, mine)\n")
+    script.write_text(
+        "from mahtab_tui import run_repl\nmine = [1, 2]\nrun_repl(ns=globals(), model='demo')\nprint('made', made, mine)\nimport signal\nprint('stops', signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL)\n"
+    )
     with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
         screen.wait("kernel .*idle")
         screen.wait(r"mine\s+list")
@@ -159,6 +161,7 @@ def test_run_repl_leaves_the_names_with_the_caller(project: Path) -> None:
         screen.wait(r"made\s+int")
         screen.press("ctrl+d")
         screen.wait(r"made 2 \[1, 2, 3\]")
+        screen.wait("stops True")
 
 
 def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:

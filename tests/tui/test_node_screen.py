@@ -234,3 +234,13 @@ async def test_a_call_that_was_run_again_leads_to_the_new_one() -> None:
         await until(pilot, lambda: pane.scroll_offset.y == min(head, pane.max_scroll_y))
         await pilot.click(StoryPane, offset=(5, head + 1 - pane.scroll_offset.y))
         await until(pilot, lambda: screen_of(app).chosen.node.id == "1.11")
+
+
+async def test_the_last_link_of_a_story_shorter_than_the_screen_is_found_from_below() -> None:
+    async with opened(done(), "1.6") as (pilot, app):
+        pane = app.screen.query_one(StoryPane)
+        pane._rows = pane._rows[:3]
+        pane.scroll_to(y=0, animate=False, force=True)
+        pane.action_next_link(-1)
+        await pilot.pause()
+        assert app.is_running

@@ -114,6 +114,7 @@ class StoryPane(ScrollView, can_focus=True):
     def action_next_link(self, step: int) -> None:
         """Go to the next row that leads somewhere, or the one before; past the last one, to the next thing on the screen."""
         start = self._link if self._link is not None else self.scroll_offset.y - 1 if step > 0 else self.scroll_offset.y + self.size.height
+        start = min(start, len(self._rows))
         places = range(start + step, len(self._rows) if step > 0 else -1, step)
         self._link = next((place for place in places if self._rows[place].leads), None)
         if self._link is None:
