@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from textual.actions import ActionParseResult
-from textual.app import App
 from textual.command import CommandPalette
 from textual.dom import DOMNode
 from textual.widgets import Input, TextArea
@@ -16,6 +15,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import Command, acts_above
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.pressing import PressGuard
 from mahtab_tui.tui.screens.confirm import Confirm, ConfirmLeave
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -32,7 +32,7 @@ SECOND_STOP = 2.0
 """Seconds within which stopping again offers to kill the kernel."""
 
 
-class SessionActions(App[int]):
+class SessionActions(PressGuard[int]):
     """Actions on the session and the conversation."""
 
     session: Session

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from textual.await_complete import AwaitComplete
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
+from textual.errors import NoWidget
+from textual.events import Click
 
 from mahtab_tui.tui.commands import COMMANDS, Command
 
@@ -21,6 +24,11 @@ class Palette(CommandPalette):
             return super().dismiss(result)
         done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
         return done
+
+    def _on_click(self, event: Click) -> None:  # type: ignore[override]
+        event.prevent_default()  # else Textual's own handler would follow
+        with suppress(NoWidget):  # beside a screen that has just become smaller
+            super()._on_click(event)
 
     def _action_command_list(self, action: str) -> None:
         if action.startswith("page") and not self.query_one(CommandList).size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Footer, Input, Static, TextArea
@@ -16,13 +16,14 @@ from mahtab_tui.settings import resource_folder
 from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.player import Player
+from mahtab_tui.tui.pressing import PressGuard
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 
 _AT_ONCE = 2_000
 """Events that are folded between two looks at the keyboard."""
 
 
-class ReplayApp(App[None]):
+class ReplayApp(PressGuard[None]):
     """The tree over the whole screen, and the screens of its calls."""
 
     TITLE = "mahtab"

@@ -8,7 +8,7 @@ from collections import deque
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Footer, RichLog, Static
@@ -21,6 +21,7 @@ from mahtab_tui.settings import resource_folder
 from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
+from mahtab_tui.tui.pressing import PressGuard
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 
 TAIL = 1_000_000
@@ -30,7 +31,7 @@ LINES = 20_000
 """Lines of a log that are kept."""
 
 
-class WatchApp(App[int]):
+class WatchApp(PressGuard[int]):
     """A head line that says what is watched, and below it what happens."""
 
     TITLE = "mahtab"

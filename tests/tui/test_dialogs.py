@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 from textual.command import CommandList, CommandPalette
-from textual.events import Click
+from textual.events import Click, MouseDown
+from textual.geometry import Offset
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
@@ -113,6 +114,30 @@ async def test_two_clicks_beside_the_palette_close_it_once(make_app: Callable[..
             palette.post_message(Click(palette, 0, 0, 0, 0, 1, False, False, False, 0, 0))
         await until(pilot, lambda: len(app.screen_stack) == 1)
         await pilot.pause()
+        assert app.is_running
+
+
+async def test_a_click_beyond_the_screen_leaves_the_palette_as_it_is(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        await pilot.press("ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        app.screen.post_message(Click(app.screen, 0, 0, 0, 0, 1, False, False, False, 5_000, 5_000))
+        await pilot.pause()
+        assert app.is_running
+        assert isinstance(app.screen, CommandPalette)
+
+
+async def test_a_press_on_what_is_gone_is_none(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        gone = Static("gone")
+        with monkeypatch.context() as patch:
+            patch.setattr(Screen, "get_widget_and_offset_at", lambda screen, x, y: (gone, Offset(0, 0)))
+            app.post_message(MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5))  # as the driver does it
+            await pilot.pause()
         assert app.is_running
 
 
