@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -44,6 +45,12 @@ def check_terminal() -> None:
         raise NoTerminal(f"The terminal is too small: {columns} x {lines}, at least {SMALLEST[0]} x {SMALLEST[1]} is needed.")
 
 
+def end_with_terminal() -> None:
+    """A hangup ends this process, also where it was started with that signal ignored (`nohup`): it has nothing to do without its terminal."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def open_screen(
     settings: Settings,
     make_kernel: KernelFactory,
@@ -58,6 +65,8 @@ def open_screen(
     collector: for a process that is the application's alone.
     """
     check_terminal()
+    if collector is not None:
+        end_with_terminal()
     face = ScreenFace()
     session = Session(settings, make_kernel, face, store=store, name=name or Path.cwd().name, past=past)
     sharing = Sharing(session)
@@ -94,6 +103,7 @@ def watch_live(what: str | None) -> int:
     from mahtab_tui.tui.watch_app import WatchFile, WatchSession
 
     check_terminal()
+    end_with_terminal()
     settings = load_settings()
     theme = settings.theme or Choices.load().theme
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
@@ -147,6 +157,7 @@ def replay_log(path: Path, speed: float | None) -> int:
 
     opened = read_log(path)
     check_terminal()
+    end_with_terminal()
     settings = load_settings()
     app = ReplayApp(replay(opened.records, speed), note=opened.note, theme=settings.theme or Choices.load().theme, keymap=settings.keymap)
     app.run()

@@ -89,7 +89,8 @@ class Terminal:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._reap(block=True)
-        os.close(self._fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
     @property
     def text(self) -> str:
@@ -195,6 +196,12 @@ class Terminal:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.screen.resize(lines, columns)
         os.kill(self.pid, signal.SIGWINCH)
+
+    def hang_up(self) -> int:
+        """Close the terminal, as when its window is closed, and wait until the program has ended; as `wait_end`."""
+        os.close(self._fd)
+        self._fd, self._ended = -1, True
+        return self.wait_end()
 
     def wait_end(self) -> int:
         """Wait until the program has ended; returns its exit code (negative: the signal)."""

@@ -1,0 +1,32 @@
+"""The terminal is closed: the program ends, nothing of it stays, and what was said is there."""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.terminal import Terminal
+from tests.recursion_scripts import wait_for
+
+
+def alive(pid: int) -> bool:
+    with suppress(OSError):
+        return not re.search(r"^State:\s+Z", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return False
+
+
+@pytest.mark.parametrize("started", [PROGRAM, ["sh", "-c", f"trap '' HUP; exec {PROGRAM[0]} \"$@\"", "sh"]], ids=["", "nohup"])
+def test_a_closed_terminal_ends_the_program_and_keeps_what_was_said(started: list[str], start: Start, project: Path) -> None:
+    with Terminal([*started, "--model", "demo"], cwd=project) as terminal:
+        terminal.wait(r"● kernel .*idle")
+        terminal.enter("import os; print('num' + 'ber', os.getpid()); kept = 'words'")
+        kernel = int(terminal.wait(r"number \d+ ").split()[1])
+        terminal.wait(r"\+ kept str")
+        assert terminal.hang_up() == -signal.SIGHUP
+    wait_for(lambda: not alive(kernel))
+    start("--model", "demo", "--continue").wait("kept = 'words'")
