@@ -46,7 +46,6 @@ class ReplAgent:
         reflection_llm: BaseChatModel | None = None,
         skills: Mapping[str, str] | None = None,
         history: Sequence[tuple[str, str] | Said] = (),
-        first_turn: int = 1,
     ) -> None:
         self._host = host
         self.model: str | BaseChatModel = llm
@@ -56,7 +55,7 @@ class ReplAgent:
         self._system_prompt = system_prompt(skills)
         self._one_at_a_time = threading.Lock()
         self._current: Future[str] | None = None
-        self._turn = first_turn - 1
+        self._turn = 0
         self._conversation = Conversation(said if isinstance(said, Said) else Said(*said) for said in history)
 
     @property
@@ -64,12 +63,12 @@ class ReplAgent:
         """The conversation so far as the model is told it, without the system prompt."""
         return self._conversation.told(self._host.left_out)
 
-    def ask_sync(self, prompt: str, callbacks: Callbacks | None = None) -> str:
+    def ask_sync(self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None) -> str:
         """Ask, and wait for the final words. Raises `ModelError` where the model fails; what was said until then stays.
 
-        A keyboard interrupt while it waits stops the turn.
+        shown: the number of a question that is on the bus already. A keyboard interrupt while it waits stops the turn.
         """
-        turn = self._begin(prompt, callbacks or Callbacks())
+        turn = self._begin(prompt, callbacks or Callbacks(), shown)
         try:
             return result_of(turn)
         except KeyboardInterrupt:
@@ -128,30 +127,31 @@ class ReplAgent:
         with self._one_at_a_time:
             self._conversation = Conversation()
 
-    def _begin(self, prompt: str, callbacks: Callbacks) -> Future[str]:
+    def _begin(self, prompt: str, callbacks: Callbacks, shown: int | None = None) -> Future[str]:
         """Ask on a thread of its own, so that whoever waits can stop waiting."""
         turn: Future[str] = Future()
-        threading.Thread(target=self._run, args=(turn, prompt, callbacks), name="agent-turn", daemon=True).start()
+        threading.Thread(target=self._run, args=(turn, prompt, callbacks, shown), name="agent-turn", daemon=True).start()
         return turn
 
-    def _run(self, turn: Future[str], prompt: str, callbacks: Callbacks) -> None:
+    def _run(self, turn: Future[str], prompt: str, callbacks: Callbacks, shown: int | None) -> None:
         with self._one_at_a_time:
             if not turn.set_running_or_notify_cancel():
                 return
             self._current = turn
             try:
-                turn.set_result(self._answer(prompt, callbacks))
+                turn.set_result(self._answer(prompt, callbacks, shown))
             except BaseException as error:  # the thread's outermost frame: it is raised where the answer is waited for
                 turn.set_exception(error)
             finally:
                 self._current = None
 
-    def _answer(self, prompt: str, callbacks: Callbacks) -> str:
+    def _answer(self, prompt: str, callbacks: Callbacks, shown: int | None) -> str:
         self._host.cancelled.clear()
-        self._turn += 1
         prompt = encodable(prompt)
+        self._turn = self._turn + 1 if shown is None else shown
+        if shown is None:
+            emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
         self._conversation.ask(self._turn, prompt, encodable(self._host.context()))
-        emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
         told = self.messages
         state = create_initial_state(prompt, messages=told, system_prompt=self._system_prompt, turn=self._turn)
         try:
@@ -198,13 +198,12 @@ def create_repl_agent(
     reflection_llm: BaseChatModel | None = None,
     skills: Mapping[str, str] | None = None,
     history: Sequence[tuple[str, str] | Said] = (),
-    first_turn: int = 1,
 ) -> ReplAgent:
     """An agent over a session: a `SessionState` (code runs at once, in this process, and skills and history are its own), or a host.
 
     model: a model, or the name of one (see `get_llm`). max_turns: how many answers with code one question may have. reflection: when what
     ran is checked for completeness; reflection_llm: by which model, else by the same. history: pairs of "user" or "assistant" and text.
-    first_turn: the number of the first question. Raises `ModelError`.
+    Raises `ModelError`.
     """
     llm = get_llm(model) if isinstance(model, str) else model
     if not isinstance(session, AgentSession):
@@ -220,7 +219,6 @@ def create_repl_agent(
         reflection_llm=reflection_llm,
         skills=skills,
         history=history,
-        first_turn=first_turn,
     )
     agent.model = model
     if isinstance(session, AgentSession):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from mahtab_tui.agent.host import Said
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.session.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -23,11 +25,13 @@ if TYPE_CHECKING:
 class AgentThread:
     """Takes questions from the inbox and has the agent answer them."""
 
-    def __init__(self, inbox: Inbox, turns: TurnHost, make_agent: Callable[[], ReplAgent]) -> None:
+    def __init__(self, inbox: Inbox, turns: TurnHost, make_agent: Callable[[], ReplAgent], *, asked: int = 0) -> None:
+        """asked: how many questions the session already has."""
         self._log = turns.log
         self._inbox = inbox
         self._turns = turns
         self._make_agent = make_agent
+        self._numbers = itertools.count(asked + 1)
         self._making = threading.Lock()
         self._agent: ReplAgent | None = None
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
@@ -48,12 +52,14 @@ class AgentThread:
         """Ask, wait, and get the final words. Raises `ModelError`."""
         with self._turns.turn():
             self._withdrawn.clear()
+            # Shown before the agent is there: loading what it needs takes a while.
+            turn = next(self._numbers)
+            emit(self._log, tags.USER_CHAT, encodable(prompt), turn=turn)
             agent = self.agent
             if self._withdrawn.is_set():
-                emit(self._log, tags.USER_CHAT, prompt)
                 emit(self._log, tags.NOTICE, "Stopped before the model was asked.", level="info")
                 return ""
-            answer = agent.ask_sync(prompt)
+            answer = agent.ask_sync(prompt, shown=turn)
             self._turns.answered(prompt, answer)
             return answer
 
@@ -102,7 +108,6 @@ class AgentThread:
                 self.ask(item.text)
             except ModelError as error:
                 if self._agent is None:  # the agent itself could not be made: nobody has said it yet
-                    emit(self._log, tags.USER_CHAT, item.text)
                     emit(self._log, tags.NOTICE, str(error), level="error")
             except Exception as error:  # the thread's outermost frame
                 emit(self._log, tags.NOTICE, f"The question could not be answered: {type(error).__name__}: {error}", level="error")

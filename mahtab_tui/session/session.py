@@ -99,7 +99,7 @@ class Session:
             Suggestions(self.log, lambda: self._llm(suggestion_model), self.kernel.variables, self.turns.used) if suggestion_model else None
         )
         self.turns.on_run_all = lambda: self.set_approval("auto")
-        self.agent = AgentThread(self.inbox, self.turns, self._make_agent)
+        self.agent = AgentThread(self.inbox, self.turns, self._make_agent, asked=max((record.attrs.get("turn") or 0 for record in past), default=0))
         self._runner = threading.Thread(target=self._run_cells, name="cells", daemon=True)
         self._closed = False
 
@@ -326,7 +326,6 @@ class Session:
             max_turns=self.settings.max_turns,
             skills=self.skills.descriptions(),
             history=conversation(self.past),
-            first_turn=1 + max((record.attrs.get("turn") or 0 for record in self.past), default=0),
         )
 
     def _llm(self, name: str | None = None) -> BaseChatModel:

@@ -98,6 +98,26 @@ def test_a_question_is_stopped_while_the_agent_is_being_made(open_session: Calla
     assert said == [(tags.USER_CHAT, "never mind"), (tags.USER_CHAT, "and now?"), (tags.ASSISTANT_CHAT, "First.")]
 
 
+def test_a_question_is_shown_before_the_agent_is_there(open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch) -> None:
+    it = open_session("First.")
+    thread, made = it.session.agent, threading.Event()
+    make = thread._make_agent
+
+    def make_later() -> ReplAgent:
+        made.wait()
+        return make()
+
+    monkeypatch.setattr(thread, "_make_agent", make_later)
+    it.session.submit("ask", "half \ud800 a pair?")
+    try:
+        asked = it.store.wait(tags.USER_CHAT)
+    finally:
+        made.set()
+    assert (asked.text, asked.attrs) == ("half \ufffd a pair?", {"turn": 1})
+    it.store.wait(tags.AGENT, state="done", turn=1)
+    assert sum(record.tag == tags.USER_CHAT for record in it.store.records) == 1
+
+
 def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: Callable[..., Opened]) -> None:
     it = open_session()
     it.session.submit("python", "print('begun', flush=True)\nwhile True: pass")
