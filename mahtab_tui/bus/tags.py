@@ -9,7 +9,8 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``…-repl-out-stream`` (text: a piece of output): ``cell``, ``kind`` ("stdout" for what was printed, "value" for the last
   expression, "traceback", "display" for the text of what was shown).
 - ``…-repl-out`` (text: the whole output): ``cell``, ``status`` (a `kernel.base.Status` value), ``duration`` (seconds),
-  ``kinds`` (list of [kind, characters] in order, as they make up the text), ``late`` (true for what came after its cell had
+  ``kinds`` (list of [kind, characters] in order, as they make up the text), ``frames`` (of a traceback: list of [file, line,
+  function, row] as `kernel.base.TracebackFrame` has them), ``late`` (true for what came after its cell had
   ended: a thread's print; such records have no status).
 - ``user-chat``: ``turn``. ``assistant-chat``: ``turn``, ``step`` (number of the generation in the turn, from 0), ``party``,
   ``stopped`` (bool).

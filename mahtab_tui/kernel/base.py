@@ -83,6 +83,20 @@ class Display:
     """For who cannot see the rest."""
 
 
+@dataclass(frozen=True, slots=True)
+class TracebackFrame:
+    """Where a line of a traceback leads."""
+
+    file: str
+    """As Python has it; of a cell ``In [3]``."""
+    line: int
+    """0 where it is not known."""
+    function: str
+    """Empty of a place that does not compile."""
+    row: int
+    """Lines of the output from this frame's to the end: 1 is the last; 0 where it is not told."""
+
+
 OnDisplay = Callable[[Display], None]
 
 
@@ -103,6 +117,8 @@ class CellResult:
     """For `died` and `killed`: how, in a sentence."""
     displays: tuple[Display, ...] = ()
     """One for each piece of kind ``display``."""
+    frames: tuple[TracebackFrame, ...] = ()
+    """The places that the traceback names, in its order."""
 
 
 @dataclass(frozen=True, slots=True)

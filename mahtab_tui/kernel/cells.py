@@ -19,6 +19,7 @@ from mahtab_tui.kernel.base import (
     OnOutput,
     OutputKind,
     Status,
+    TracebackFrame,
     Variable,
 )
 from mahtab_tui.kernel.output import Output
@@ -73,13 +74,13 @@ class RunningCell:
 
     def done(self, frame: Mapping[str, Any]) -> None:
         """The kernel says how it ended."""
-        status, pieces = Status(frame["status"]), frame["pieces"]
+        status, pieces, frames = Status(frame["status"]), frame["pieces"], tuple(TracebackFrame(*told) for told in frame["frames"])
         if self.over_limit and status is Status.INTERRUPTED:
-            status = Status.ERROR
+            status, frames = Status.ERROR, ()
             pieces = [("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n")]
         for kind, text in pieces:
             self._add(kind, text)
-        self._finish(status, frame["duration"], changes(frame["changes"]), "")
+        self._finish(status, frame["duration"], changes(frame["changes"]), "", frames)
 
     def lost(self, status: Status, how: str) -> None:
         """The kernel ended in the middle of it."""
@@ -99,12 +100,12 @@ class RunningCell:
         except BaseException as error:  # it is the caller's, and is raised where the caller waits
             self._listener_error = error
 
-    def _finish(self, status: Status, duration: float, changed: tuple[Change, ...], detail: str) -> None:
+    def _finish(self, status: Status, duration: float, changed: tuple[Change, ...], detail: str, frames: tuple[TracebackFrame, ...] = ()) -> None:
         if self._listener_error is not None:
             self.result.set_exception(self._listener_error)
             return
         text, kinds = self._output.text()
-        self.result.set_result(CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays)))
+        self.result.set_result(CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays), frames))
 
 
 def variable(listed: Mapping[str, Any]) -> Variable:

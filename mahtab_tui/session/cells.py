@@ -8,6 +8,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus import tags
@@ -154,6 +155,7 @@ class Cells:
             duration=round(result.duration, 4),
             kinds=[list(kind) for kind in result.kinds],
             detail=result.detail,
+            **({"frames": [list(astuple(frame)) for frame in result.frames]} if result.frames else {}),
         )
         if result.status in (Status.KILLED, Status.DIED):
             self.forget()

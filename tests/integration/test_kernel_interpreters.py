@@ -36,7 +36,10 @@ def test_cells_run_alike(any_python: Cells) -> None:
     result = any_python.run("def f(n): return g(n)\ndef g(n): return f(n)\nf(1)")
     assert result.output.rstrip().splitlines()[-1].startswith("RecursionError")
     assert "frames left out" in result.output
-    assert "worker" not in any_python.run("try:\n    {}['a']\nexcept KeyError:\n    1 / 0").output
+    failed = any_python.run("try:\n    {}['a']\nexcept KeyError:\n    1 / 0")
+    assert "worker" not in failed.output
+    assert [frame.line for frame in failed.frames] == [2, 4]
+    assert all(failed.output.split("\n")[-1 - frame.row].startswith(f'  File "{frame.file}", line') for frame in failed.frames)
     assert any_python.text("if os.fork() == 0: print('forked')\nelse: print('parent' * bool(os.wait()))") == "forked\nparent\n"
     assert any_python.run("import os; os._exit(3)").status is Status.DIED
     assert any_python.text("1 + 1") == "2\n"

@@ -16,7 +16,7 @@ from .habits import SIGNS, magics
 from .habits.past import Past
 from .interrupts import Interrupts
 from .stdlib import late_import
-from .tracebacks import cell_filename, format_safely, syntax_error
+from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
 from .variables import NamespaceWatch
 
 KEEP = 4_000_000
@@ -53,6 +53,8 @@ class Outcome(NamedTuple):
     pieces: list[Piece]
     """What comes after the prints, in order."""
     changes: list[dict[str, Any]]
+    frames: list[TracebackFrame]
+    """Of the traceback, which is the last piece where there is one."""
 
 
 class Surroundings(Protocol):
@@ -97,16 +99,17 @@ class Executor:
         if refusal is None and self.depth >= DEPTH:
             refusal = "cells can run inside one another two levels deep at most"
         if refusal is not None:
-            return Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [])
+            return Outcome("error", [("traceback", f"RuntimeError: {refusal}\n")], [], [])
         try:
             return self._run_in_surroundings(cell, source, limit)
         except BaseException as error:  # the cell broke something unforeseen: the kernel lives on
-            return Outcome("error", [("traceback", format_safely(error))], [])
+            return Outcome("error", [("traceback", describe_safely(error).text)], [], [])
 
     def _run_in_surroundings(self, cell: int, source: str, limit: int | None) -> Outcome:
         self._begin()
         pieces: list[Piece] = []
         status = "ok"
+        frames: list[TracebackFrame] = []
         stage = self._surroundings.enter(limit)
         try:
             with self._interrupts.allowed(cell):
@@ -117,13 +120,17 @@ class Executor:
         except BaseException as error:
             self._surroundings.leave_child(error)
             with self._interrupts.allowed():
-                status = self._report(error, pieces)
+                status, told = self._report(error, pieces)
+            if told is not None:
+                pieces.append(("traceback", told.text))
+                # In a text that is shortened, the rows would be others.
+                frames = told.frames if len(told.text) <= KEEP else [frame._replace(row=0) for frame in told.frames]
         finally:
             self._surroundings.leave(stage, nested=self.depth > 1)
             if self.reloader is not None:
                 self.reloader.note()
             changes = self._end()
-        return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes)
+        return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames)
 
     def _run(self, cell: int, source: str, pieces: list[Piece], limited: LimitedOutput | None) -> None:
         if self.reloader is not None and self.depth == 1:
@@ -185,20 +192,18 @@ class Executor:
         self._past.result(cell, value)
         return text
 
-    def _report(self, error: BaseException, pieces: list[Piece]) -> str:
-        """Tell how the code ended; returns the status."""
+    def _report(self, error: BaseException, pieces: list[Piece]) -> tuple[str, Traceback | None]:
+        """How the code ended: the status, and the traceback where it has one."""
         if isinstance(error, SystemExit):
             if not isinstance(error, Leave):
                 pieces.append(("stdout", f"SystemExit{_exit_code(error)}\n"))
-            return "ok"
+            return "ok", None
         if type(error).__name__ == "BdbQuit":
-            return "ok"
+            return "ok", None
         if isinstance(error, NotCompiledError) and error.__cause__ is not None:
-            pieces.append(("traceback", syntax_error(error.__cause__)))
-            return "error"
+            return "error", syntax_error(error.__cause__)
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
-        pieces.append(("traceback", format_safely(error)))
-        return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+        return "interrupted" if isinstance(error, KeyboardInterrupt) else "error", describe_safely(error)
 
     def _begin(self) -> None:
         if self.depth:

@@ -97,7 +97,7 @@ class Turns:
         if isinstance(error, SystemExit):
             return "ok"
         if isinstance(error, _NotCompiled) and error.__cause__ is not None:
-            text = syntax_error(error.__cause__)
+            text = syntax_error(error.__cause__).text
         elif self._conversation.finished:
             return "final"
         else:
