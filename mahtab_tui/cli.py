@@ -153,8 +153,8 @@ def rlm(
     source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="A text file, a folder of them, or - for what is piped in")] = None,
     model: Model = None,
     sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
-    max_depth: Annotated[int | None, typer.Option(help="How deep calls may nest  [default: 3]")] = None,
-    max_turns: Annotated[int | None, typer.Option(help="Turns of one call  [default: 10]")] = None,
+    max_depth: Annotated[int | None, typer.Option(help="How deep calls may nest")] = None,
+    max_turns: Annotated[int | None, typer.Option(help="Turns of one call")] = None,
     max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search")] = None,
     max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
@@ -181,14 +181,13 @@ def rlm(
     settings = checked_settings("model", "sub_model", model=model, sub_model=sub_model)
     try:
         limits = limits_of(
+            settings.rlm_limits(),
             max_depth=max_depth,
             max_turns=max_turns,
             max_calls=max_calls,
             max_usd=max_usd,
             max_seconds=max_seconds,
             concurrency=concurrency,
-            small=settings.rlm_small,
-            ask_above=settings.rlm_ask_above,
         )
     except ValueError as error:
         fail(f"--{str(error).replace('_', '-', 1)}")

@@ -5,24 +5,32 @@ Precedence: command line > ``MAHTAB_*`` environment > ``.env`` > the project's `
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from mahtab_tui.setting_sources import (
+    COMMAND_LINE,
+    ENV_FILE,
+    PREFIX,
+    EnvFile,
+    SettingsError,
+    TomlFile,
+    config_files,
+    home_folder,
+    place_of,
+    variable_of,
+)
+
+__all__ = ["Settings", "SettingsError", "config_files", "home_folder", "load_settings", "resource_folder"]
 
 PACKAGE = Path(__file__).resolve().parent
 
 ApprovalMode = Literal["ask", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
-
-
-class SettingsError(Exception):
-    """A setting that cannot be used; the message says which, where, and what is allowed."""
 
 
 def resource_folder(name: str) -> Path:
@@ -31,25 +39,27 @@ def resource_folder(name: str) -> Path:
     return inside if inside.is_dir() else PACKAGE.parent / name
 
 
-def home_folder() -> Path:
-    """Where sessions, history and configuration are kept: ``~/.mahtab``."""
-    return Path.home() / ".mahtab"
-
-
-def config_files(project: Path) -> tuple[Path, ...]:
-    """The configuration files, the one that wins first."""
-    return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
-
-
 class Settings(BaseSettings):
     """All settings, validated."""
 
-    model_config = SettingsConfigDict(env_prefix="MAHTAB_", env_file=".env", extra="ignore", validate_default=False)
+    # An assignment changes a setting of the session that runs; it is validated like the rest.
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=ENV_FILE, env_ignore_empty=True, extra="ignore", validate_default=False, validate_assignment=True
+    )
 
     model: str | None = Field(None, description="Which model answers, as in claude, claude:opus, openai:gpt-5, demo, replay:FILE")
     reflection_model: str | None = Field(None, description="A cheaper model that checks whether a turn is complete")
     suggestion_model: str | None = Field(None, description="A cheap model that says how an input may go on; without it nothing is suggested")
     sub_model: str | None = Field(None, description="A cheaper model that answers on the parts of a search by rlm()")
+    api_keys: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Keys of providers by the provider's name; in .env as OPENAI_API_KEY and the like"
+    )
+    rlm_max_depth: int = Field(3, ge=0, description="How deep the calls of a search may nest")
+    rlm_max_turns: int = Field(10, ge=1, description="How often one call of a search may run code")
+    rlm_max_calls: int | None = Field(None, ge=1, description="Model calls that a whole search may make")
+    rlm_max_usd: float | None = Field(None, gt=0, description="US dollars that a whole search may cost")
+    rlm_max_seconds: float | None = Field(None, gt=0, description="Seconds that a whole search may take")
+    rlm_concurrency: int | None = Field(None, ge=1, description="Model calls of a search at a time; without it, what suits the model")
     rlm_small: int = Field(20_000, ge=0, description="Characters up to which a search gives a text to the model as it is")
     rlm_ask_above: int = Field(50, ge=0, description="Parts that a search may hand down at once without asking")
     reflection: ReflectionMode = Field("always", description="When a turn is checked for completeness")
@@ -96,6 +106,10 @@ class Settings(BaseSettings):
                 raise ValueError(f"{folder} is not a folder")
         return folders
 
+    def rlm_limits(self) -> dict[str, Any]:
+        """What limits a search, by the names of `recursion.budget.limits_of`."""
+        return {name.removeprefix("rlm_"): getattr(self, name) for name in type(self).model_fields if name.startswith("rlm_")}
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -105,50 +119,9 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        assert isinstance(dotenv_settings, DotEnvSettingsSource)
         files = (TomlFile(settings_cls, path) for path in config_files(Path.cwd()))
-        return (init_settings, env_settings, dotenv_settings, *files)
-
-
-class TomlFile(PydanticBaseSettingsSource):
-    """One configuration file; a missing one has no settings."""
-
-    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
-        super().__init__(settings_cls)
-        self.path = path
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Not asked: `__call__` gives the whole file."""
-        return None, field_name, False
-
-    def __call__(self) -> dict[str, Any]:
-        values = read_config(self.path)
-        for key in values:
-            if key not in self.settings_cls.model_fields:
-                near = difflib.get_close_matches(key, self.settings_cls.model_fields, n=1)
-                hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(self.settings_cls.model_fields)}."
-                raise SettingsError(f"{self.path}, line {line_of(self.path, key)}: there is no setting {key!r}. {hint}")
-        return values
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """The values of a configuration file, unchecked. Raises `SettingsError` where it cannot be read."""
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path}: this is not TOML: {error}.") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{path}: the file is not UTF-8 text.") from None
-    except OSError as error:
-        raise SettingsError(f"{path}: the file cannot be read: {error.strerror}.") from None
-
-
-def line_of(path: Path, key: str) -> int:
-    """The line (from 1) on which a key stands in a configuration file, as near as a search finds it."""
-    pattern = re.compile(rf"""^\s*(\[\s*)?["']?{re.escape(key)}["']?\s*[\]=.]""")
-    lines = path.read_text("utf-8", errors="replace").splitlines()
-    return next((number for number, line in enumerate(lines, 1) if pattern.match(line)), 1)
+        return (init_settings, env_settings, EnvFile(dotenv_settings), *files)
 
 
 def load_settings(**given: Any) -> Settings:
@@ -156,20 +129,19 @@ def load_settings(**given: Any) -> Settings:
     try:
         return Settings(**{key: value for key, value in given.items() if value is not None})
     except ValidationError as error:
-        raise SettingsError(_sentence(error, given)) from None
+        key = str(error.errors()[0]["loc"][0])
+        place = place_of(Settings, key, given).text
+        where = {COMMAND_LINE: f"--{key.replace('_', '-')}", variable_of(key): place}.get(place, f"{place}: {key}")
+        raise SettingsError(f"{where}: {reason(error)}.") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{ENV_FILE}: the file is not UTF-8 text.") from None
+    except OSError as error:
+        raise SettingsError(f"{ENV_FILE}: the file cannot be read: {error.strerror}.") from None
     except ValueError as error:  # pydantic-settings: a variable of the environment that is not JSON where it must be
         raise SettingsError(f"The environment: {error}.") from None
 
 
-def _sentence(error: ValidationError, given: dict[str, Any]) -> str:
-    """Which key of which source is wrong, and what is allowed."""
-    first = error.errors()[0]
-    key = str(first["loc"][0])
-    reason = str(first["msg"]).removeprefix("Value error, ")
-    reason = reason[0].lower() + reason[1:]
-    if given.get(key) is not None:
-        return f"--{key.replace('_', '-')}: {reason}."
-    for path in config_files(Path.cwd()):
-        if key in read_config(path):
-            return f"{path}, line {line_of(path, key)}: {key}: {reason}."
-    return f"MAHTAB_{key.upper()} (environment or .env): {reason}."
+def reason(error: ValidationError) -> str:
+    """What is wrong first, as the rest of a sentence without its full stop."""
+    text = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+    return text[0].lower() + text[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -49,8 +50,8 @@ class Limits:
 _LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1, "small": 0, "ask_above": 0}
 
 
-def limits_of(**given: Any) -> Limits:
-    """Limits that a person gave, None where they gave none. Raises `ValueError` with a sentence."""
+def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
+    """Limits that a person gave, None where they gave none; in their place those of the settings. Raises `ValueError` with a sentence."""
     chosen = {name: value for name, value in given.items() if value is not None}
     for name, value in chosen.items():
         whole = name in _LEAST
@@ -60,7 +61,7 @@ def limits_of(**given: Any) -> Limits:
             raise ValueError(f"{name} must be at least {_LEAST[name]}, not {value}.")
         if not whole and not value > 0:
             raise ValueError(f"{name} must be more than 0, not {value}.")
-    return Limits(**chosen)
+    return Limits(**{**(settings or {}), **chosen})
 
 
 class Amount(NamedTuple):

@@ -58,7 +58,7 @@ class Searches:
         options = dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
         try:
-            limits = limits_of(**options, small=self._settings.rlm_small, ask_above=self._settings.rlm_ask_above)
+            limits = limits_of(self._settings.rlm_limits(), **options)
             text = _read(Path(args["file"]))
             parts = tuple((str(name), int(start), int(end)) for name, start, end in args["parts"])
             answer = self._engine().run(

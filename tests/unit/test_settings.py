@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
+from pydantic import SecretStr
 
-from mahtab_tui.settings import SettingsError, load_settings, resource_folder
+from mahtab_tui.setting_sources import place_of
+from mahtab_tui.settings import Settings, SettingsError, load_settings, resource_folder
 
 
 def write(path: Path, text: str) -> Path:
@@ -15,18 +20,133 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_command_line_wins_over_everything(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(home / ".mahtab" / "config.toml", 'model = "from-home"\ntheme = "from-home"\nmax_turns = 1\napproval = "auto"\npython = "from-home"\n')
-    write(project / ".mahtab" / "config.toml", 'model = "from-project"\ntheme = "from-project"\nmax_turns = 2\napproval = "ask"\n')
-    write(project / ".env", "MAHTAB_MODEL=from-env-file\nMAHTAB_MAX_TURNS=3\nMAHTAB_THEME=from-env-file\nOTHER=1\n")
-    monkeypatch.setenv("MAHTAB_MODEL", "from-environment")
-    monkeypatch.setenv("MAHTAB_MAX_TURNS", "4")
-    settings = load_settings(model="from-command-line", theme=None)
-    assert settings.model == "from-command-line"
-    assert settings.max_turns == 4
-    assert settings.theme == "from-env-file"
-    assert settings.approval == "ask"
-    assert settings.python == "from-home"
+VALUES: dict[str, tuple[Any, ...]] = {
+    "api_keys": tuple({"openai": f"key-{number}"} for number in range(6)),
+    "keymap": tuple({"help": f"f{number}"} for number in range(6)),
+}
+"""For each setting one value for each source, the one that wins first; what is not here is made by `values_of`."""
+
+SOURCES = ("command line", "environment", ".env", "project", "person")
+
+
+def values_of(key: str, project: Path) -> list[Any]:
+    """A value for each source that no other has, as far as there are so many, and never the default."""
+    if key in VALUES:
+        return list(VALUES[key])
+    field = Settings.model_fields[key]
+    kinds = [field.annotation, *get_args(field.annotation)]
+    if choices := get_args(next((kind for kind in kinds if get_origin(kind) is Literal), None)) or (bool in kinds and (True, False)):
+        others = [choice for choice in choices if choice != field.default]
+        # Each source's value differs from the next one's.
+        return [others[0] if place % 2 == 0 else field.default for place in range(len(SOURCES))]
+    if int in kinds or float in kinds:
+        return [3.5 + number if float in kinds else 30 + number for number in range(len(SOURCES))]
+    folders = [project / f"folder-{number}" for number in range(len(SOURCES))]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+    if key in ("skills_dir", "code_dir", "project"):
+        return [str(folder) for folder in folders]
+    return [f"value-{number}" for number in range(len(SOURCES))]
+
+
+def plain_value(value: Any) -> Any:
+    """A setting as it was written."""
+    if isinstance(value, dict):
+        return {name: plain_value(each) for name, each in value.items()}
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    return ":".join(map(str, value)) if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value
+
+
+def toml(value: Any) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name} = {toml(each)}" for name, each in value.items()) + "}"
+    return json.dumps(value)
+
+
+def give(key: str, source: str, value: Any, *, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Set a key in a source; returns what is given on the command line."""
+    text = json.dumps(value) if isinstance(value, dict | bool) else str(value)
+    if source == "command line":
+        return {key: value}
+    if source == "environment":
+        monkeypatch.setenv(f"MAHTAB_{key.upper()}", text)
+    elif source == ".env":
+        write(project / ".env", f"OTHER=1\nMAHTAB_{key.upper()}={text!r}\n")
+    else:
+        write((project if source == "project" else home) / ".mahtab" / "config.toml", f"# One\n{key} = {toml(value)}\n")
+    return {}
+
+
+@pytest.mark.parametrize("key", Settings.model_fields)
+def test_for_each_setting_the_sources_win_in_their_order(key: str, project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    default = plain_value(getattr(load_settings(), key))
+    assert place_of(Settings, key, {}) == ("default", None)
+    places = {
+        "command line": ("command line", None),
+        "environment": (f"MAHTAB_{key.upper()}", None),
+        ".env": (".env, line 2", None),
+        "project": (f"{project / '.mahtab' / 'config.toml'}, line 2", project / ".mahtab" / "config.toml"),
+        "person": (f"{home / '.mahtab' / 'config.toml'}, line 2", home / ".mahtab" / "config.toml"),
+    }
+    before = default
+    # From the one that loses to the one that wins, so that each has all the others below it.
+    for source, value in reversed(list(zip(SOURCES, values_of(key, project), strict=False))):
+        given = give(key, source, value, project=project, home=home, monkeypatch=monkeypatch)
+        effective = plain_value(getattr(load_settings(**given), key))
+        assert (effective, effective != before) == (value, True), source
+        assert place_of(Settings, key, given) == places[source]
+        before = effective
+
+
+def test_an_empty_variable_says_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAHTAB_MAX_TURNS", "")
+    write(project / ".env", "MAHTAB_MODEL=\n")
+    settings = load_settings()
+    assert (settings.max_turns, settings.model) == (5, None)
+
+
+def test_tables_of_several_sources_are_one_and_each_entry_has_its_place(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    person = write(home / ".mahtab" / "config.toml", '[keymap]\nhelp = "f11"\njump = "f12"\n')
+    write(project / ".mahtab" / "config.toml", 'model = "demo"\nkeymap.help = "f1"\n')
+    monkeypatch.setenv("MAHTAB_KEYMAP", '{"quit": "f4"}')
+    assert load_settings().keymap == {"help": "f1", "jump": "f12", "quit": "f4"}
+    places = [place_of(Settings, f"keymap.{name}", {}) for name in ("help", "jump", "quit")]
+    assert [place.text.rpartition("/")[2] for place in places] == ["config.toml, line 2", "config.toml, line 3", "MAHTAB_KEYMAP"]
+    assert places[1].file == person
+
+
+def test_keys_of_providers_stand_in_env_under_their_usual_names_and_are_never_shown(project: Path, home: Path) -> None:
+    write(project / ".env", "export OPENAI_API_KEY=sk-secret-1\nMAHTAB_MODEL=demo\n")
+    write(home / ".mahtab" / "config.toml", '[api_keys]\nopenai = "sk-secret-2"\nanthropic = "sk-secret-3"\n')
+    settings = load_settings()
+    assert {name: key.get_secret_value() for name, key in settings.api_keys.items()} == {"openai": "sk-secret-1", "anthropic": "sk-secret-3"}
+    assert place_of(Settings, "api_keys.openai", {}).text == ".env, line 1"
+    assert "sk-secret" not in f"{settings!r} {settings} {settings.model_dump()} {settings.model_dump_json()}"
+    assert not any("sk-secret" in value for value in os.environ.values())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"MAHTAB_MODEL=\xff\n", ".env: the file is not UTF-8 text."), (b"A=1\nMAHTAB_MAX_TURNS=many\n", ".env, line 2: max_turns: input should be")],
+)
+def test_what_is_wrong_in_env_is_said_with_its_place(project: Path, content: bytes, said: str) -> None:
+    (project / ".env").write_bytes(content)
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+    assert str(raised.value).startswith(said)
+
+
+def test_a_configuration_that_is_a_folder_is_said(project: Path) -> None:
+    (project / ".mahtab" / "config.toml").mkdir(parents=True)
+    with pytest.raises(SettingsError, match=r"config\.toml: this is not a file\."):
+        load_settings()
+
+
+def test_a_byte_order_mark_is_no_mistake(project: Path) -> None:
+    write(project / ".mahtab" / "config.toml", "").write_bytes(b'\xef\xbb\xbfmodel = "demo"\n')
+    assert load_settings().model == "demo"
 
 
 def test_folders_of_skills_stand_in_the_environment_with_colons_between_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,5 +165,5 @@ def test_folders_of_skills_are_named_in_the_environment(project: Path, monkeypat
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", f"a{os.pathsep}b")
     assert load_settings().skills_dir == (Path("a"), Path("b"))
     monkeypatch.setenv("MAHTAB_SKILLS_DIR", "missing")
-    with pytest.raises(SettingsError, match=r"MAHTAB_SKILLS_DIR \(environment or \.env\): missing is not a folder\."):
+    with pytest.raises(SettingsError, match=r"^MAHTAB_SKILLS_DIR: missing is not a folder\.$"):
         load_settings()

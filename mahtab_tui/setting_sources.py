@@ -1,0 +1,165 @@
+"""Where settings come from: the files that hold them, and where in those a value stands."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, PydanticBaseSettingsSource
+
+PREFIX = "MAHTAB_"
+ENV_FILE = ".env"
+_KEY_ENDING = "_api_key"
+
+COMMAND_LINE, DEFAULT = "command line", "default"
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the message says which, where, and what is allowed."""
+
+
+def home_folder() -> Path:
+    """Where sessions, history and configuration are kept: ``~/.mahtab``."""
+    return Path.home() / ".mahtab"
+
+
+def config_files(project: Path) -> tuple[Path, Path]:
+    """The configuration files, the one that wins first: the project's, the person's."""
+    return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
+
+
+class EnvFile(PydanticBaseSettingsSource):
+    """The file ``.env``: besides the settings the keys of providers, under the names by which everybody knows them."""
+
+    def __init__(self, source: DotEnvSettingsSource) -> None:
+        super().__init__(source.settings_cls)
+        self._source = source
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Not asked: `__call__` gives all."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = self._source()
+        keys = {
+            name.removesuffix(_KEY_ENDING): value
+            for name, value in self._source.env_vars.items()
+            if value and name.endswith(_KEY_ENDING) and not name.startswith(PREFIX.lower())
+        }
+        return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
+
+
+class TomlFile(PydanticBaseSettingsSource):
+    """One configuration file; a missing one has no settings."""
+
+    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
+        super().__init__(settings_cls)
+        self.path = path
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Not asked: `__call__` gives the whole file."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = read_config(self.path)
+        for key in values:
+            if key not in self.settings_cls.model_fields:
+                raise SettingsError(f"{self.path}, line {line_of(self.path, key)}: {no_setting(self.settings_cls, key)}")
+        return values
+
+
+def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
+    """That there is no such setting, and which was perhaps meant."""
+    near = difflib.get_close_matches(key, settings_cls.model_fields, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(settings_cls.model_fields)}."
+    return f"there is no setting {key!r}. {hint}"
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The values of a configuration file, unchecked. Raises `SettingsError` where it cannot be read."""
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: this is not TOML: {error}.") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a configuration file, empty where there is none. Raises `SettingsError`."""
+    try:
+        if path.exists() and not path.is_file():
+            raise SettingsError(f"{path}: this is not a file.")
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: the file is not UTF-8 text.") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: the file cannot be read: {error.strerror}.") from None
+
+
+def line_of(path: Path, key: str) -> int:
+    """The line (from 1) on which a key stands in a configuration file, as near as a search finds it.
+
+    key: a setting's name; with a dot and the name in it for a table's.
+    """
+    table, _, name = key.partition(".")
+    lines = path.read_text("utf-8", errors="replace").splitlines()
+    start = _line(lines, rf"""(\[\s*)?["']?{re.escape(table)}["']?\s*[\]=.]""", 0) or 0
+    if not name:
+        return start + 1
+    inside = _line(lines, rf"""({re.escape(table)}\s*\.\s*)?["']?{re.escape(name)}["']?\s*=""", start)
+    return (start if inside is None else inside) + 1
+
+
+def _line(lines: list[str], pattern: str, start: int) -> int | None:
+    """The first line from `start` on that begins so."""
+    return next((number for number in range(start, len(lines)) if re.match(rf"\s*{pattern}", lines[number])), None)
+
+
+class Place(NamedTuple):
+    """Where a value was given."""
+
+    text: str
+    """As a person is told it: `COMMAND_LINE`, a variable of the environment, a file and a line, `DEFAULT`."""
+    file: Path | None = None
+    """The configuration file, where it is one."""
+
+
+def variable_of(key: str) -> str:
+    """The variable of the environment that gives a setting."""
+    return f"{PREFIX}{key.upper()}"
+
+
+def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Place:
+    """Where the effective value of a setting comes from, or of one entry of a table ("keymap.help"). `given`: as for `load_settings`."""
+    table, _, name = key.partition(".")
+    for place, values in _places(settings_cls, key, given):
+        value = values.get(table)
+        if value is not None and (not name or (isinstance(value, Mapping) and name in value)):
+            return place
+    return Place(DEFAULT)
+
+
+def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+    """What each source says, the one that wins first, and how a key in it is told."""
+    table, _, name = key.partition(".")
+    variable = variable_of(table)
+    yield Place(COMMAND_LINE), given
+    yield Place(variable), EnvSettingsSource(settings_cls)()
+    names = [variable, f"{name}{_KEY_ENDING}".upper()] if table == "api_keys" else [variable]
+    yield Place(_env_file_line(names)), EnvFile(DotEnvSettingsSource(settings_cls))()
+    for path in config_files(Path.cwd()):
+        values = read_config(path)
+        yield Place(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
+
+
+def _env_file_line(names: list[str]) -> str:
+    """The line of ``.env`` on which one of some variables stands."""
+    path = Path(ENV_FILE)
+    lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
+    place = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)
+    return ENV_FILE if place is None else f"{ENV_FILE}, line {place + 1}"
