@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 
@@ -28,6 +29,8 @@ GROUPS: dict[str, Callable[[], Iterator[Row]]] = {
 
 
 def main() -> None:
+    # As for whoever has installed it: a start does not compile the package anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     wanted = sys.argv[1:] or list(GROUPS)
     if unknown := [name for name in wanted if name not in GROUPS]:
         raise SystemExit(f"There is no group {unknown[0]!r}. Groups: {', '.join(GROUPS)}.")
