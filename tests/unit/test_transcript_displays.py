@@ -53,12 +53,68 @@ def test_a_table_is_read_with_its_spans_and_its_notes() -> None:
     assert found.notes == ["2 rows × 2 columns"]
 
 
-@given(st.text(alphabet="<>/tabledrh= \"'colspan9rowspan!-&;", max_size=300))
+@given(st.text(alphabet="<>/tabledrh= \"'colspan9rowspan!-&;#[]?", max_size=300))
 def test_any_html_is_read_or_is_no_table(html: str) -> None:
     for given_html in (html, f"<table><tr><td>{html}</td>{html}"):
         found = read_table(given_html)
         if found is not None:
             assert all(cell_len(row.text) <= 30 for row in grid_rows(found, 30, PALETTE))
+
+
+MANY = 50_000
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<td>1" * MANY,
+        "<tr><td>1" * MANY,
+        "<td>1" * MANY + "<tr>" * MANY,
+        "<td colspan=100>" * MANY,
+        "<td rowspan=100>1" * 10_000 + "<tr>" * MANY,
+        "<td>" + "1" * MANY + "x",
+        "<td><![foo[ ]]>",
+        "<td>&#" + "9" * MANY + ";",
+        "<td colspan=" + "9" * MANY + ">1",
+        *("<td>" + piece * MANY for piece in ('<a b="', "<a b='", "<!--", "<?", "</", "<!", "<", "<style>", "&#")),
+    ],
+    ids=lambda inside: inside[:12],
+)
+def test_no_html_takes_long_or_raises(inside: str) -> None:
+    rows = grid_rows(table(f"<table><tr>{inside}"), 30, PALETTE)
+    assert len(rows) < 500
+    assert all(cell_len(row.text) <= 30 for row in rows)
+
+
+def test_of_a_long_table_both_ends_are_drawn() -> None:
+    rows = grid_rows(table("<table>" + "".join(f"<tr><td>{number}</td></tr>" for number in range(1_000))), 40, PALETTE)
+    assert [row.text.strip() for row in (rows[0], rows[299], rows[300], rows[301], rows[-1])] == [
+        "0",
+        "299",
+        "… 600 lines left out …",
+        "900",
+        "999",
+    ]
+
+
+def test_the_rest_of_a_table_of_too_many_cells_is_said_to_be_missing() -> None:
+    found = table("<table>" + "<tr><td rowspan=1000 colspan=1000>" * 200)
+    assert sum(map(len, found.body)) < 110_000
+    assert found.notes == ["… the rest of the table is left out …"]
+
+
+def test_a_long_cell_of_many_lines_keeps_the_columns_beside_it_in_their_place() -> None:
+    found = table("<table><tr><th rowspan=150>a</th><td>0</td></tr>" + "<tr><td>1</td></tr>" * 149)
+    assert {tuple(cell.text for cell in line) for line in found.body[1:]} == {("", "1")}
+
+
+def test_of_long_markdown_the_beginning_is_drawn_and_the_rest_counted() -> None:
+    output = Output()
+    output.show("<Markdown>\n", "text/markdown", "a\n\n" * 100_000)
+    drawn = lines(output)
+    assert drawn[0] == "a"
+    assert len(drawn) < 20_000
+    assert drawn[-1] == "… 280,000 characters left out"
 
 
 @pytest.mark.parametrize("width", [8, 20, 40, 80, 200])
@@ -93,7 +149,11 @@ def test_pictures_of_every_kind_are_half_blocks(form: str, mode: str) -> None:
     assert [row.text for row in rows] == ["▀" * 20] * 5
 
 
-@pytest.mark.parametrize("data", ["", "AAAA", "not base64", picture(40, 40)[:60], picture(9_000, 9_000, mode="1"), picture(4, 4, "GIF")])
+@pytest.mark.parametrize(
+    "data",
+    ["", "AAAA", "not base64", picture(40, 40)[:60], picture(4_000, 3_001, mode="1"), picture(4, 4, "GIF")],
+    ids=["nothing", "no picture", "no base64", "cut", "huge", "another kind"],
+)
 def test_a_broken_or_huge_picture_is_its_text(data: str) -> None:
     output = Output()
     output.show("<Image>\n", "image/png", data)

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
+import html
+import re
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
 
-_SPAN = 100
+_SPAN = 1_000
 """Columns or rows that one cell may take."""
+_CELLS = 100_000
+"""Cells that are read, those that are spanned too; what follows them is left out."""
+
+# `html.parser` raises on some broken markup, and takes minutes over other. Here each character is looked at once.
+_TOKEN = re.compile(
+    r"<!--.*?(?:-->|\Z)"
+    r"|<(?P<raw>style|script)\b.*?(?:</(?P=raw)\s*>|\Z)"
+    r"|<(?P<end>/?)(?P<tag>[a-z][a-z0-9]*)(?P<attributes>(?:[^<>\"']+|\"[^\"]*\"|'[^']*')*+)>?"
+    r"|<[!?/][^>]*>?"
+    r"|(?P<text>[^<]+|<)",
+    re.DOTALL | re.IGNORECASE,
+)
+_SPANS = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,9})\b", re.IGNORECASE)
+
+_NUMBERED = re.compile(r"&#(?:\d{8,}|x[0-9a-f]{7,});?", re.IGNORECASE)
+"""Characters by numbers that none has; `html.unescape` raises on very long ones."""
 
 
 class Cell(NamedTuple):
@@ -28,11 +45,10 @@ class Table(NamedTuple):
     """What stands around it: `1000 rows × 5 columns`."""
 
 
-def read_table(html: str) -> Table | None:
+def read_table(source: str) -> Table | None:
     """None where there is no table with a line."""
     reader = _Reader()
-    reader.feed(html)
-    reader.close()
+    reader.read(source)
     lines = [line for line in reader.lines if line]
     if not lines:
         return None
@@ -42,24 +58,33 @@ def read_table(html: str) -> Table | None:
     return Table(header, lines, [note for note in reader.notes if note])
 
 
-class _Reader(HTMLParser):
+class _Reader:
     def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
         self.lines: list[list[Cell]] = []
         self.notes: list[str] = []
+        self._cells = 0
         self._tables = 0
         """Tables that were begun, one inside the other or after it; the first is read."""
-        self._skipped = ""
         self._cell: list[str] | None = None
-        self._spans = (1, 1)
+        self._spans = {"colspan": 1, "rowspan": 1}
         self._heading = False
         self._below: dict[int, tuple[int, Cell]] = {}
         """By column: a cell that goes on in so many more lines."""
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in ("style", "script"):
-            self._skipped = tag
-        elif tag == "table":
+    def read(self, source: str) -> None:
+        for token in _TOKEN.finditer(source):
+            if token["text"]:
+                self._data(token["text"])
+            elif token["tag"]:
+                tag = token["tag"].lower()
+                self._end(tag) if token["end"] else self._start(tag, token["attributes"])
+            if self._cells > _CELLS:
+                self.notes.append("… the rest of the table is left out …")
+                return
+        self._end_cell()
+
+    def _start(self, tag: str, attributes: str) -> None:
+        if tag == "table":
             self._tables += 1
         elif self._tables == 1 and tag == "tr":
             self._end_cell()
@@ -67,21 +92,18 @@ class _Reader(HTMLParser):
             self._fill_from_above()
         elif self._tables == 1 and tag in ("td", "th") and self.lines:
             self._end_cell()
-            given = dict(attrs)
             self._cell, self._heading = [], tag == "th"
-            self._spans = (_number(given.get("colspan")), _number(given.get("rowspan")))
+            self._spans = {"colspan": 1, "rowspan": 1}
+            for name, number in _SPANS.findall(attributes):
+                self._spans[name.lower()] = min(max(1, int(number)), _SPAN)
         elif tag == "br" and self._cell is not None:
             self._cell.append(" ")
 
-    def handle_endtag(self, tag: str) -> None:
-        if tag == self._skipped:
-            self._skipped = ""
-        elif tag in ("td", "th", "tr", "table"):
+    def _end(self, tag: str) -> None:
+        if tag in ("td", "th", "tr", "table"):
             self._end_cell()
 
-    def handle_data(self, data: str) -> None:
-        if self._skipped:
-            return
+    def _data(self, data: str) -> None:
         if self._cell is not None:
             self._cell.append(data)
         else:
@@ -92,28 +114,25 @@ class _Reader(HTMLParser):
             return
         cell = Cell(_one_line("".join(self._cell)), self._heading)
         self._cell = None
-        columns, rows = self._spans
-        for number in range(columns):
+        for number in range(self._spans["colspan"]):
             shown = cell if number == 0 else cell._replace(text="")
-            if rows > 1:
-                self._below[len(self.lines[-1])] = (rows - 1, shown._replace(text=""))
-            self.lines[-1].append(shown)
+            if self._spans["rowspan"] > 1:
+                self._below[len(self.lines[-1])] = (self._spans["rowspan"] - 1, shown._replace(text=""))
+            self._add(shown)
             self._fill_from_above()
 
     def _fill_from_above(self) -> None:
-        line = self.lines[-1]
-        while (found := self._below.get(len(line))) is not None and found[0] > 0:
-            left, cell = self._below.pop(len(line))
+        while (found := self._below.pop(len(self.lines[-1]), None)) is not None:
+            left, cell = found
             if left > 1:
-                self._below[len(line)] = (left - 1, cell)
-            line.append(cell)
-            if left > 1 and len(line) > _SPAN:
-                return
+                self._below[len(self.lines[-1])] = (left - 1, cell)
+            self._add(cell)
 
-
-def _number(text: str | None) -> int:
-    return min(int(text), _SPAN) if text is not None and text.isdecimal() and int(text) > 0 else 1
+    def _add(self, cell: Cell) -> None:
+        self.lines[-1].append(cell)
+        self._cells += 1
 
 
 def _one_line(text: str) -> str:
-    return " ".join(plain(text).split())
+    """The text that stands in a piece of HTML, in one line."""
+    return " ".join(plain(html.unescape(_NUMBERED.sub("\ufffd", text))).split())

@@ -24,6 +24,8 @@ PIXELS_OF_A_CELL = 8
 
 LARGEST = 50_000_000
 """Pixels; a larger picture is not decoded."""
+LARGEST_HERE = 12_000_000
+"""Pixels of a picture between other rows, which are drawn while the person types; a larger one is seen on a screen of its own."""
 
 Pixel = tuple[int, int, int]
 
@@ -36,7 +38,7 @@ def picture_rows(data: str, width: int) -> list[Row] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of its size
             image = Image.open(io.BytesIO(base64.b64decode(data)), formats=("PNG", "JPEG"))
-        if image.width * image.height > LARGEST:
+        if image.width * image.height > LARGEST_HERE:
             return None
         columns, rows = size_in_cells(image.width, image.height, width)
         image.draft("RGB", (columns, 2 * rows))  # of a JPEG, no more is decoded than is needed

@@ -13,6 +13,9 @@ from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.output import Shown
 from mahtab_tui.tui.panes.transcript.palette import Palette
 
+MARKDOWN = 20_000
+"""Characters of Markdown that are drawn: more would hold the screen."""
+
 
 def shown_rows(shown: Shown, width: int, palette: Palette) -> Sequence[Row] | None:
     """The rows of one of them, with the bar of output; None where it cannot be read, and its text must do."""
@@ -24,10 +27,18 @@ def shown_rows(shown: Shown, width: int, palette: Palette) -> Sequence[Row] | No
             table = read_table(shown.data)
             rows = None if table is None else grid_rows(table, width, palette)
         case "text/markdown":
-            markdown = Markdown(palette)
-            rows = []
-            for block in parse(plain(shown.data)):
-                rows = [*rows, *([Row()] if rows else []), *markdown.rows(block, width)]
+            rows = _markdown_rows(plain(shown.data), width, palette)
         case _:
             rows = None
     return rows and [row._replace(bar=palette.hairline) for row in rows]
+
+
+def _markdown_rows(text: str, width: int, palette: Palette) -> list[Row]:
+    """The rows of Markdown; of a very long one, of its beginning."""
+    markdown = Markdown(palette)
+    rows: list[Row] = []
+    for block in parse(text[:MARKDOWN]):
+        rows += [*([Row()] if rows else []), *markdown.rows(block, width)]
+    if (left_out := len(text) - MARKDOWN) > 0:
+        rows.append(Row([(f"… {left_out:,} characters left out", palette.muted)]))
+    return rows
