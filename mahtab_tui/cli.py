@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
@@ -11,6 +12,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from mahtab_tui import __version__
+from mahtab_tui.cli_config import Given, config_app, given_by
 from mahtab_tui.cli_skills import SkillsDir, skills_app
 from mahtab_tui.command_line import fail, say
 from mahtab_tui.settings import Settings, SettingsError, load_settings
@@ -27,6 +29,7 @@ app = typer.Typer(
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.", context_settings=app.info.context_settings)
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(skills_app, name="skills")
+app.add_typer(config_app, name="config")
 
 Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
 Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
@@ -40,13 +43,13 @@ _ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
 """Options whose value may be left out, and what that means."""
 
 
-def checked_settings(*models: Literal["model", "sub_model"], **given: object) -> Settings:
-    """The effective settings, with `models` that can be had; else one sentence and the end."""
+def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object) -> Settings:
+    """The effective settings, with `models` that can be had; else one sentence and the end. pairs: what ``--set`` says."""
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 
     try:
-        settings = load_settings(**given)
+        settings = load_settings(**given_by(pairs) | {key: value for key, value in given.items() if value is not None})
     except SettingsError as error:
         fail(str(error))
     for which in models:
@@ -80,17 +83,26 @@ def screen(
     continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
+    given: Given = None,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
 ) -> None:
     """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
     if context.invoked_subcommand is not None:
-        if any((model, approval, python, theme, resume, continue_, no_share, skills_dir, code_dir)):
+        if any((model, approval, python, theme, resume, continue_, no_share, skills_dir, code_dir, given)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         gc.enable()  # `mahtab_tui.__main__` has put it off; the screen's `Collector` puts it off further
         return
     share = False if no_share else None
     settings = checked_settings(
-        "model", model=model, approval=approval, python=python, theme=theme, share=share, skills_dir=skills_dir or None, code_dir=code_dir
+        ("model",),
+        given,
+        model=model,
+        approval=approval,
+        python=python,
+        theme=theme,
+        share=share,
+        skills_dir=skills_dir or None,
+        code_dir=code_dir,
     )
     from mahtab_tui.tui.collector import Collector
 
@@ -130,6 +142,7 @@ def ask(
     load: Annotated[list[Path] | None, typer.Option(help="A file that becomes a variable of its name")] = None,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
+    given: Given = None,
     json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
 ) -> None:
     """Ask without a screen: the answer on stdout, code and output on stderr.
@@ -141,7 +154,7 @@ def ask(
         fail('Give a question: mahtab-tui ask "question".')
     if missing := next((path for path in load or () if not path.is_file()), None):
         fail(f"--load: there is no file {missing}.")
-    settings = checked_settings("model", model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir)
+    settings = checked_settings(("model",), given, model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir)
     from mahtab_tui.headless import ask_once
 
     raise typer.Exit(ask_once(question, settings, load or [], as_json=json))
@@ -162,6 +175,7 @@ def rlm(
     log: Annotated[Path | None, typer.Option(help="Keep the events in this file, as JSON lines")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Large fan-outs run; without it they are refused")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
+    given: Given = None,
     replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Open the tree of a kept search on the screen")] = None,
     speed: Annotated[float | None, typer.Option(help="With --replay: as it went, so many times as fast; without it, at once")] = None,
 ) -> None:
@@ -178,7 +192,7 @@ def rlm(
     from mahtab_tui.llm.providers import default_model
     from mahtab_tui.recursion.budget import limits_of
 
-    settings = checked_settings("model", "sub_model", model=model, sub_model=sub_model)
+    settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
     try:
         limits = limits_of(
             settings.rlm_limits(),

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from mahtab_tui.setting_sources import (
@@ -17,6 +17,7 @@ from mahtab_tui.setting_sources import (
     ENV_FILE,
     PREFIX,
     EnvFile,
+    Place,
     SettingsError,
     TomlFile,
     config_files,
@@ -46,6 +47,9 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix=PREFIX, env_file=ENV_FILE, env_ignore_empty=True, extra="ignore", validate_default=False, validate_assignment=True
     )
+
+    _given: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """What the command line has said."""
 
     model: str | None = Field(None, description="Which model answers, as in claude, claude:opus, openai:gpt-5, demo, replay:FILE")
     reflection_model: str | None = Field(None, description="A cheaper model that checks whether a turn is complete")
@@ -110,6 +114,15 @@ class Settings(BaseSettings):
         """What limits a search, by the names of `recursion.budget.limits_of`."""
         return {name.removeprefix("rlm_"): getattr(self, name) for name in type(self).model_fields if name.startswith("rlm_")}
 
+    def place_of(self, key: str) -> Place:
+        """Where a value comes from, or one entry of a table ("keymap.help"). Raises `SettingsError` where a file cannot be read any more."""
+        return place_of(type(self), key, self._given)
+
+    def change(self, key: str, value: Any) -> None:
+        """Set a value for the time that the program runs. Raises `ValidationError`."""
+        setattr(self, key, value)
+        self._given.pop(key, None)
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -127,7 +140,9 @@ class Settings(BaseSettings):
 def load_settings(**given: Any) -> Settings:
     """The effective settings; `given` are the command line's, None where it said nothing. Raises `SettingsError`."""
     try:
-        return Settings(**{key: value for key, value in given.items() if value is not None})
+        settings = Settings(**{key: value for key, value in given.items() if value is not None})
+        settings._given.update(given)
+        return settings
     except ValidationError as error:
         key = str(error.errors()[0]["loc"][0])
         place = place_of(Settings, key, given).text

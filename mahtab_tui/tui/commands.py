@@ -213,6 +213,10 @@ INSPECTOR: tuple[Command, ...] = (*INSPECTOR_COMMANDS, *TABLE_COMMANDS, *TREE_CO
 """All of the inspector's."""
 
 
+ALL: tuple[Command, ...] = (*COMMANDS, *TRANSCRIPT_COMMANDS, *NODE_COMMANDS, *OUTPUT, *INSPECTOR, *VARIABLE_COMMANDS)
+"""Everything whose key a keymap can change."""
+
+
 class Row(NamedTuple):
     """A key that a pane handles itself, for the help."""
 

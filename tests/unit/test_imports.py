@@ -37,6 +37,12 @@ def test_the_first_picture_waits_neither_for_the_highlighter_nor_for_markdown() 
     assert not loaded_after("import mahtab_tui.tui.open").intersection({"pygments.lexers", "markdown_it", "mahtab_tui.recursion.engine"})
 
 
+def test_the_first_picture_does_not_wait_for_what_changes_settings() -> None:
+    loaded = loaded_after("import mahtab_tui.cli, mahtab_tui.tui.open")
+    late = ("tomlkit", "mahtab_tui.configuration", "mahtab_tui.tui.screens.settings", "mahtab_tui.tui.screens.models")
+    assert not [name for name in loaded if name.startswith(late)]
+
+
 @pytest.mark.parametrize("module", ["mahtab_tui.session", "mahtab_tui.agent.repl_agent", "mahtab_tui.kernel.process", "mahtab_tui.bus.setup"])
 def test_nothing_below_the_screen_loads_textual(module: str) -> None:
     assert "textual" not in loaded_after(f"import {module}")

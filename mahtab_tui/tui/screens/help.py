@@ -12,7 +12,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from mahtab_tui.tui.commands import COMMANDS, INSPECTOR, NODE_COMMANDS, OUTPUT, PANE_KEYS, TRANSCRIPT_COMMANDS, VARIABLE_COMMANDS
+from mahtab_tui.tui.commands import ALL, PANE_KEYS
 from mahtab_tui.tui.screens.dialog import Dialog
 
 _KEYS = 24
@@ -21,7 +21,7 @@ _KEYS = 24
 
 def help_rows(keymap: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Group, keys and help of everything, with the person's own keys."""
-    for command in (*COMMANDS, *TRANSCRIPT_COMMANDS, *NODE_COMMANDS, *OUTPUT, *INSPECTOR, *VARIABLE_COMMANDS):
+    for command in ALL:
         names = [keymap.get(command.id, command.keys).replace(",", ", ")]
         if command.slash:
             names.append(f"/{command.slash} {command.argument}".rstrip())

@@ -1,0 +1,136 @@
+"""``mahtab-tui config``: print the settings and where each comes from, change one, open the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mahtab_tui.command_line import fail, say
+from mahtab_tui.settings import SettingsError, config_files, load_settings
+
+config_app = typer.Typer(help="Print the settings and where each comes from, change one, open the file.")
+
+Given = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any setting, before all else; may be given several times (mahtab-tui config lists them)"),
+]
+Project = Annotated[bool, typer.Option("--project", help="The project's .mahtab/config.toml, not ~/.mahtab/config.toml")]
+
+
+def given_by(pairs: list[str] | None) -> dict[str, Any]:
+    """What ``--set`` says, for `load_settings`; ends with a sentence where it cannot be used."""
+    if not pairs:
+        return {}
+    from mahtab_tui.configuration.values import given_settings
+
+    try:
+        return given_settings(pairs)
+    except SettingsError as error:
+        fail(f"--set {error}")
+
+
+@config_app.callback(invoke_without_command=True)
+def config(context: typer.Context, given: Given = None) -> None:
+    """Print the effective settings and where each comes from. Exit codes: 0 done, 1 a file cannot be read or written, 2 a wrong key or value."""
+    if context.invoked_subcommand is not None:
+        if given:
+            fail(f"--set says nothing to config {context.invoked_subcommand}.")
+        return
+    from mahtab_tui.configuration.values import NOT_SET, Entry, entries
+    from mahtab_tui.llm.providers import default_model
+
+    try:
+        rows = entries(load_settings(**given_by(given)))
+    except SettingsError as error:
+        fail(str(error))
+    rows = [row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in (Entry._fields.index("key"), Entry._fields.index("value"))]
+    for row in rows:
+        say(f"{row.key:<{widths[0]}}  {row.value:<{min(widths[1], 40)}}  {row.place.text}")
+
+
+@config_app.command("set")
+def set_(
+    key: Annotated[str, typer.Argument(help="A setting, as max_turns; or an entry of a table, as keymap.help")],
+    value: Annotated[str, typer.Argument(help="The value; folders with : between them")],
+    project: Project = False,
+) -> None:
+    """Write a setting to a configuration file. All else in the file stays as it is."""
+    from mahtab_tui.configuration.files import set_value
+    from mahtab_tui.configuration.values import written
+    from mahtab_tui.tui.screens.settings.checks import check
+
+    try:
+        new = written(key, value)
+        check(key, value)
+    except SettingsError as error:
+        fail(str(error))
+    path = _file(project)
+    try:
+        set_value(path, key, new)
+    except SettingsError as error:
+        fail(str(error), 1)
+    say(f"Written to {path}.")
+    _tell_of_winner(key, path)
+
+
+@config_app.command()
+def unset(key: Annotated[str, typer.Argument(help="A setting, or an entry of a table")], project: Project = False) -> None:
+    """Take a setting out of a configuration file."""
+    from mahtab_tui.configuration.files import unset as take_out
+
+    path = _file(project)
+    try:
+        was_there = take_out(path, key)
+    except SettingsError as error:
+        fail(str(error), 1)
+    if not was_there:
+        fail(f"{path} does not set {key}.")
+    say(f"{key} is no longer in {path}.")
+
+
+@config_app.command()
+def edit(project: Project = False) -> None:
+    """Open a configuration file in your editor, and check what it saves. A missing file is made, with all defaults as comments."""
+    import subprocess
+
+    from mahtab_tui.configuration.files import problems, template, write_text
+    from mahtab_tui.tui.external_editor import editor_command
+
+    path = _file(project)
+    try:
+        command = editor_command()
+    except RuntimeError as error:
+        fail(str(error), 1)
+    try:
+        if not path.exists():
+            write_text(path, template())
+        code = subprocess.run([*command, str(path)], check=False).returncode
+    except SettingsError as error:
+        fail(str(error), 1)
+    except OSError as error:
+        fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
+    found = problems(path)
+    for problem in found:
+        say(f"mahtab-tui: {problem}", err=True)
+    if found:
+        raise typer.Exit(2)
+    if code:
+        fail(f"{command[0]} ended with exit code {code}.", 1)
+
+
+def _file(project: bool) -> Path:
+    return config_files(Path.cwd())[0 if project else 1]
+
+
+def _tell_of_winner(key: str, path: Path) -> None:
+    """Say so where what was written is not what holds."""
+    try:
+        place = load_settings().place_of(key)
+    except SettingsError as error:
+        say(f"mahtab-tui: {error}", err=True)
+        return
+    if place.file != path:
+        say(f"But {place.text} wins over it.", err=True)

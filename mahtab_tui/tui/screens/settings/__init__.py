@@ -1,0 +1,1 @@
+"""All settings on a screen of their own."""

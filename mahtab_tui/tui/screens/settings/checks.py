@@ -1,0 +1,57 @@
+"""What a setting's own type does not tell: whether there is such a model, theme, command or interpreter."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.launch import find_interpreter
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import split_spec
+from mahtab_tui.settings import SettingsError
+
+
+def check(key: str, text: str) -> None:
+    """Raises `SettingsError` for a value that would be refused, or ignored, where it is used."""
+    try:
+        if is_model(key):
+            split_spec(text)
+        elif key == "python":
+            find_interpreter(text)
+    except (ModelError, KernelError) as error:
+        raise SettingsError(f"{key}: {error}") from None
+    if key == "theme":
+        _known(key, text, themes(), "theme")
+    elif key == "keymap":
+        for pair in text.split():
+            _known(key, pair.partition("=")[0], _commands(), "command")
+    elif key.startswith("keymap."):
+        _known("keymap", key.partition(".")[2], _commands(), "command")
+
+
+def is_model(key: str) -> bool:
+    """Whether a setting is the name of a model."""
+    return key == "model" or key.endswith("_model")
+
+
+def themes() -> list[str]:
+    """The names of all themes, our own first."""
+    from textual.theme import BUILTIN_THEMES
+
+    from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
+
+    return [MAHTAB.name, MAHTAB_DAY.name, *BUILTIN_THEMES]
+
+
+def _commands() -> list[str]:
+    from mahtab_tui.tui.commands import ALL
+
+    return [command.id for command in ALL]
+
+
+def _known(key: str, name: str, names: Collection[str], what: str) -> None:
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(names)}."
+        raise SettingsError(f"{key}: there is no {what} {name!r}. {hint}")

@@ -1,0 +1,255 @@
+"""``mahtab-tui config``."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mahtab_tui.cli import app
+from mahtab_tui.configuration import files
+from mahtab_tui.settings import Settings
+
+MINE = """\
+# What I like
+theme = "nord"   # dark
+
+max_turns = 3
+[keymap]
+# as in my editor
+help = "f11"
+"""
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, ["config", *words])
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8", newline="")
+    return path
+
+
+@pytest.fixture
+def mine(home: Path, project: Path) -> Path:
+    return write(home / ".mahtab" / "config.toml", MINE)
+
+
+def rows(done: Result) -> dict[str, list[str]]:
+    """Value and place by key."""
+    assert done.exit_code == 0, done.stderr
+    return {line.split()[0]: line.split(maxsplit=2)[1:] for line in done.stdout.splitlines()}
+
+
+def test_every_setting_is_printed_with_where_it_comes_from(mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = write(project / ".mahtab" / "config.toml", "reload = true\n")
+    write(project / ".env", "MAHTAB_REFLECTION=never\n")
+    monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
+    shown = rows(run("--set", "rlm_max_usd=0.5"))
+    assert {key.partition(".")[0] for key in shown} == set(Settings.model_fields)
+    assert shown["theme"] == ["nord", f"{mine}, line 2"]
+    assert shown["keymap.help"] == ["f11", f"{mine}, line 7"]
+    assert shown["reload"] == ["true", f"{own}, line 1"]
+    assert shown["reflection"] == ["never", ".env, line 1"]
+    assert shown["rlm_small"] == ["7", "MAHTAB_RLM_SMALL"]
+    assert shown["rlm_max_usd"] == ["0.5", "command line"]
+    assert shown["approval"] == ["ask", "default"]
+    assert shown["model"][0] in ("claude", "demo")
+
+
+def test_secrets_are_masked(home: Path, project: Path) -> None:
+    write(home / ".mahtab" / "config.toml", '[api_keys]\nopenai = "sk-secret"\n')
+    write(project / ".env", "ANTHROPIC_API_KEY=sk-other\n")
+    done = run()
+    assert "sk-" not in done.stdout
+    assert rows(done)["api_keys.openai"] == ["••••••••", f"{home}/.mahtab/config.toml, line 2"]
+    assert rows(done)["api_keys.anthropic"] == ["••••••••", ".env, line 1"]
+
+
+def test_control_sequences_of_a_value_do_not_reach_the_terminal(project: Path) -> None:
+    write(project / ".mahtab" / "config.toml", 'theme = "\\u001b]52;c;aGFja2Vk\\u0007x"\n')
+    assert "\x1b" not in run().stdout
+
+
+def test_set_changes_one_value_and_leaves_all_else(mine: Path) -> None:
+    assert run("set", "max_turns", "9").stdout == f"Written to {mine}.\n"
+    assert mine.read_text() == MINE.replace("max_turns = 3", "max_turns = 9")
+    run("set", "approval", "auto")
+    run("set", "keymap.jump", "f12")
+    text = mine.read_text()
+    assert tomllib.loads(text) == {"theme": "nord", "max_turns": 9, "approval": "auto", "keymap": {"help": "f11", "jump": "f12"}}
+    assert [line for line in MINE.splitlines() if line.startswith("#")] == [line for line in text.splitlines() if line.startswith("#")]
+    assert "# dark" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("model_timeout", "2.5", 2.5),
+        ("share", "no", False),
+        ("skills_dir", "a:b", ["a", "b"]),
+        ("model", "openai:gpt-5", "openai:gpt-5"),
+        ("keymap", "help=f1 jump=f4,f5", {"help": "f1", "jump": "f4,f5"}),
+        ("api_keys.openai", "sk", {"openai": "sk"}),
+        ("python", "python3", "python3"),
+        ("theme", "mahtab-day", "mahtab-day"),
+    ],
+)
+def test_values_are_written_as_what_they_are(key: str, text: str, value: object, project: Path, home: Path) -> None:
+    for name in ("a", "b"):
+        (project / name).mkdir()
+    done = run("set", key, text)
+    assert done.exit_code == 0, done.stderr
+    path = home / ".mahtab" / "config.toml"
+    assert tomllib.loads(path.read_text()) == {key.partition(".")[0]: value}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert not files.problems(path)
+
+
+def test_the_projects_file_is_written_when_asked(project: Path, mine: Path) -> None:
+    assert run("set", "--project", "max_turns", "4").exit_code == 0
+    assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
+    assert mine.read_text() == MINE
+    assert run("set", "max_turns", "5").stderr == f"But {project / '.mahtab' / 'config.toml'}, line 1 wins over it.\n"
+
+
+def test_what_wins_over_what_was_written_is_said(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAHTAB_MAX_TURNS", "1")
+    done = run("set", "max_turns", "9")
+    assert (done.exit_code, done.stderr) == (0, "But MAHTAB_MAX_TURNS wins over it.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("modle", "x"), "There is no setting 'modle'. Did you mean model?"),
+        (("zzz", "x"), "There is no setting 'zzz'. Known keys: model, "),
+        (("max_turns", "many"), "max_turns: input should be a valid integer"),
+        (("max_turns", "0"), "max_turns: input should be greater than or equal to 1."),
+        (("approval", "never"), "approval: input should be 'ask' or 'auto'."),
+        (("code_dir", "missing"), "code_dir: missing is not a folder."),
+        (("model", "nonsense"), "model: There is no model 'nonsense'."),
+        (("sub_model", "nonsense"), "sub_model: There is no model 'nonsense'."),
+        (("theme", "nrod"), "theme: there is no theme 'nrod'. Did you mean nord?"),
+        (("keymap.hlp", "f1"), "keymap: there is no command 'hlp'. Did you mean help?"),
+        (("keymap", "help"), "keymap: 'help' is no pair"),
+        (("keymap", "hlp=f1"), "keymap: there is no command 'hlp'."),
+        (("keymap.", "f1"), "keymap.: give the name of an entry after the dot."),
+        (("model.x", "f1"), "model.x: model has no entries."),
+        (("python", "./missing"), "python: There is no file missing"),
+    ],
+)
+def test_a_wrong_key_or_value_is_one_sentence_and_nothing_is_written(words: tuple[str, str], said: str, mine: Path) -> None:
+    done = run("set", *words)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"mahtab-tui: {said}")
+    assert mine.read_text() == MINE
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"), [("max_turns", "--set max_turns: write key=value."), ("max_turns=x", "--set max_turns: input"), ("=1", "--set There is no")]
+)
+def test_what_is_wrong_on_the_command_line_is_said(pair: str, said: str, project: Path) -> None:
+    done = run("--set", pair)
+    assert (done.exit_code, done.stderr.startswith(f"mahtab-tui: {said}")) == (2, True)
+
+
+def test_a_file_that_is_no_toml_is_not_touched(home: Path, project: Path) -> None:
+    path = write(home / ".mahtab" / "config.toml", "a = [\n")
+    for words in (("set", "max_turns", "3"), ("unset", "max_turns")):
+        done = run(*words)
+        assert (done.exit_code, f"{path}: this is not TOML" in done.stderr) == (1, True)
+    assert path.read_text() == "a = [\n"
+    assert run().exit_code == 2
+
+
+def test_one_wrong_value_does_not_keep_another_from_being_set(home: Path, project: Path) -> None:
+    path = write(home / ".mahtab" / "config.toml", 'max_turns = "x"\n')
+    done = run("set", "approval", "auto")
+    assert (done.exit_code, f"{path}, line 1: max_turns: input" in done.stderr) == (0, True)
+    assert run("set", "max_turns", "3").stderr == ""
+
+
+def test_a_folder_that_cannot_be_written_to_is_said(home: Path, project: Path) -> None:
+    (home / ".mahtab").write_text("a file in the folder's place")
+    done = run("set", "max_turns", "3")
+    assert done.exit_code == 1
+    assert "config.toml: the file can" in done.stderr
+
+
+def test_a_write_that_fails_leaves_the_file_and_nothing_else(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    done = run("set", "max_turns", "9")
+    assert (done.exit_code, done.stderr) == (1, f"mahtab-tui: {mine}: the file cannot be written: No space left on device.\n")
+    assert mine.read_text() == MINE
+    assert list(mine.parent.iterdir()) == [mine]
+
+
+def test_a_link_stays_a_link_and_a_files_rights_stay(home: Path, project: Path, tmp_path: Path) -> None:
+    real = write(tmp_path / "dotfiles" / "mahtab.toml", "max_turns = 3\r\n# end\r\n")
+    real.chmod(0o644)
+    path = home / ".mahtab" / "config.toml"
+    path.parent.mkdir()
+    path.symlink_to(real)
+    assert run("set", "max_turns", "4").exit_code == 0
+    assert path.is_symlink()
+    assert real.read_bytes() == b"max_turns = 4\r\n# end\r\n"
+    assert stat.S_IMODE(real.stat().st_mode) == 0o644
+
+
+def test_unset_takes_a_value_out(mine: Path) -> None:
+    assert run("unset", "max_turns").exit_code == 0
+    assert run("unset", "keymap.help").exit_code == 0
+    assert tomllib.loads(mine.read_text()) == {"theme": "nord"}
+    done = run("unset", "max_turns")
+    assert (done.exit_code, done.stderr) == (2, f"mahtab-tui: {mine} does not set max_turns.\n")
+
+
+def editor(folder: Path, script: str) -> str:
+    path = write(folder / "editor", f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_edit_makes_a_missing_file_of_defaults_and_checks_what_was_saved(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = home / ".mahtab" / "config.toml"
+    monkeypatch.setenv("EDITOR", editor(project, 'cp "$1" seen'))
+    assert run("edit").exit_code == 0
+    assert path.read_text() == (project / "seen").read_text()
+    assert tomllib.loads(path.read_text()) == {}
+    for key in Settings.model_fields:
+        assert f"# {key} =" in path.read_text() or f"# [{key}]" in path.read_text()
+    monkeypatch.setenv("EDITOR", editor(project, 'printf \'max_turns = 0\\nmodle = "x"\\n\' > "$1"'))
+    done = run("edit")
+    assert done.exit_code == 2
+    assert done.stderr.splitlines() == [
+        f"mahtab-tui: {path}, line 1: max_turns: input should be greater than or equal to 1.",
+        f"mahtab-tui: {path}, line 2: There is no setting 'modle'. Did you mean model?",
+    ]
+
+
+def test_the_commented_defaults_are_the_defaults(home: Path, project: Path) -> None:
+    lines = [line.removeprefix("# ") for line in files.template().splitlines() if line.startswith("# ") and " = " in line]
+    values = tomllib.loads("\n".join(line for line in lines if line.partition(" = ")[0] in Settings.model_fields))
+    assert values["max_turns"] == 5
+    assert values == {key: field for key, field in values.items() if str(Settings.model_fields[key].default).strip("()") == str(field).strip("[]")}
+
+
+def test_edit_says_what_is_wrong_with_the_editor(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(project))
+    done = run("edit")
+    assert (done.exit_code, done.stderr) == (1, "mahtab-tui: There is no editor: set EDITOR.\n")
+    monkeypatch.setenv("EDITOR", "./missing")
+    done = run("edit")
+    assert (done.exit_code, done.stderr) == (1, "mahtab-tui: ./missing cannot be started: No such file or directory.\n")
+    monkeypatch.setenv("EDITOR", editor(project, "exit 3"))
+    done = run("edit")
+    assert (done.exit_code, "ended with exit code 3" in done.stderr) == (1, True)
