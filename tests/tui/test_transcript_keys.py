@@ -106,15 +106,58 @@ async def test_a_long_entry_is_walked_through_line_by_line() -> None:
         assert marked(app) == "after"
 
 
-async def test_a_mark_that_was_scrolled_away_comes_back_into_the_page() -> None:
+async def test_a_mark_that_was_scrolled_away_goes_to_what_is_seen() -> None:
     async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(size=SIZE) as pilot:
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
-        await press(pilot, "home", "down")
-        assert marked(app) == "cell_1"
-        await press(pilot, "end", "up")
-        assert marked(app) == "cell_59"
+        await press(pilot, "home")
+        assert (marked(app), mark_rows(app)[0]) == ("cell_1", 1)
+        await press(pilot, "pagedown", "pagedown")
+        assert mark_rows(app)[0] <= 3
+        await press(pilot, "end")
+        assert (marked(app), mark_rows(app)[-1]) == ("cell_59", SIZE[1] - 4)
+        await press(pilot, "pageup", "y")
+        assert mark_rows(app)
+        assert app.said == [("copy", marked(app))]
+
+
+async def test_a_mark_stays_seen_while_more_and_more_comes() -> None:
+    async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        for number in range(2, 30):
+            app.pane.fold(cell(number))
+            await pilot.pause()
+            assert mark_rows(app)
+
+
+async def test_what_was_withdrawn_gives_its_mark_to_what_is_seen() -> None:
+    async with KeysApp([*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await pilot.pause()
+        assert marked(app) == "Words"
+        app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
+        await press(pilot, "y")
+        assert app.said == [("copy", "x = 1")]
+
+
+async def test_keys_that_come_faster_than_the_screen_is_drawn_all_count() -> None:
+    async with KeysApp([one for number in range(1, 60) for one in cell(number)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "home")
+        for _ in range(20):
+            app.pane.action_walk(1)
+        assert marked(app) == "cell_21"
+        before = app.pane.scroll_y
+        for _ in range(2):
+            app.pane.action_page_down()
+        assert app.pane.scroll_y == before + 2 * (app.pane.size.height - 2)
 
 
 @pytest.mark.parametrize(

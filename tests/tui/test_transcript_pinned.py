@@ -51,7 +51,7 @@ async def test_what_is_pinned_is_seen_wherever_one_is_and_a_key_lets_it_go() -> 
         app = pilot.app
         assert isinstance(app, PinningApp)
         app.pane.focus()
-        await press(pilot, "home", "down", "p")
+        await press(pilot, "home", "p")
         assert app.pinned == [("cell 1", True)]
         await press(pilot, "end")
         assert lines(app)[2 : rule(app)] == ["cell_1", "", "output 1"]

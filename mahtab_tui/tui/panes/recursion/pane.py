@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.events import Click, Resize
+from textual.events import Click
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.timer import Timer
@@ -27,6 +27,7 @@ from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
 from mahtab_tui.tui.panes.transcript.layout.row import Span
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 from mahtab_tui.tui.widgets.lines_view import MARGIN, LinesView
+from mahtab_tui.tui.widgets.redrawn import Redrawn
 
 MANY = 200
 """Lines from which they are laid out at the rate of the frames only."""
@@ -34,7 +35,7 @@ HEAD = 1
 """Lines of the title."""
 
 
-class RecursionPane(LinesView, NodeActions, can_focus=True):
+class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
     """Every search as a tree, the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -129,17 +130,7 @@ class RecursionPane(LinesView, NodeActions, can_focus=True):
     def on_mount(self) -> None:
         self._look_anew()
 
-    def on_resize(self, event: Resize) -> None:
-        self._look_anew()
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        if self.is_attached and self.size:
-            self._look_anew()
-
-    def _look_anew(self) -> None:
-        """The width or the colours may be others."""
-        palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
+    def look_anew(self, palette: Palette) -> None:
         self._drawing = Drawing(self._width, palette)
         self._arrange()
         self.refresh()

@@ -1,4 +1,4 @@
-"""The transcript with its entries: walked by keys, searched, and what can be done with one."""
+"""The transcript with what can be done with the marked entry."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from textual.message import Message
 
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.commands import TRANSCRIPT_COMMANDS, bindings
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question, Words
-from mahtab_tui.tui.panes.transcript.finding import Found, find_all, pattern_of, row_of
+from mahtab_tui.tui.panes.transcript.entries import Cell, Question
+from mahtab_tui.tui.panes.transcript.marking import can_be_marked
 from mahtab_tui.tui.panes.transcript.output import PICTURES, Shown
+from mahtab_tui.tui.panes.transcript.searching import SearchedView
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
-from mahtab_tui.tui.panes.transcript.view import TITLE_HEIGHT, TranscriptView
-from mahtab_tui.tui.panes.transcript.window import Place
 
 
-class TranscriptPane(TranscriptView, can_focus=True):
-    """Keys act on the marked entry: the last one that is seen, until the person walks to another."""
+class TranscriptPane(SearchedView, can_focus=True):
+    """Keys act on the marked entry, and say so where they cannot."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TRANSCRIPT_COMMANDS),
@@ -93,49 +92,13 @@ class TranscriptPane(TranscriptView, can_focus=True):
     class FindWanted(Message):
         """The person wants to search."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._found: Found | None = None
-        self._words = ""
-
-    @property
-    def marked(self) -> Entry | None:
-        """The entry that keys act on; None in an empty transcript."""
-        if self._mark is None and self._window is not None:
-            self._mark = next((entry for entry in reversed(self._seen()) if _can_be_marked(entry)), None)
-        return self._mark
-
-    def on_focus(self) -> None:
-        self.marked  # noqa: B018 (it is to be seen)
-
     def on_click(self, event: Click) -> None:
         entry = self._entry_at(event.y)
-        if event.chain == 1 and entry is not None and _can_be_marked(entry):
+        if event.chain == 1 and entry is not None and can_be_marked(entry):
             self._mark = entry
             self.refresh()
 
     # What the keys do
-
-    def action_walk(self, step: int) -> None:
-        """To the next entry (1) or the one before (-1); through one that is longer than the page, line by line."""
-        marked, seen = self.marked, self._seen()
-        if marked is None or self._window is None:
-            return
-        if marked not in seen:
-            self._mark = next((entry for entry in (seen if step > 0 else reversed(seen)) if _can_be_marked(entry)), marked)
-            self.refresh()
-            return
-        if self._scrolls_within(marked, step):
-            self.scroll_to(y=self.scroll_y + step, animate=False)
-            return
-        entries = self._transcript.entries
-        place = self._transcript.position(marked) + step
-        while 0 <= place < len(entries) and not _can_be_marked(entries[place]):
-            place += step
-        if 0 <= place < len(entries):
-            self._mark_and_show(entries[place])
-        elif step > 0:
-            self.action_scroll_end()
 
     def action_copy_entry(self) -> None:
         """Its code, words or question."""
@@ -228,15 +191,6 @@ class TranscriptPane(TranscriptView, can_focus=True):
         elif entry is not None:
             self.post_message(self.Refused("Only what was run, asked or answered can be pinned."))
 
-    def action_go_to_pinned(self) -> None:
-        """Mark the next of the pinned entries, where it stands."""
-        pinned = self._transcript.pinned
-        if not pinned:
-            self.post_message(self.Refused("Nothing is pinned."))
-            return
-        at = pinned.index(self._mark) + 1 if self._mark in pinned else 0
-        self._mark_and_show(pinned[at % len(pinned)])
-
     def action_fold_entry(self) -> None:
         """Show its beginning only, or all of it."""
         if (entry := self.marked) is not None:
@@ -253,88 +207,15 @@ class TranscriptPane(TranscriptView, can_focus=True):
             count = f"{len(blocks)} blocks" if len(blocks) != 1 else "one block"
             self.post_message(self.Refused(f"The last answer has {count} of code." if blocks else "There is no answer with code."))
 
-    # Searching
-
     def action_find(self) -> None:
         self.post_message(self.FindWanted())
 
     def action_find_next(self, step: int) -> None:
         """Go to the next place (1) or the one before (-1) of what was searched for."""
-        if self._words:
-            self.find(self._words, step)
-        else:
+        if not self.find_again(step):
             self.action_find()
 
-    def begin_find(self) -> str:
-        self._found, self._finding = None, True
-        return ""
-
-    def find(self, words: str, step: int) -> str:
-        self._words, self.sought = words, pattern_of(words) if words else None
-        places = find_all(self._transcript.entries, self.sought) if self.sought is not None else []
-        if not places or self._window is None or self.sought is None:
-            self.refresh()
-            return "nothing found" if words else ""
-        # The newest first: it is what stands at the end that one looks for.
-        here = self._found if self._found in places else places[-1]
-        at = (places.index(here) + (step if self._found is not None else 0)) % len(places)
-        self._found = places[at]
-        entry = self._transcript.entries[places[at].entry]
-        self._mark = entry if _can_be_marked(entry) else self._mark
-        row = self._window.row_of(row_of(places[at], self._window, self.sought))
-        if not self.scroll_offset.y <= row < self.scroll_offset.y + self._page:
-            self.scroll_to(y=max(0, row - self._page // 2), animate=False)
-        self.refresh()
-        return f"{at + 1} of {len(places)}"
-
-    def end_find(self) -> None:
-        self._finding = False
-        self.focus()
-
-    # Places
-
-    def _seen(self) -> list[Entry]:
-        """The entries of which a row is on the screen, in order."""
-        if self._window is None:
-            return []
-        entries = self._transcript.entries
-        first = self._window.place_of(self.scroll_offset.y).entry
-        last = self._window.place_of(self.scroll_offset.y + self._page - 1).entry
-        return entries[first : last + 1]
-
-    def _entry_at(self, y: int) -> Entry | None:
-        if self._window is None or y < TITLE_HEIGHT:
-            return None
-        if y < self._head:
-            return self._pinned[y - TITLE_HEIGHT].entry
-        place = self._window.place_of(self.scroll_offset.y + y - self._head)
-        return self._transcript.entries[place.entry] if place.entry < len(self._transcript.entries) else None
-
-    def _span(self, entry: Entry) -> tuple[int, int]:
-        """Its first row and the one after its last, without the gap."""
-        assert self._window is not None
-        position = self._transcript.position(entry)
-        height = len(self._window.rows(position))
-        top = self._window.row_of(Place(position, 0))
-        return top + entry.gap, top + height
-
-    def _scrolls_within(self, entry: Entry, step: int) -> bool:
-        """Whether more of a long entry is to be seen in this direction."""
-        top, end = self._span(entry)
-        if end - top <= self._page:
-            return False
-        return end > self.scroll_offset.y + self._page if step > 0 else top < self.scroll_offset.y
-
-    def _mark_and_show(self, entry: Entry) -> None:
-        down = self._mark is None or self._transcript.position(entry) > self._transcript.position(self._mark)
-        self._mark = entry
-        top, end = self._span(entry)
-        first, page = self.scroll_offset.y, self._page
-        if top < first or end > first + page:
-            y = min(top, end - page) if down and end - top <= page else top if down else max(0, end - page) if end - top > page else top
-            self.scroll_to(y=y, animate=False)
-        self.refresh()
-
-
-def _can_be_marked(entry: Entry) -> bool:
-    return not entry.hidden and isinstance(entry, Cell | Words | Question)
+    def action_go_to_pinned(self) -> None:
+        """Mark the next of the pinned entries, where it stands."""
+        if not self.mark_next_pinned():
+            self.post_message(self.Refused("Nothing is pinned."))

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.events import Click, Resize
+from textual.events import Click
 from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mahtab_tui.recursion.node import Node
@@ -21,9 +20,10 @@ from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.palette import Palette
 from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of
 from mahtab_tui.tui.screens.node.story import Story, StoryRow
+from mahtab_tui.tui.widgets.redrawn import Redrawn
 
 
-class StoryPane(ScrollView, can_focus=True):
+class StoryPane(Redrawn, can_focus=True):
     """Rows that lead somewhere are chosen with Tab, and opened with Enter or a click."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,20 +71,11 @@ class StoryPane(ScrollView, can_focus=True):
             self.scroll_to(y=max(0, len(self._rows) - self.size.height), animate=False, force=True)
         self.refresh()
 
-    def on_resize(self, event: Resize) -> None:
-        self._look_anew()
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        if self.is_attached and self.size:
-            self._look_anew()
-
-    def _look_anew(self) -> None:
-        """The width or the colours may be others."""
-        self._palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
+    def look_anew(self, palette: Palette) -> None:
+        self._palette = palette
         width = self.scrollable_content_region.width
-        self._story = Story(self._tree, self._node, max(8, width - EDGE - RIGHT), self._palette)
-        self._drawing = Drawing(max(10, width - EDGE - RIGHT), self._palette)
+        self._story = Story(self._tree, self._node, max(8, width - EDGE - RIGHT), palette)
+        self._drawing = Drawing(max(10, width - EDGE - RIGHT), palette)
         self.look()
         if not self._placed:
             self._placed = True
