@@ -258,6 +258,14 @@ class MahtabApp(SessionActions, PaneActions):
         pictures = [Picture(*each) for each in message.pictures]
         self.push_screen(PicturesScreen(message.cell, pictures, self.session.look(), Path(self.session.kernel.info().cwd)))
 
+    @on(TranscriptPane.FramesOpened)
+    def _frames_opened(self, message: TranscriptPane.FramesOpened) -> None:
+        from mahtab_tui.tui.screens.output import FramesScreen
+
+        cell, code = message.cell, self.query_one(TranscriptPane).code_of_cell
+        assert cell.number is not None
+        self.push_screen(FramesScreen(cell.number, cell.frames, message.at, code, self.session.look(), Path(self.session.kernel.info().cwd)))
+
     @on(TranscriptPane.Hidden)
     def _hidden(self, message: TranscriptPane.Hidden) -> None:
         self.session.hide(message.entry, message.hidden)

@@ -101,6 +101,7 @@ TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
     Command("entry-find-previous", "find_next(-1)", "N,shift+n", "Previous", "Go to the place that was found before", "Transcript"),
     Command("entry-explain", "explain_error", "x", "Explain error", "Ask the model about the cell's error", "Transcript"),
     Command("entry-traceback", "whole_traceback", "t", "Traceback", "Show all of a long traceback, or its end only", "Transcript"),
+    Command("entry-frames", "open_frames", "f", "Frames", "Show where the cell's error was, frame by frame, with the source", "Transcript"),
     Command(
         "entry-replace",
         "replace_entry",
@@ -111,7 +112,7 @@ TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
     ),
     Command("entry-hide", "hide_entry", "m", "Hide", "Take it out of what the model is told, or bring it back", "Transcript", True),
     Command(
-        "entry-open", "open_entry", "enter", "Open", "Show all that the cell has printed, or its pictures, on the whole screen", "Transcript", True
+        "entry-open", "open_entry", "enter", "Open", "Show all that the cell has printed, its pictures, or where its error was", "Transcript", True
     ),
     Command("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer", "Transcript"),
     Command("entry-pinned", "go_to_pinned", "P,shift+p", "Go to pinned", "Go to what is pinned, one after the other", "Transcript"),
@@ -195,7 +196,12 @@ PICTURES_COMMANDS: tuple[Command, ...] = (
     Command("picture-next", "step(1)", "right", "Next", "The next picture of the cell", "Output"),
     Command("picture-previous", "step(-1)", "left", "Previous", "The picture before", "Output"),
 )
-OUTPUT: tuple[Command, ...] = (*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURES_COMMANDS)
+FRAMES_COMMANDS: tuple[Command, ...] = (
+    Command("frame-source", "source", "enter", "Source", "Of an error: go from the frames to the source, to read on there", "Output", True),
+    Command("frame-edit", "edit", "e", "Edit", "Open the file at the line in $EDITOR, or bring the cell's code into the input", "Output", True),
+    Command("frame-output", "whole_output", "o", "Output", "Show all that the cell has printed", "Output", True),
+)
+OUTPUT: tuple[Command, ...] = (*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURES_COMMANDS, *FRAMES_COMMANDS)
 """Where the output of a cell has the whole screen."""
 
 ARRAY_COMMANDS: tuple[Command, ...] = (

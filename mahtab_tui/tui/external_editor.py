@@ -1,4 +1,4 @@
-"""The input in the person's own editor."""
+"""The input, or a file, in the person's own editor."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from mahtab_tui.tui.face import run_suspended
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.app import MahtabApp
+
+_PLACE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})
+_GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
 
 
 def editor_command() -> list[str]:
@@ -44,3 +47,21 @@ def _edited(app: MahtabApp, command: list[str], text: str, ending: str) -> str:
         if code:
             raise RuntimeError(f"{command[0]} ended with exit code {code}; the input stays as it was.")
         return path.read_text("utf-8", errors="replace").rstrip("\n")
+
+
+def open_in_editor(app: MahtabApp, path: str, line: int) -> None:
+    """A file at a line (from 1; 0 where it is not known), until the editor ends. Raises `RuntimeError`."""
+    command = editor_command()
+    code = run_suspended(app, [*command, *at_line(command[0], path, line)], os.getcwd())
+    if code:
+        raise RuntimeError(f"{command[0]} ended with exit code {code}.")
+
+
+def at_line(editor: str, path: str, line: int) -> list[str]:
+    """How an editor is told of a file and a line. Most know `+12 file`, as POSIX has it for vi."""
+    name = os.path.basename(editor)
+    if not line:
+        return [path]
+    if name in _GOTO:
+        return ["--goto", f"{path}:{line}"]
+    return [f"{path}:{line}"] if name in _PLACE_IN_NAME else [f"+{line}", path]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.panes.transcript.output import Output
 
 
@@ -86,6 +87,8 @@ class Cell(Entry):
     output: Output = field(default_factory=Output)
     displays: deque[tuple[str, str]] = field(default_factory=deque)
     """Type and data of what is shown where its text comes next in the output."""
+    frames: Sequence[TracebackFrame] = ()
+    """The places that its traceback names."""
     whole_traceback: bool = False
     """Also of a long traceback, all is shown."""
     later: Output | None = None

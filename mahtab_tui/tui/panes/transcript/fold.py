@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.left_out import cell_entry, question_entry
 from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.panes.transcript.answers import Answers
 from mahtab_tui.tui.panes.transcript.entries import Activity, Cell, Entry, Note, Question
 from mahtab_tui.tui.panes.transcript.guests import GuestCells
@@ -29,6 +30,8 @@ class Transcript:
         self._positions: dict[Entry, int] = {}
         self._changed: set[int] = set()
         self._cells: dict[int, Cell] = {}
+        self.codes: dict[int, str] = {}
+        """What each cell ran, by number; also of those that are no longer here."""
         self._last_cell: Cell | None = None
         self.running: dict[int, Cell] = {}
         """Cells that run now, by number."""
@@ -66,6 +69,7 @@ class Transcript:
         """An empty transcript in which what runs now goes on."""
         fresh = Transcript(self._since)
         fresh.activity = self.activity
+        fresh.codes = self.codes
         for number, cell in self.running.items():
             fresh.append(cell)
             fresh.running[number] = fresh._cells[number] = fresh._last_cell = cell
@@ -113,6 +117,7 @@ class Transcript:
         if number is None:
             return
         cell.key = cell_entry(number)
+        self.codes[number] = record.text
         self._cells[number] = cell
         if record.time >= self._since:
             cell.started = record.time
@@ -163,6 +168,11 @@ class Transcript:
             for kind, length in record.attrs.get("kinds") or [["stdout", len(record.text)]]:
                 _feed(cell, kind, record.text[position : position + length])
                 position += length
+        cell.frames = [TracebackFrame(*frame) for frame in record.attrs.get("frames") or ()]
+        for index, frame in enumerate(cell.frames):
+            line = cell.output.from_end(frame.row)
+            if line is not None and line.kind == "traceback":
+                line.frame = index
         cell.started = None
         cell.status = "cut off" if record.attrs.get("cut") else str(record.attrs.get("status", ""))
         cell.duration = record.attrs.get("duration")

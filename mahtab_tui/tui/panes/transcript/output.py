@@ -12,6 +12,8 @@ HEAD, TAIL = 200, 800
 """Lines that are kept of the beginning and of the end."""
 PICTURES = ("image/png", "image/jpeg")
 """Types of what is shown as a picture."""
+FRAME = "frame"
+"""The meta of a style that tells the number of the frame that a line names."""
 COLOURS = 16
 """SGR sequences that are carried on to the next line."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
@@ -30,6 +32,8 @@ class OutLine:
     text: str
     cut: int = 0
     """Characters left out after the first `LINE_HEAD`."""
+    frame: int | None = None
+    """The number of the frame that it names, of a traceback."""
 
     def extend(self, text: str) -> None:
         """More of the line has come. A carriage return goes back to its beginning."""
@@ -112,6 +116,12 @@ class Output:
     def size(self) -> int:
         """Characters that are kept."""
         return sum(len(line.text) + (len(line.data) if isinstance(line, Shown) else 0) for line in self)
+
+    def from_end(self, count: int) -> OutLine | None:
+        """The line so many before the end, 1 the last; None where it is not kept."""
+        if 0 < count <= len(self.tail):
+            return self.tail[-count]
+        return self.head[len(self) - count] if len(self.tail) < count <= len(self) and not self.left_out else None
 
     def shrink(self, lines: int) -> None:
         """Keep so many lines of each end only, and of what is more than text its text."""

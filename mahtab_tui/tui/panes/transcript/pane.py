@@ -13,7 +13,7 @@ from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.commands import TRANSCRIPT_COMMANDS, bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
 from mahtab_tui.tui.panes.transcript.marking import can_be_marked
-from mahtab_tui.tui.panes.transcript.output import PICTURES, Shown
+from mahtab_tui.tui.panes.transcript.output import FRAME, PICTURES, Shown
 from mahtab_tui.tui.panes.transcript.searching import SearchedView
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 
@@ -82,6 +82,14 @@ class TranscriptPane(SearchedView, can_focus=True):
             self.cell = cell
             self.pictures = pictures
 
+    class FramesOpened(Message):
+        """The person wants to see where the error of a cell was; at: the frame to begin with."""
+
+        def __init__(self, cell: Cell, at: int) -> None:
+            super().__init__()
+            self.cell = cell
+            self.at = at
+
     class Refused(Message):
         """What was asked for cannot be done; the sentence says why."""
 
@@ -97,6 +105,9 @@ class TranscriptPane(SearchedView, can_focus=True):
         if event.chain == 1 and entry is not None and can_be_marked(entry):
             self._mark = entry
             self.refresh()
+            at = event.style.meta.get(FRAME)
+            if isinstance(entry, Cell) and at is not None and not self.text_selection:
+                self.post_message(self.FramesOpened(entry, at))
 
     # What the keys do
 
@@ -141,6 +152,19 @@ class TranscriptPane(SearchedView, can_focus=True):
         else:
             self.post_message(self.Refused("It has no error."))
 
+    def code_of_cell(self, number: int) -> str | None:
+        """What a cell ran, also one that is not in the transcript any more; None where it was never told here."""
+        return self._transcript.codes.get(number)
+
+    def action_open_frames(self) -> None:
+        """Show where the cell's error was."""
+        entry = self.marked
+        if isinstance(entry, Cell) and entry.frames:
+            self.post_message(self.FramesOpened(entry, len(entry.frames) - 1))
+        else:
+            error = isinstance(entry, Cell) and entry.status == "error"
+            self.post_message(self.Refused("Where its error was is not known." if error else "It has no error."))
+
     def action_hide_entry(self) -> None:
         """Take it out of the model's conversation, or bring it back."""
         entry = self.marked
@@ -170,7 +194,7 @@ class TranscriptPane(SearchedView, can_focus=True):
                 self.post_message(self.Refused("Only your own code and questions can be replaced."))
 
     def action_open_entry(self) -> None:
-        """Show the cell's pictures, or all that it has printed, on the whole screen."""
+        """Show the cell's pictures, where its error was, or all that it has printed, on the whole screen."""
         entry = self.marked
         if not isinstance(entry, Cell) or entry.number is None or not len(entry.output):
             self.post_message(self.Refused("It has no output."))
@@ -178,6 +202,8 @@ class TranscriptPane(SearchedView, can_focus=True):
         pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, Shown) and line.mime in PICTURES]
         if pictures and not entry.output.left_out:
             self.post_message(self.PicturesOpened(entry.number, pictures))
+        elif entry.frames and not entry.output.left_out:
+            self.action_open_frames()
         elif not entry.status:
             self.post_message(self.Refused("It still runs: all of its output can be seen when it has ended."))
         else:

@@ -13,7 +13,7 @@ from rich.text import Text
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, hard_cuts
-from mahtab_tui.tui.panes.transcript.output import LINE_HEAD, OutLine, Output, Shown
+from mahtab_tui.tui.panes.transcript.output import FRAME, LINE_HEAD, OutLine, Output, Shown
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 
 TAB = 8
@@ -41,7 +41,7 @@ class OutputRows:
         lines: dict[OutLine, _Drawn] = {}
         for line in self._output:
             known = self._lines.get(line)
-            if known is None or known.raw != line.text:
+            if known is None or known.raw != line.text or known.frame != line.frame:
                 known = self._drawn(line)
             lines[line] = known
         self._lines = lines
@@ -86,10 +86,11 @@ def _frames_to_fold(lines: Sequence[OutLine]) -> range:
 class LineRows:
     """One line of output, wrapped where the row is full, as a terminal does it."""
 
-    __slots__ = ("_cuts", "_kind", "_palette", "_rows", "_text", "raw")
+    __slots__ = ("_cuts", "_kind", "_palette", "_rows", "_text", "frame", "raw")
 
     def __init__(self, line: OutLine, width: int, palette: Palette) -> None:
         self.raw = line.text
+        self.frame = line.frame
         self._kind = line.kind
         self._palette = palette
         text = expand_tabs(collapse(line.text) if "\r" in line.text or "\b" in line.text else line.text)
@@ -114,7 +115,8 @@ class LineRows:
             return text_spans(styled(self._text), self._palette.text)
         text = plain(self._text)
         if self._kind == "traceback":
-            return _traceback_spans(text, self._palette)
+            spans = _traceback_spans(text, self._palette)
+            return spans if self.frame is None else [(piece, style + Style(meta={FRAME: self.frame})) for piece, style in spans]
         return [(text, self._palette.text)]
 
 
@@ -122,6 +124,7 @@ class ShownRows:
     """Something that is more than text."""
 
     __slots__ = ("_rows", "raw")
+    frame = None
 
     def __init__(self, raw: str, rows: Sequence[Row]) -> None:
         self.raw = raw

@@ -1,0 +1,149 @@
+"""The frames of a cell's error, and the source of the one that is chosen with its line marked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.segment import Segment
+from textual import on
+from textual.binding import BindingType
+from textual.content import Content
+from textual.strip import Strip
+from textual.widgets import Static
+
+from mahtab_tui.kernel.base import TracebackFrame
+from mahtab_tui.kernel.looking import Look
+from mahtab_tui.tui.commands import FRAMES_COMMANDS, bindings
+from mahtab_tui.tui.external_editor import open_in_editor
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.screens.inspector.text_source import LocalText
+from mahtab_tui.tui.screens.inspector.view import Place
+from mahtab_tui.tui.screens.output.code import Code, cell_of, code_of, is_file
+from mahtab_tui.tui.screens.output.frame_list import FrameList, one_line
+from mahtab_tui.tui.screens.output.pager import OutputView
+from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.app import MahtabApp
+
+ABOVE = 4
+"""Lines of the source that are seen above the one that is meant, if there are so many."""
+
+
+class CodeView(OutputView):
+    """A source with a line of it marked."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place, LocalText(""))
+        self._marked = range(0)
+        self.missing = ""
+        """Why there is no source."""
+
+    def show_code(self, code: Code, missing: str) -> None:
+        """Show a source from its marked line on."""
+        self.missing = missing
+        start = 0 if code.line is None else code.line.start
+        self._marked = range(0) if code.line is None else range(start, max(code.line.stop, start + 1))
+        self.show(LocalText(code.text), "python")
+        self.go_to(start)
+
+    def go_to(self, place: int) -> None:
+        """Let a place be seen, with a little of what stands above it."""
+        self._top = self._window.up(self._window.row_at(place, self._width), min(ABOVE, self.size.height // 2), self._width)
+        self._look()
+
+    def _tell(self) -> None:
+        if self.missing:
+            self.fail(self.missing)
+        else:
+            super()._tell()
+
+    def render_line(self, y: int) -> Strip:
+        strip = super().render_line(y)
+        if y >= len(self._rows) or self._rows[y].start not in self._marked:
+            return strip
+        gutter, *rest = strip
+        gutter = Segment(gutter.text[:-2] + "▸ ", (gutter.style or self.palette.moon) + self.palette.moon)
+        return Strip(Segment.apply_style([gutter, *rest], post_style=self.palette.panel), strip.cell_length)
+
+
+class FramesScreen(OutputScreen):
+    """The frames stand above, as many as there is room for; their source below."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(FRAMES_COMMANDS)]
+
+    def __init__(self, cell: int, frames: Sequence[TracebackFrame], at: int, code: Callable[[int], str | None], look: Look, folder: Path) -> None:
+        """at: the frame that is chosen first. code: gives the code of a cell."""
+        super().__init__(f"Error of cell {cell}", folder)
+        self._cell = cell
+        self._code_of = code
+        self._look = look
+        self._code = Code("", None)
+        self._frames = FrameList(frames, at)
+        self._source = CodeView(no_place(look, "source"))
+
+    def on_mount(self) -> None:
+        self.call_later(self._begin)
+
+    async def _begin(self) -> None:
+        await self.query_one("#output-body").mount(self._frames, self._source)
+        self._frames.focus()
+        self._read()
+
+    @on(FrameList.Chosen)
+    def _read(self) -> None:
+        frame = self._frames.frame
+        self.query_one("#output-title", Static).update(Content(f"{self._title}  ·  {one_line(frame.file)}, line {frame.line or '?'}"))
+        self._fetcher.ask("code", lambda: code_of(frame, self._code_of), self._came, self._missing)
+
+    def _came(self, code: Code) -> None:
+        self._code = code
+        line = self._frames.frame.line
+        self._source.show_code(code, "" if code.line is not None or not line else f"It has no line {line:,} any more: the source is another one now.")
+
+    def _missing(self, sentence: str) -> None:
+        self._code = Code("", None)
+        self._source.show_code(self._code, sentence)
+
+    def content(self) -> bytes | None:
+        return self._code.text.encode("utf-8", "replace") or None
+
+    @property
+    def file_name(self) -> str:
+        number = cell_of(self._frames.frame)
+        return os.path.basename(one_line(self._frames.frame.file)) if number is None else f"cell-{number}.py"
+
+    def action_back(self) -> None:
+        """From the source to the frames; else as everywhere."""
+        if self._source.has_focus:
+            self._frames.focus()
+        else:
+            super().action_back()
+
+    def action_source(self) -> None:
+        self._source.focus()
+
+    def action_whole_output(self) -> None:
+        self.app.post_message(TranscriptPane.OutputOpened(self._cell))
+
+    def action_edit(self) -> None:
+        """A file in the person's editor, at the line; the code of a cell in ours."""
+        frame = self._frames.frame
+        if cell_of(frame) is not None and self._code.text:
+            self.app.post_message(TranscriptPane.Again("python", self._code.text.strip("\n"), edit=True))
+            self.dismiss(None)
+        elif is_file(frame):
+            self.call_later(self._edit_file, frame)  # not within the key's own event: the screen would not be drawn anew
+        else:
+            self.fail(self._source.missing or "There is nothing to edit.")
+
+    def _edit_file(self, frame: TracebackFrame) -> None:
+        try:
+            open_in_editor(cast("MahtabApp", self.app), frame.file, frame.line)
+        except RuntimeError as error:
+            self.fail(str(error))
+        else:
+            self._read()

@@ -1,0 +1,221 @@
+"""From the frame of a traceback to its source, by keys and by the mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.events import MouseDown, MouseMove, MouseUp
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen
+from mahtab_tui.tui.screens.output import frames as frames_module
+from tests.tui.editor_app import until
+from tests.tui.inspecting import lines, reads
+from tests.tui.story import drawn
+
+SIZE = (100, 30)
+MakeApp = Callable[..., MahtabApp]
+
+
+def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
+    """A cell that made a function, and one in which it failed in a file, so many frames deep."""
+    places: list[tuple[str, int, str]] = [("In [2]", 2, "<module>"), ("In [1]", 3, "f"), *[(str(lib), 4, "outer")] * deep, (str(lib), 2, "divide")]
+    text = ["Traceback (most recent call last):"]
+    for file, line, function in places:
+        text += [f'  File "{file}", line {line}, in {function}', "    some source"]
+    text.append('ZeroDivisionError: division by zero, as in\n  File "/etc/passwd", line 1, in root')
+    output = "\n".join(text) + "\n"
+    whole = output.split("\n")
+    told = [[*place, len(whole) - 2 - 2 * number] for number, place in enumerate(places)]
+    about: dict[str, Any] = {"status": "error", "duration": 0.1, "kinds": [["stdout", len(printed)], ["traceback", len(output)]], "frames": told}
+    return [
+        Record(tags.USER_REPL_IN, "import lib\ndef f():\n    lib.divide(1, 0)", {"cell": 1, "party": "you"}, 1.0),
+        Record(tags.USER_REPL_OUT, "", {"cell": 1, "party": "you", "status": "ok", "duration": 0.1, "kinds": []}, 1.0),
+        Record(tags.USER_REPL_IN, "x = 1\nf()", {"cell": 2, "party": "you"}, 1.0),
+        Record(tags.USER_REPL_OUT, printed + output, {"cell": 2, "party": "you", **about}, 1.0),
+    ]
+
+
+@pytest.fixture
+def lib(tmp_path: Path) -> Path:
+    file = tmp_path / "lib.py"
+    file.write_text("def divide(a, b):\n    return a / b\ndef outer():\n    return divide(1, 0)\n")
+    return file
+
+
+async def shown(pilot: Pilot[int]) -> TranscriptPane:
+    await drawn(pilot)
+    pane = pilot.app.query_one(TranscriptPane)
+    pane.focus()
+    await pilot.pause()
+    return pane
+
+
+def screen(pilot: Pilot[int]) -> FramesScreen:
+    assert isinstance(pilot.app.screen, FramesScreen)
+    return pilot.app.screen
+
+
+def title(pilot: Pilot[int]) -> str:
+    return str(screen(pilot).query_one("#output-title", Static).content)
+
+
+def marked(pilot: Pilot[int]) -> list[str]:
+    """The lines of the source that bear the mark."""
+    return [line.strip() for line in lines(pilot) if "▸ " in line and "  in " not in line]
+
+
+@pytest.mark.parametrize("deep", [0, 20], ids=["whole", "folded"])
+@pytest.mark.parametrize("key", ["enter", "f"])
+async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(make_app: MakeApp, lib: Path, deep: int, key: str) -> None:
+    async with make_app(*records(lib, deep=deep)).run_test(size=SIZE) as pilot:
+        await shown(pilot)
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await until(pilot, lambda: "    return a / b" in "\n".join(marked(pilot)))
+        assert title(pilot) == f"Error of cell 2  ·  {lib}, line 2"
+        await pilot.press(*["up"] * (deep + 1))
+        await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
+        assert title(pilot) == "Error of cell 2  ·  In [1], line 3"
+        await pilot.press("home")
+        await until(pilot, lambda: "f()" in "\n".join(marked(pilot)) and "[2], line 2" in title(pilot))
+        await pilot.press("enter", "escape", "escape")
+        assert len(pilot.app.screen_stack) == 1
+
+
+async def test_a_click_on_a_frame_opens_it_and_one_on_what_only_looks_like_one_does_not(make_app: MakeApp, lib: Path) -> None:
+    async with make_app(*records(lib)).run_test(size=SIZE) as pilot:
+        pane = await shown(pilot)
+        rows = [pane.render_line(y).text for y in range(pane.size.height)]
+        forged = next(y for y, row in enumerate(rows) if "/etc/passwd" in row)
+        await pilot.click(pane, (10, forged))
+        await pilot.pause()
+        assert len(pilot.app.screen_stack) == 1
+        await pilot.click(pane, (10, next(y for y, row in enumerate(rows) if '"In [1]", line 3' in row)))
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
+
+
+async def test_frames_can_be_clicked_that_were_drawn_while_the_cell_ran(make_app: MakeApp, lib: Path) -> None:
+    *begin, end = records(lib)
+    stream = Record(tags.USER_REPL_OUT_STREAM, end.text, {"cell": 2, "kind": "traceback"}, 1.0)
+    async with make_app(*begin, stream).run_test(size=SIZE) as pilot:
+        pane = await shown(pilot)
+        y = next(y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text)
+        pane.fold([end])
+        await pilot.click(pane, (10, y))
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+
+
+async def test_drawing_the_mouse_over_a_frame_selects_it(make_app: MakeApp, lib: Path) -> None:
+    async with make_app(*records(lib)).run_test(size=SIZE) as pilot:
+        pane = await shown(pilot)
+        y = next(y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text)
+        # As the terminal tells it: Pilot's own mouse makes no click of this.
+        for kind, x in ((MouseDown, 5), (MouseMove, 15), (MouseUp, 15)):
+            place = (pane.region.x + x, pane.region.y + y)
+            pilot.app.post_message(kind(None, *place, 0, 0, 1, False, False, False, *place))
+            await pilot.pause()
+        await until(pilot, lambda: bool(pane.text_selection))
+        assert len(pilot.app.screen_stack) == 1
+        assert pilot.app.screen.get_selected_text()
+
+
+async def test_the_code_of_a_cell_comes_into_the_editor_and_a_file_into_the_persons(
+    make_app: MakeApp, lib: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edited: list[tuple[str, int]] = []
+
+    def edit(app: MahtabApp, path: str, line: int) -> None:
+        edited.append((path, line))
+        Path(path).write_text("def divide(a, b):\n    return 0 if not b else a / b\n")
+
+    monkeypatch.setattr(frames_module, "open_in_editor", edit)
+    async with make_app(*records(lib)).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, MahtabApp)
+        await shown(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, FramesScreen))
+        await reads(pilot, "return a / b")
+        await pilot.press("e")
+        await until(pilot, lambda: edited == [(str(lib), 2)])
+        await reads(pilot, "return 0 if not b else a / b")
+        await pilot.press("home")
+        await reads(pilot, "x = 1")
+        await pilot.press("e")
+        await until(pilot, lambda: len(app.screen_stack) == 1 and app.editor.text == "x = 1\nf()")
+
+
+async def test_a_file_that_is_gone_or_shorter_is_said_to_be(make_app: MakeApp, lib: Path) -> None:
+    told = records(lib)
+    lib.write_text("x")
+    async with make_app(*told).run_test(size=SIZE) as pilot:
+        await shown(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await reads(pilot, "It has no line 2 any more: the source is another one now.")
+        await pilot.press("up")
+        lib.unlink()
+        await pilot.press("down")
+        await reads(pilot, "The file cannot be read: No such file or directory.")
+        await pilot.press("e", "s")
+        assert isinstance(pilot.app.screen, FramesScreen)
+
+
+async def test_what_was_cleared_away_is_still_known_to_a_later_error(make_app: MakeApp, lib: Path) -> None:
+    told = records(lib)
+    async with make_app(*told[:2]).run_test(size=SIZE) as pilot:
+        pane = await shown(pilot)
+        pane.clear()
+        pane.fold(told[2:])
+        await pilot.press("enter", "up")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
+
+
+async def test_the_whole_output_is_a_key_away_and_comes_first_where_not_all_of_it_is_seen(
+    make_app: MakeApp, lib: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_app(*records(lib, printed="line\n" * 2000)).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, MahtabApp)
+        monkeypatch.setattr(app.session, "output", lambda cell: "all of it")
+        await shown(pilot)
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(app.screen, PagerScreen))
+        await pilot.press("q", "f")
+        await until(pilot, lambda: isinstance(app.screen, FramesScreen))
+        await pilot.press("o")
+        await until(pilot, lambda: isinstance(app.screen, PagerScreen))
+        await reads(pilot, "all of it")
+
+
+async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: Path) -> None:
+    hostile = "/x/\x1b]0;y\x07[/red][@click=app.quit]\nz" + "é" * 300
+    told = records(tmp_path / "lib.py")
+    told[-1].attrs["frames"] = [[hostile, 10**9, hostile, 4], ["\ud800", 0, "", 10**6], [hostile, 3, hostile, 0]]
+    async with make_app(*told).run_test(size=SIZE) as pilot:
+        await shown(pilot)
+        await pilot.press("f", "up", "up")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await reads(pilot, "cannot be read")
+        assert not set("\n".join(lines(pilot)).replace("\n", "")) & set("\x1b\x07\ud800")
+
+
+async def test_without_an_error_or_its_frames_a_sentence_says_so(make_app: MakeApp, lib: Path) -> None:
+    told = records(lib)
+    del told[-1].attrs["frames"]
+    async with make_app(*told).run_test(size=SIZE) as pilot:
+        await shown(pilot)
+        await pilot.press("f")
+        await pilot.press("up", "f")
+        assert [told.message for told in pilot.app._notifications] == ["Where its error was is not known.", "It has no error."]

@@ -1,0 +1,75 @@
+"""The source of a frame: where it comes from, and which of its lines is meant."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError, TracebackFrame
+from mahtab_tui.tui.external_editor import at_line
+from mahtab_tui.tui.screens.output.code import cell_of, code_of, is_file
+
+
+def marked(file: str, line: int, cell: str | None = None) -> str:
+    """The line of a frame's source that is meant."""
+    code = code_of(TracebackFrame(file, line, "f", 1), lambda number: cell if number == 7 else None)
+    return "none" if code.line is None else code.text[code.line.start : code.line.stop]
+
+
+def test_the_line_of_a_file_and_of_a_cell_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_bytes("# -*- coding: latin-1 -*-\r\nx = 'é'\r\n\r\ny = 2".encode("latin-1"))
+    assert [marked(str(file), line) for line in (1, 2, 3, 4, 5, 0)] == ["# -*- coding: latin-1 -*-", "x = 'é'", "", "y = 2", "none", "none"]
+    assert marked("In [7]", 1, "\n") == marked("In [7]", 1, "") == ""
+    assert marked("In [7]", 2, "a = 1\r\nb = 2") == "b = 2"
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("In [8]", "The code of cell 8 is not known here."),
+        ("<string>", "It is in no file, and its source was not kept."),
+        ("/no/such/file.py", "The file cannot be read: No such file or directory."),
+        ("/tmp", "The file cannot be read: Is a directory."),
+        ("/dev/zero", "It is no plain file."),
+        ("/a\0b", "No file can have this name."),
+    ],
+)
+def test_where_there_is_no_source_a_sentence_says_so(file: str, said: str) -> None:
+    with pytest.raises(KernelError) as error:
+        marked(file, 1)
+    assert str(error.value) == said
+    assert not is_file(TracebackFrame(file, 1, "f", 1))
+
+
+def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(KernelError, match="no plain file"):
+        marked(str(tmp_path / "pipe"), 1)
+
+
+def test_an_encoding_that_does_not_exist_is_read_as_utf_8(tmp_path: Path) -> None:
+    file = tmp_path / "m.py"
+    file.write_text("# coding: klingon\nx = 'é'\n")
+    assert marked(str(file), 2) == "x = 'é'"
+
+
+@pytest.mark.parametrize("file", ["In []", "In [x]", "In [1", "In [²]", "In [12345678901]", "xIn [1]"])
+def test_what_is_only_like_a_cell_is_none(file: str) -> None:
+    assert cell_of(TracebackFrame(file, 1, "f", 1)) is None
+
+
+@pytest.mark.parametrize(
+    ("editor", "line", "words"),
+    [
+        ("vim", 3, ["+3", "/x.py"]),
+        ("/usr/bin/nano", 3, ["+3", "/x.py"]),
+        ("/opt/code", 3, ["--goto", "/x.py:3"]),
+        ("hx", 3, ["/x.py:3"]),
+        ("vim", 0, ["/x.py"]),
+    ],
+)
+def test_an_editor_is_told_of_the_line(editor: str, line: int, words: list[str]) -> None:
+    assert at_line(editor, "/x.py", line) == words
