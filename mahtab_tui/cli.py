@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
@@ -56,7 +57,7 @@ def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: lis
         name = getattr(settings, which)
         try:
             if name is not None:
-                check_model(name)
+                check_model(name, **settings.model_access())
         except ModelError as error:
             fail(str(error) if which == "model" else f"{which}: {error}")
     return settings
@@ -189,7 +190,7 @@ def rlm(
     if query is None or not query.strip() or source is None:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for what is piped in.')
     from mahtab_tui.headless_search import search_once
-    from mahtab_tui.llm.providers import default_model
+    from mahtab_tui.llm.providers import default_model, get_llm
     from mahtab_tui.recursion.budget import limits_of
 
     settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
@@ -214,6 +215,7 @@ def rlm(
         log=log,
         as_json=json,
         yes=yes,
+        make_llm=partial(get_llm, timeout=settings.model_timeout, **settings.model_access()),
     )
     raise typer.Exit(code)
 

@@ -23,6 +23,7 @@ from mahtab_tui.recursion.sandbox.base import SandboxError
 from mahtab_tui.recursion.tree import Tree
 
 if TYPE_CHECKING:
+    from mahtab_tui.llm.providers import MakeLLM
     from mahtab_tui.recursion.budget import Limits
     from mahtab_tui.recursion.log import Log
     from mahtab_tui.recursion.search import Search
@@ -114,6 +115,7 @@ def search_once(
     log: Path | None,
     as_json: bool,
     yes: bool,
+    make_llm: MakeLLM,
 ) -> int:
     """Search a file, a folder, or what is piped in ("-"); print, and return the exit code.
 
@@ -130,7 +132,7 @@ def search_once(
         if log is not None:
             kept = _begun(log)
             takers.append(kept.write)
-        search = Search(partial(_give, takers))
+        search = Search(partial(_give, takers), make_llm=make_llm)
         if as_json:
             takers.append(partial(_print_json, stdout, search))
         context: Any = _piped_in() if source == "-" else Path(source)

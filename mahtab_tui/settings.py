@@ -68,6 +68,9 @@ class Settings(BaseSettings):
     rlm_ask_above: int = Field(50, ge=0, description="Parts that a search may hand down at once without asking")
     reflection: ReflectionMode = Field("always", description="When a turn is checked for completeness")
     max_turns: int = Field(5, ge=1, le=100, description="How often the model may run code for one question")
+    base_url: str | None = Field(
+        None, pattern=r"^https?://", description="Where a service that is compatible with OpenAI's answers, for the models of openai:"
+    )
     model_timeout: float = Field(120.0, gt=0, description="Seconds without a sign of the model before it is given up")
     approval: ApprovalMode = Field("ask", description="Whether the model's code waits for the person")
     python: str | None = Field(None, description="The kernel's interpreter: a file, or a virtual environment's folder")
@@ -113,6 +116,10 @@ class Settings(BaseSettings):
     def rlm_limits(self) -> dict[str, Any]:
         """What limits a search, by the names of `recursion.budget.limits_of`."""
         return {name.removeprefix("rlm_"): getattr(self, name) for name in type(self).model_fields if name.startswith("rlm_")}
+
+    def model_access(self) -> dict[str, Any]:
+        """What reaching a provider takes, by the names of `llm.providers.get_llm`."""
+        return {"base_url": self.base_url, "api_keys": {name: key.get_secret_value() for name, key in self.api_keys.items()}}
 
     def place_of(self, key: str) -> Place:
         """Where a value comes from, or one entry of a table ("keymap.help"). Raises `SettingsError` where a file cannot be read any more."""

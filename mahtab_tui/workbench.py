@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import default_model
+from mahtab_tui.llm.providers import default_model, get_llm
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.code_calls import CodeCalls
 from mahtab_tui.session.face import NoFace
@@ -57,14 +58,16 @@ class Workbench:
         folders = skill_folders(Path.cwd(), (skills_dir,) if skills_dir else ())
         self.skills = SkillLibrary(SkillsLoader(*folders), self.log.warning)
         self._agent: ReplAgent | None = None
-        self.searches = Searches(self.log, load_settings(), model=self._model, used=lambda attrs: None, asking="refuse")
+        settings = load_settings()
+        make_llm = partial(get_llm, timeout=settings.model_timeout, **settings.model_access())
+        self.searches = Searches(self.log, settings, model=self._model, make_llm=make_llm, used=lambda attrs: None, asking="refuse")
         host = _KernelHost(
             self.log,
             NoFace(),
             ask=self._ask_from_cell,
             stop_asking=self._stop_asking,
             skills=lambda: self.skills,
-            code=CodeCalls(load_settings().code_dir),
+            code=CodeCalls(settings.code_dir),
             searches=self.searches,
             current_cell=lambda: self.cells.last,
         )

@@ -11,15 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from mahtab_tui.llm.base import ModelError, Stoppable
+from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.chunks import encodable, is_cut
-from mahtab_tui.llm.usage import usage_attrs
+from mahtab_tui.llm.failures import explained
+from mahtab_tui.llm.usage import estimated_usage, usage_attrs
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 _NOTICE_WITHIN = 0.1
 """Seconds after which a stop is noticed while a model that cannot be stopped is silent."""
+_PAUSES = (1.0, 2.0, 4.0, 8.0)
+"""Seconds before a busy service is asked again, where it does not ask for more."""
+_LONGEST_PAUSE = 120.0
+"""Seconds; a service that asks for more has failed."""
 
 
 class Answer(NamedTuple):
@@ -34,6 +39,8 @@ class Answer(NamedTuple):
     """Why the model failed, as a sentence; else empty."""
     usage: dict[str, Any] | None
     """What it cost, as attributes of a `usage` record; None where the model did not say."""
+    too_long: bool = False
+    """It failed since it was sent more than it can read."""
 
     @property
     def ended(self) -> bool:
@@ -42,28 +49,73 @@ class Answer(NamedTuple):
 
 
 def hear(
-    llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, on_token: Callable[[str], object] = lambda token: None
+    llm: BaseChatModel,
+    messages: Sequence[AnyMessage],
+    cancelled: threading.Event,
+    on_token: Callable[[str], object] = lambda token: None,
+    on_pause: Callable[[str], object] = lambda sentence: None,
 ) -> Answer:
-    """Listen until the answer ends, the turn is cancelled, or the model fails; the tokens that were told are what was said until then."""
-    tokens: list[str] = []
-    usage: UsageMetadata | None = None
-    metadata: dict[str, Any] = {}
-    failure = ""
-    try:
-        for chunk in _chunks(llm, messages, cancelled):
-            if not cancelled.is_set() and (token := str(chunk.text)):
-                tokens.append(token)
-                on_token(token)
-            if (part := getattr(chunk, "usage_metadata", None)) is not None:
-                usage = add_usage(usage, part)
-            metadata |= chunk.response_metadata
-    except ModelError as error:
-        failure = str(error)
-    except Exception as error:  # a provider's own code
-        failure = f"The model could not answer: {type(error).__name__}: {error}"
-    stopped = cancelled.is_set()
-    text = "".join(tokens) if stopped or failure else str(metadata.get("final_text") or "".join(tokens))
-    return Answer(encodable(text), stopped, is_cut(metadata), "" if stopped else encodable(failure), usage_attrs(usage, metadata))
+    """Listen until the answer ends, the turn is cancelled, or the model fails; the tokens that were told are what was said until then.
+
+    A service that is busy before it has said anything is asked again, after the pause that it asks for; on_pause is told of each.
+    """
+    hearing = _Hearing(llm, messages, cancelled, on_token)
+    for pause in _PAUSES:
+        failure = hearing.listen()
+        if not isinstance(failure, ModelBusy) or failure.pause is None or hearing.tokens:
+            break
+        pause = max(pause, failure.pause)
+        if pause > _LONGEST_PAUSE or cancelled.is_set():
+            break
+        on_pause(f"{failure} It is asked again in {pause:.0f} s.")
+        cancelled.wait(pause)
+    else:
+        failure = hearing.listen()
+    return hearing.answer(failure)
+
+
+class _Hearing:
+    """Folds the pieces of one answer."""
+
+    def __init__(self, llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, on_token: Callable[[str], object]) -> None:
+        self.tokens: list[str] = []
+        self._llm = llm
+        self._messages = messages
+        self._cancelled = cancelled
+        self._on_token = on_token
+        self._usage: UsageMetadata | None = None
+        self._metadata: dict[str, Any] = {}
+
+    def listen(self) -> ModelError | None:
+        """One call; why it failed."""
+        try:
+            for chunk in _chunks(self._llm, self._messages, self._cancelled):
+                if not self._cancelled.is_set() and (token := str(chunk.text)):
+                    self.tokens.append(token)
+                    self._on_token(token)
+                if (part := getattr(chunk, "usage_metadata", None)) is not None:
+                    self._usage = add_usage(self._usage, part)
+                self._metadata |= chunk.response_metadata
+        except Exception as error:  # a provider's own code
+            return explained(error)
+        return None
+
+    def answer(self, failure: ModelError | None) -> Answer:
+        """What was said, when it has ended."""
+        stopped = self._cancelled.is_set()
+        said = "".join(self.tokens)
+        usage = usage_attrs(self._llm, self._usage, self._metadata)
+        if usage is None and said and (stopped or failure):
+            usage = estimated_usage(self._llm, (str(message.text) for message in self._messages), said)
+        text = said if stopped or failure else str(self._metadata.get("final_text") or said)
+        return Answer(
+            encodable(text),
+            stopped,
+            is_cut(self._metadata),
+            "" if stopped or failure is None else encodable(str(failure)),
+            usage,
+            too_long=isinstance(failure, ContextTooLong),
+        )
 
 
 def _chunks(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event) -> Iterator[BaseMessage]:

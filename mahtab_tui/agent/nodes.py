@@ -5,6 +5,7 @@ What the person is to see goes into the graph's custom stream: tokens as text, a
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
@@ -82,7 +83,9 @@ class Nodes:
         """Judge whether the question is answered. What cannot be read counts as complete."""
         self._say(writer, "reflecting", state, state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
-        answer = hear(self.reflection_llm or self.llm, [HumanMessage(prompt)], self._session.cancelled)
+        answer = hear(
+            self.reflection_llm or self.llm, [HumanMessage(prompt)], self._session.cancelled, on_pause=partial(_notice, writer, level="warning")
+        )
         _cost(writer, answer, "reflection")
         result = parse_reflection(answer.text)
         if result is None:
@@ -102,7 +105,7 @@ class Nodes:
         step = state["step"] + 1
         self._say(writer, "thinking", state, step)
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
-        answer = hear(self.llm, [*system, *messages], self._session.cancelled, writer)
+        answer = hear(self.llm, [*system, *messages], self._session.cancelled, writer, partial(_notice, writer, level="warning"))
         _cost(writer, answer, "agent")
         if answer.cut:
             _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")

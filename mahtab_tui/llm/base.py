@@ -12,6 +12,15 @@ class ModelError(Exception):
 class ModelBusy(ModelError):
     """The service is overloaded, or its limit is reached: the same call may work in a moment."""
 
+    def __init__(self, message: str, pause: float | None = None) -> None:
+        """pause: seconds that the service asks to be left alone, 0 where it does not say; None where the transport has asked again by itself."""
+        super().__init__(message)
+        self.pause = pause
+
+
+class ContextTooLong(ModelError):
+    """What the model was sent is more than it can read at once."""
+
 
 @runtime_checkable
 class Stoppable(Protocol):

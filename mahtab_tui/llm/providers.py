@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mahtab_tui.llm.base import ModelError
 
@@ -17,23 +18,35 @@ if TYPE_CHECKING:
 OnNotice = Callable[[str, str], None]
 """Takes a level ("info", "warning", "error") and a sentence."""
 
+MakeLLM = Callable[..., "BaseChatModel"]
+"""`get_llm`, or what stands in for it: takes a name and `on_notice`."""
+
 
 class _Package(NamedTuple):
     """A LangChain package that brings a provider's models."""
 
     module: str
     cls: str
-    extra: str
-    arguments: dict[str, Any]
+    key: str = ""
+    """The variable that holds the key; empty where there is none."""
+
+    @property
+    def install(self) -> str:
+        """The command that brings it, with the prices."""
+        return f"pip install {self.module.replace('_', '-')} genai-prices"
 
 
-_OPENROUTER = {"base_url": "https://openrouter.ai/api/v1"}
 _PACKAGES = {
-    "anthropic": _Package("langchain_anthropic", "ChatAnthropic", "anthropic", {}),
-    "openai": _Package("langchain_openai", "ChatOpenAI", "openai", {"stream_usage": True}),
-    "openrouter": _Package("langchain_openai", "ChatOpenAI", "openai", {"stream_usage": True, **_OPENROUTER}),
-    "ollama": _Package("langchain_ollama", "ChatOllama", "ollama", {}),
+    "anthropic": _Package("langchain_anthropic", "ChatAnthropic", "ANTHROPIC_API_KEY"),
+    "openai": _Package("langchain_openai", "ChatOpenAI", "OPENAI_API_KEY"),
+    "openrouter": _Package("langchain_openrouter", "ChatOpenRouter", "OPENROUTER_API_KEY"),
+    "ollama": _Package("langchain_ollama", "ChatOllama"),
 }
+_OWN_SERVICE = _PACKAGES["openai"]._replace(key="OPENAI_COMPATIBLE_API_KEY")
+"""A service at a `base_url`, which is not sent the key of OpenAI."""
+_TIMEOUT = 120.0
+_OLLAMA_WINDOW = 16_384
+"""Tokens that Ollama is told to read at once. By itself it reads a few thousand, and forgets the beginning without a word."""
 KNOWN = "claude, claude:MODEL, anthropic:MODEL, openai:MODEL, openrouter:MODEL, ollama:MODEL, demo, replay:FILE"
 
 
@@ -60,8 +73,8 @@ def model_label(spec: str) -> str:
     return model.rpartition("/")[2] if provider in _PACKAGES and model else provider
 
 
-def check_model(spec: str) -> None:
-    """Find out early, without loading anything, whether a model can be had. Raises `ModelError`."""
+def check_model(spec: str, *, base_url: str | None = None, api_keys: Mapping[str, str] | None = None) -> None:
+    """Find out early, without loading anything, whether a model can be had; the rest: as `get_llm` takes it. Raises `ModelError`."""
     provider, model = split_spec(spec)
     if provider == "claude" and shutil.which("claude") is None:
         raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo.")
@@ -69,15 +82,30 @@ def check_model(spec: str) -> None:
         from mahtab_tui.llm.replay_file import read_replay
 
         read_replay(Path(model))
-    if provider in _PACKAGES and importlib.util.find_spec(_PACKAGES[provider].module) is None:
-        raise _missing(_PACKAGES[provider])
+    if provider in _PACKAGES:
+        package = _package(provider, base_url)
+        if importlib.util.find_spec(package.module) is None:
+            raise _missing(package)
+        _key(package, spec, api_keys)
 
 
-def get_llm(spec: str, *, timeout: float | None = None, on_notice: OnNotice | None = None, cwd: Path | None = None) -> BaseChatModel:
+def get_llm(
+    spec: str,
+    *,
+    timeout: float | None = None,
+    on_notice: OnNotice | None = None,
+    cwd: Path | None = None,
+    base_url: str | None = None,
+    api_keys: Mapping[str, str] | None = None,
+    max_tokens: int | None = None,
+) -> BaseChatModel:
     """A model by its name. Raises `ModelError` for one that is not known or cannot be had.
 
     timeout: seconds without a sign of it before it is given up. on_notice: told what the person should know (retries, billing).
     cwd: the folder that a model of the CLI's runs in; by default an empty private one.
+    base_url: where a service that is compatible with OpenAI's answers, for the models of ``openai:``.
+    api_keys: keys that are not in the environment, by the provider's name; of the service at a `base_url`: "openai_compatible".
+    max_tokens: of one answer, for models behind HTTP; by default as many as the model gives.
     """
     provider, model = split_spec(spec)
     if provider == "claude":
@@ -93,23 +121,67 @@ def get_llm(spec: str, *, timeout: float | None = None, on_notice: OnNotice | No
         from mahtab_tui.llm.replay import ChatReplay
 
         return ChatReplay.from_file(Path(model))
-    return _packaged(_PACKAGES[provider], model, timeout)
+    package = _package(provider, base_url)
+    key = _key(package, spec, api_keys)
+    return _packaged(package, key, provider, model, _TIMEOUT if timeout is None else timeout, base_url, max_tokens)
 
 
-def _packaged(package: _Package, model: str, timeout: float | None) -> BaseChatModel:
+def _package(provider: str, base_url: str | None) -> _Package:
+    return _OWN_SERVICE if provider == "openai" and base_url else _PACKAGES[provider]
+
+
+def _packaged(package: _Package, key: str, provider: str, model: str, timeout: float, base_url: str | None, max_tokens: int | None) -> BaseChatModel:
     try:
         module = importlib.import_module(package.module)
     except ImportError:
         raise _missing(package) from None
-    arguments = dict(package.arguments)
-    if timeout is not None and package.cls != "ChatOllama":
-        arguments["timeout"] = timeout
+    from mahtab_tui.llm.remote import ChatRemote
+
+    # Asking again is left to whoever can tell the person of it, and be stopped.
+    arguments: dict[str, Any] = {"model": model, "api_key": key, "timeout": timeout, "max_retries": 0}
+    priced_as = provider
+    if package is _OWN_SERVICE:
+        arguments["base_url"] = priced_as = str(base_url)
+    if provider == "openai":
+        arguments |= {"stream_usage": True, "stream_chunk_timeout": None}  # the connection's own limit counts signs of life, too
+    elif provider == "openrouter":
+        arguments |= {
+            "timeout": int(timeout * 1000),
+            "app_title": "mahtab-tui",
+            "model_kwargs": {"retries": None},
+        }  # max_retries=0 would mean an hour of them
+    elif provider == "ollama":
+        arguments = {"model": model, "client_kwargs": {"timeout": timeout}, "num_ctx": _OLLAMA_WINDOW}
+        priced_as = "local"
     try:
-        made: Any = getattr(module, package.cls)(model=model, **arguments)
-    except Exception as error:  # the package's own checks: a missing key, a bad name
-        raise ModelError(f"{package.extra}:{model} cannot be used: {str(error).splitlines()[0]}") from None
-    return cast("BaseChatModel", made)
+        inner: BaseChatModel = getattr(module, package.cls)(**arguments)
+        most = inner.profile or {}
+        if max_tokens is not None:
+            max_tokens = min(max_tokens, most.get("max_output_tokens") or max_tokens)
+            inner = getattr(module, package.cls)(**arguments, **{"num_predict" if provider == "ollama" else "max_tokens": max_tokens})
+        return ChatRemote(
+            inner=inner,
+            model=model,
+            provider=provider,
+            priced_as=priced_as,
+            timeout=timeout,
+            key=package.key,
+            max_tokens=max_tokens,
+            window=_OLLAMA_WINDOW if provider == "ollama" else most.get("max_input_tokens"),
+        )
+    except Exception as error:  # the package's own checks: a bad name, an address that is none
+        raise ModelError(f"{provider}:{model} cannot be used: {str(error).splitlines()[0]}") from None
+
+
+def _key(package: _Package, spec: str, api_keys: Mapping[str, str] | None) -> str:
+    """The key, from the environment or the settings; a service of the person's own may do without. Raises `ModelError`."""
+    if not package.key:
+        return ""
+    key = os.environ.get(package.key) or (api_keys or {}).get(package.key.removesuffix("_API_KEY").lower(), "")
+    if not key and package is not _OWN_SERVICE:
+        raise ModelError(f"{spec} needs a key: set {package.key} in the environment or in .env.")
+    return key or "none"
 
 
 def _missing(package: _Package) -> ModelError:
-    return ModelError(f"This model needs a package that is not installed: pip install {package.module.replace('_', '-')} genai-prices")
+    return ModelError(f"This model needs a package that is not installed: {package.install}")

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from mahtab_tui.llm.sizes import tokens_in
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages.ai import UsageMetadata
 
+LOCAL = "local"
+"""Of whose models nobody asks a price."""
+_OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
 
-def usage_attrs(usage: UsageMetadata | None, metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+
+def usage_attrs(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]) -> dict[str, Any] | None:
     """The attributes of a `usage` record, from what LangChain's chunks said; None where the model told nothing.
 
     cost: US dollars as the transport told it, else from the tables of genai-prices; None where nobody knows the price.
@@ -25,8 +33,23 @@ def usage_attrs(usage: UsageMetadata | None, metadata: Mapping[str, Any]) -> dic
         "cache_read_tokens": details.get("cache_read", 0),
         "cache_creation_tokens": details.get("cache_creation", 0),
     }
-    cost = metadata["cost_usd"] if "cost_usd" in metadata else price(str(metadata.get("model_provider") or ""), **attrs)
+    told = metadata["cost_usd"] if "cost_usd" in metadata else metadata.get("cost")  # so OpenRouter tells it
+    cost = told if told is not None or "cost_usd" in metadata else price(priced_as(llm), **attrs)
     return {**attrs, "cost": cost}
+
+
+def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str) -> dict[str, Any]:
+    """The attributes of a `usage` record for a call that ended before the model could tell: what was sent, and what had come."""
+    model = str(getattr(llm, "model", "") or "")
+    read, written = tokens_in(asked), tokens_in([said])
+    cost = price(priced_as(llm), model, read, written)
+    return {"model": model, "input_tokens": read, "output_tokens": written, "cost": cost, "estimated": True}
+
+
+def priced_as(llm: BaseChatModel) -> str:
+    """Whose prices hold for a model; see `price`."""
+    named = getattr(llm, "priced_as", None)
+    return named if isinstance(named, str) else llm._llm_type.removesuffix("-chat").removeprefix("chat-")
 
 
 def price(
@@ -34,9 +57,10 @@ def price(
 ) -> float | None:
     """US dollars for a call, by genai-prices; None where the price is not known. What runs on the person's own machine costs nothing.
 
-    input_tokens: all of them, those from the cache too. provider: as LangChain names it ("openai", "anthropic", "ollama").
+    input_tokens: all of them, those from the cache too. provider: as genai-prices names it ("openai", "anthropic"), the address of a
+    service, or `LOCAL`.
     """
-    if provider == "ollama":
+    if provider in (LOCAL, "ollama") or urlsplit(provider).hostname in _OWN_MACHINE:
         return 0.0
     try:
         from genai_prices import Usage, calc_price
@@ -49,6 +73,8 @@ def price(
         cache_write_tokens=cache_creation_tokens,
     )
     try:
+        if "://" in provider:
+            return float(calc_price(used, model_ref=model, provider_api_url=provider).total_price)
         return float(calc_price(used, model_ref=model, provider_id="openrouter" if "/" in model else provider or None).total_price)
     except (LookupError, ValueError):  # a model that its tables lack, counts that do not add up
         return None

@@ -6,13 +6,13 @@ import asyncio
 from functools import partial
 
 from mahtab_tui.bus import tags
-from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.failures import explained, is_busy
 from mahtab_tui.recursion.budget import Amount, Budget, Prices
 from mahtab_tui.recursion.events import Events
 from mahtab_tui.recursion.listening import Said
 from mahtab_tui.recursion.models import Conversation, Model
 from mahtab_tui.recursion.prompts import tokens
-from mahtab_tui.recursion.schedule import Gate, Schedule, is_busy
+from mahtab_tui.recursion.schedule import Gate, Schedule
 from mahtab_tui.usage import UsageStats
 
 
@@ -87,6 +87,4 @@ class Calls:
 
 def as_sentence(error: Exception) -> str:
     """Why a call failed, for a person and for a model."""
-    if isinstance(error, ModelError):
-        return str(error)
-    return f"The model could not answer: {type(error).__name__}: {error}"
+    return str(explained(error))

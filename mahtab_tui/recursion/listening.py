@@ -41,7 +41,8 @@ class Said(NamedTuple):
 class Hearing:
     """Folds the pieces of an answer; words are told in portions."""
 
-    def __init__(self, on_words: OnWords) -> None:
+    def __init__(self, llm: BaseChatModel, on_words: OnWords) -> None:
+        self._llm = llm
         self._on_words = on_words
         self._words: list[str] = []
         self._told = 0
@@ -64,7 +65,7 @@ class Hearing:
         """The whole, at its end."""
         self._tell()
         text = str(self._metadata.get("final_text") or "".join(self._words))
-        return Said(encodable(text), is_cut(self._metadata), usage_attrs(self._usage, self._metadata))
+        return Said(encodable(text), is_cut(self._metadata), usage_attrs(self._llm, self._usage, self._metadata))
 
     def _tell(self) -> None:
         if self._told < len(self._words):
@@ -80,7 +81,7 @@ class Reading:
         self.ended: asyncio.Future[Said] = self._loop.create_future()
         self._llm = llm
         self._messages = messages
-        self._hearing = Hearing(lambda words: self._tell(on_words, words))
+        self._hearing = Hearing(llm, lambda words: self._tell(on_words, words))
         self._stopped = threading.Event()
         # An answer that nobody waits for any more may end in an error.
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
-from mahtab_tui.llm.providers import OnNotice, get_llm
+from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.spoken import Spoken
 from mahtab_tui.llm.usage import price
@@ -50,10 +50,10 @@ class Model:
         self._free: list[Instance] = []
 
     @classmethod
-    def of(cls, given: str | BaseChatModel, *, timeout: float | None = None, on_notice: OnNotice | None = None) -> Model:
-        """By its name (`timeout`, `on_notice`: as `get_llm` takes them), or of a model that is there. Raises `ModelError`."""
+    def of(cls, given: str | BaseChatModel, *, make_llm: MakeLLM = get_llm, on_notice: OnNotice | None = None) -> Model:
+        """By its name, or of a model that is there. Raises `ModelError`."""
         if isinstance(given, str):
-            return cls(get_llm(given, timeout=timeout, on_notice=on_notice), given)
+            return cls(make_llm(given, on_notice=on_notice), given)
         name = getattr(given, "model_name", None) or getattr(given, "model", None)
         return cls(given, name if isinstance(name, str) else given._llm_type)
 
@@ -127,7 +127,7 @@ class Conversation:
         """
         instance = self.model.lease(self)
         if self.model.native:
-            hearing = Hearing(on_words)
+            hearing = Hearing(instance.llm, on_words)
             async for chunk in instance.llm.astream(list(self._messages)):
                 hearing.take(chunk)
             return hearing.said()

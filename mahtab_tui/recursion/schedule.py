@@ -6,9 +6,9 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from mahtab_tui.llm.base import ModelBusy
+from mahtab_tui.llm.failures import is_busy, pause_asked_for
 
 T = TypeVar("T")
 
@@ -18,8 +18,6 @@ _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _EARLY = 0.005
 """Seconds by which a loop's timer may come too early."""
-_BUSY = (429, 500, 502, 503, 504, 529)
-"""HTTP states after which the same call may work in a moment."""
 
 
 class Gate:
@@ -111,22 +109,3 @@ class Schedule:
                 else:
                     gate.worked()
                     return result
-
-
-def is_busy(error: Exception) -> bool:
-    """Whether the same call may work in a moment."""
-    return isinstance(error, ModelBusy) or _status(error) in _BUSY
-
-
-def pause_asked_for(error: Exception) -> float:
-    """Seconds that a service asks to be left alone; 0 where it does not say."""
-    headers: Any = getattr(getattr(error, "response", None), "headers", None) or {}
-    try:
-        return max(0.0, float(headers.get("retry-after") or 0))
-    except (TypeError, ValueError, AttributeError):
-        return 0.0
-
-
-def _status(error: Exception) -> object:
-    response = getattr(error, "response", None)
-    return getattr(error, "status_code", None) or getattr(response, "status_code", None)

@@ -15,6 +15,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.contexts import take
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import MakeLLM, get_llm
 from mahtab_tui.recursion.budget import Limits
 from mahtab_tui.recursion.engine import Engine
 from mahtab_tui.recursion.events import Emit, Events
@@ -61,13 +62,13 @@ class Answer(NamedTuple):
 class Search:
     """Implements `control.Control`. `run` may be called from many threads at once."""
 
-    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Sandboxes] = open_sandboxes, *, model_timeout: float | None = None) -> None:
+    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Sandboxes] = open_sandboxes, *, make_llm: MakeLLM = get_llm) -> None:
         """emit: given every event, on the search's own thread; it must not take long.
 
-        model_timeout: seconds without a sign of a model before a call is given up; None: what is usual for it.
+        make_llm: makes a model by its name, as `get_llm` does.
         """
         self._emit = emit
-        self._model_timeout = model_timeout
+        self._make_llm = make_llm
         self._open_sandboxes = open_sandboxes
         self._opened: Sandboxes | None = None
         self._models: dict[object, Model] = {}
@@ -205,7 +206,7 @@ class Search:
     def _model(self, given: str | BaseChatModel, limits: Limits) -> Model:
         key: object = given if isinstance(given, str) else id(given)
         if key not in self._models:
-            self._models[key] = model = Model.of(given, timeout=self._model_timeout, on_notice=self._notice)
+            self._models[key] = model = Model.of(given, make_llm=self._make_llm, on_notice=self._notice)
             self._gates[model] = Gate(model.concurrency)
         model = self._models[key]
         if limits.concurrency is not None and limits.concurrency > model.concurrency:  # somebody wants more than suits it

@@ -15,6 +15,7 @@ from mahtab_tui.settings import Settings
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from mahtab_tui.llm.providers import MakeLLM
     from mahtab_tui.recursion.search import Asking, Search
 
 ROOT = "1"
@@ -30,16 +31,18 @@ class Searches:
         settings: Settings,
         *,
         model: Callable[[], str | BaseChatModel],
+        make_llm: MakeLLM,
         used: Callable[[Mapping[str, Any]], None],
         asking: Asking,
     ) -> None:
-        """model: the session's at this moment. used: told the attributes of each `usage` record.
+        """model: the session's at this moment. make_llm: makes one by its name. used: told the attributes of each `usage` record.
 
         asking: what happens before a large fan-out; where nobody looks at a screen, nobody can be asked.
         """
         self._log = log
         self._settings = settings
         self._model = model
+        self._make_llm = make_llm
         self._used = used
         self._asking = asking
         self._making = threading.Lock()
@@ -112,7 +115,7 @@ class Searches:
 
         with self._making:
             if self._search is None:
-                self._search = Search(self._happened)
+                self._search = Search(self._happened, make_llm=self._make_llm)
             return self._search
 
     def _happened(self, record: Record) -> None:

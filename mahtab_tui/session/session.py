@@ -15,7 +15,7 @@ from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, KernelHost
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import check_model, default_model, get_llm, model_label
+from mahtab_tui.llm.providers import OnNotice, check_model, default_model, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation
 from mahtab_tui.session.broadcast import Broadcast
 from mahtab_tui.session.cells import YOU, Cells
@@ -68,6 +68,7 @@ class Session:
             self.log,
             settings,
             model=lambda: self.model,
+            make_llm=self._llm,
             used=lambda attrs: self.turns.used.add(**attrs),
             asking="ask" if face.can_ask else "refuse",
         )
@@ -247,7 +248,7 @@ class Session:
 
     def set_model(self, model: str) -> None:
         """Answer with another model from the next question on; the conversation stays. Raises `ModelError`."""
-        check_model(model)
+        check_model(model, **self.settings.model_access())
         self.model = model
         self.turns.party = model_label(model)
         self.agent.change_model(self._llm)
@@ -328,9 +329,10 @@ class Session:
             history=conversation(self.past),
         )
 
-    def _llm(self, name: str | None = None) -> BaseChatModel:
+    def _llm(self, name: str | None = None, *, on_notice: OnNotice | None = None) -> BaseChatModel:
         """A model by its name, by default the session's. Raises `ModelError`."""
-        return get_llm(name or self.model, timeout=self.settings.model_timeout, on_notice=self._model_notice)
+        settings = self.settings
+        return get_llm(name or self.model, timeout=settings.model_timeout, on_notice=on_notice or self._model_notice, **settings.model_access())
 
     def _model_notice(self, level: str, text: str) -> None:
         emit(self.log, tags.NOTICE, text, level=level)

@@ -63,7 +63,7 @@ class Suggestions:
                 break
         if whole is None:
             return ""
-        used = usage_attrs(whole.usage_metadata, whole.response_metadata)
+        used = usage_attrs(self._llm, whole.usage_metadata, whole.response_metadata)
         if used is not None:
             self._used.add(**used)
             emit(self._log, tags.USAGE, **used, source="suggestion")

@@ -137,7 +137,7 @@ class Breaking(Spoken):
 
 def test_what_was_said_before_a_failure_stays_on_the_bus_and_does_not_run(desk: Desk) -> None:
     state = run_graph(create_repl_graph(Breaking(), desk.host), create_initial_state("what is it?"), desk.host)
-    assert state["failure"].endswith("the line is dead")
+    assert state["failure"].endswith("the line is dead.")
     (answer,) = desk.of(tags.ASSISTANT_CHAT)
     assert answer.text.startswith("Half of an")
     assert answer.attrs["stopped"] is True

@@ -103,7 +103,8 @@ def test_an_answer_at_the_limit_of_tokens_was_cut(kind: type[Scripted], metadata
     ("error", "sentence"),
     [
         (ModelError("Not logged in."), "Not logged in."),
-        (ConnectionError("reset"), "The model could not answer: ConnectionError: reset"),
+        (RuntimeError("no\nway"), "The model could not answer: RuntimeError: no way."),
+        (ConnectionError("reset"), "The service cannot be reached: reset."),
     ],
 )
 def test_what_came_before_a_failure_stays(kind: type[Scripted], error: Exception, sentence: str) -> None:

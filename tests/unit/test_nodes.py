@@ -83,7 +83,7 @@ class Breaking(Spoken):
 def test_generate_node_keeps_what_was_said_before_the_model_failed(desk: Desk) -> None:
     update = Nodes(Breaking(), desk.host, 5).generate(create_initial_state("what is it?"), lambda record: None)
     assert update["current_response"] == "Half of an"
-    assert update["failure"] == "The model could not answer: ConnectionResetError: the line is dead"
+    assert update["failure"] == "The model could not answer: ConnectionResetError: the line is dead."
     assert str(update["messages"][-1].text).startswith("Half of an\n\n[")
 
 

@@ -150,7 +150,7 @@ def test_a_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
 
     found = bench.run(reply, {"halves": halves}, max_depth=1)
     assert found.state == "done"
-    assert found.text == "fine|[failed: The model could not answer: ValueError: no such model]"
+    assert found.text == "fine|[failed: The model could not answer: ValueError: no such model.]"
     assert bench.story.finals()["1.2"][0] == "error"
 
 
@@ -181,7 +181,7 @@ def test_a_failing_root_says_why(bench: Bench) -> None:
         raise ValueError("no such model")
 
     found = bench.run(reply, {})
-    assert (found.text, found.state) == ("The model could not answer: ValueError: no such model", "error")
+    assert (found.text, found.state) == ("The model could not answer: ValueError: no such model.", "error")
 
 
 def test_what_is_no_code_and_what_fails_is_told_to_the_model(bench: Bench) -> None:

@@ -105,7 +105,7 @@ def test_failures_are_not_remembered(bench: Bench) -> None:
             raise ValueError("for once")
         return code("twice") if asked[-1] == "what?" else "made"
 
-    assert bench.run(reply, {"twice": twice}).text == "[failed: The model could not answer: ValueError: for once]made"
+    assert bench.run(reply, {"twice": twice}).text == "[failed: The model could not answer: ValueError: for once.]made"
 
 
 def test_partial_answers_are_not_remembered(bench: Bench) -> None:

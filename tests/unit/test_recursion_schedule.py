@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
+from mahtab_tui.llm.failures import is_busy, pause_asked_for
 from mahtab_tui.recursion import schedule
-from mahtab_tui.recursion.schedule import Gate, Schedule, is_busy, pause_asked_for
+from mahtab_tui.recursion.schedule import Gate, Schedule
 
 
 @pytest.fixture(autouse=True)

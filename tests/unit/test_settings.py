@@ -46,7 +46,7 @@ def values_of(key: str, project: Path) -> list[Any]:
         folder.mkdir(exist_ok=True)
     if key in ("skills_dir", "code_dir", "project"):
         return [str(folder) for folder in folders]
-    return [f"value-{number}" for number in range(len(SOURCES))]
+    return [f"{'https://' if key == 'base_url' else ''}value-{number}" for number in range(len(SOURCES))]
 
 
 def plain_value(value: Any) -> Any:

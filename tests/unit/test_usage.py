@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.usage import price, usage_attrs
 
 
 def test_nothing_told_is_nothing() -> None:
-    assert usage_attrs(None, {"model_name": "x"}) is None
+    assert usage_attrs(ChatDemo(), None, {"model_name": "x"}) is None
 
 
 def test_what_the_transport_says_goes_before_the_tables() -> None:
-    attrs = usage_attrs({"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost_usd": 0.25})
+    attrs = usage_attrs(ChatDemo(), {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost_usd": 0.25})
     assert attrs is not None
     assert attrs["cost"] == 0.25
 

@@ -1,0 +1,154 @@
+"""What a provider's code raises, as one sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
+
+_LONGEST = 300
+"""Characters of what a service says of itself."""
+_TOO_LONG = (
+    "context_length_exceeded",
+    "context length",
+    "context window",
+    "context size",
+    "prompt is too long",
+    "input is too long",
+    "maximum context",
+    "exceed_context_size",
+)
+_BUSY = {
+    408: "The service took too long",
+    409: "The service is busy",
+    429: "The service's limit is reached",
+    500: "The service failed",
+    502: "The service failed",
+    503: "The service is not available",
+    504: "The service took too long",
+    524: "The service took too long",
+    529: "The service is overloaded",
+}
+"""HTTP states after which the same call may work in a moment."""
+_BUSY_KINDS = {"overloaded_error": 529, "rate_limit_error": 429, "rate_limit_exceeded": 429, "api_error": 500, "server_error": 500}
+"""The same, as an error is called in the middle of a stream, where there is no state."""
+_FINAL = {
+    400: "The service does not take the request",
+    402: "The account cannot pay for the answer",
+    403: "This account may not use the model",
+    404: "The model is not there, or not for this account",
+    413: "The request is too big for the service",
+    422: "The service does not take the request",
+}
+_UNREACHABLE = ("ConnectError", "ConnectionError", "ConnectionRefusedError", "gaierror")
+_NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError", "ResponseValidationError", "OpenRouterDefaultError"}
+"""What cannot be read; the last two are of OpenRouter's package."""
+_NOTHING = "No generation"
+"""LangChain found no answer in a stream."""
+_CODE = re.compile(r"\(code: (\d{3})\)")
+"""So it tells of an error in the middle of a stream."""
+_UNPAID = ("insufficient_quota", "credit balance")
+"""These come as a limit or a wrong request, and waiting does not help."""
+
+
+def explained(error: Exception, *, key: str = "", timeout: float | None = None) -> ModelError:
+    """What a provider's code raised, for a person. key: the variable that holds the key. timeout: seconds of silence that were waited for."""
+    if isinstance(error, ModelError):
+        return error
+    status, said = _status(error), _said(error)
+    reason = f": {said.rstrip('.')}." if said else "."
+    kind = f"{_field(error, 'code')} {_field(error, 'type')} {said}".lower()
+    if status in (None, 200, -1):  # in the middle of a stream
+        status = next((code for name, code in _BUSY_KINDS.items() if name in kind.split()), _number(_field(error, "code") or _code(error)))
+    if status == 413 or any(mark in kind for mark in _TOO_LONG):
+        return ContextTooLong(f"The conversation is too long for the model{reason}")
+    if any(mark in kind for mark in _UNPAID):
+        return ModelError(f"The account cannot pay for the answer{reason}")
+    if status == 401:
+        return ModelError(f"The key is not accepted{reason}" + (f" Check {key}." if key else ""))
+    if status in _BUSY:
+        return ModelBusy(f"{_BUSY[status]}{reason}", pause_asked_for(error))
+    if status in _FINAL:
+        return ModelError(f"{_FINAL[status]}{reason}")
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if any("Timeout" in name for name in names):
+        waited = f" for {timeout:g} s" if timeout is not None else ""
+        return ModelError(f"The model has given no sign{waited}, so the answer was given up.")
+    if any(type(cause).__name__ in _UNREACHABLE for cause in _causes(error)):
+        return ModelError(f"The service cannot be reached: {_innermost(error)}.")
+    if names & {"TransportError", "APIConnectionError"}:
+        return ModelError("The connection broke off in the middle of the answer.")
+    if names & _NO_ANSWER or _NOTHING in said:
+        return ModelError("What the service sent is not an answer of a model.")
+    return ModelError(f"The model could not answer: {type(error).__name__}{reason}")
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether the same call may work in a moment."""
+    return isinstance(explained(error), ModelBusy)
+
+
+def pause_asked_for(error: Exception) -> float:
+    """Seconds that a service asks to be left alone; 0 where it does not say."""
+    if isinstance(error, ModelBusy):
+        return error.pause or 0.0
+    headers: Any = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None) or {}
+    try:
+        asked = str(headers.get("retry-after") or "0")
+        return max(0.0, float(asked) if asked.replace(".", "", 1).isdigit() else parsedate_to_datetime(asked).timestamp() - time.time())
+    except (TypeError, ValueError, AttributeError):
+        return 0.0
+
+
+def _status(error: Exception) -> int | None:
+    response = getattr(error, "response", None)
+    return _number(getattr(error, "status_code", None) or getattr(response, "status_code", None))
+
+
+def _number(value: object) -> int | None:
+    return int(str(value)) if str(value).lstrip("-").isdigit() else None
+
+
+def _bodies(error: Exception) -> Iterator[Mapping[str, Any]]:
+    """What the service says of an error: the innermost mapping first."""
+    body = getattr(error, "body", None)
+    if isinstance(body, str):
+        try:
+            body = json.loads(body)
+        except ValueError:
+            body = None
+    if isinstance(body, Mapping):
+        if isinstance(inner := body.get("error"), Mapping):
+            yield inner
+        yield body
+
+
+def _field(error: Exception, name: str) -> str:
+    return next((str(body[name]) for body in _bodies(error) if body.get(name) not in (None, "", "error")), "")
+
+
+def _code(error: Exception) -> str:
+    return found[1] if (found := _CODE.search(str(error))) else ""
+
+
+def _said(error: Exception) -> str:
+    """The service's own words, in one line."""
+    words = _field(error, "message") or str(getattr(error, "error", "") or getattr(error, "message", "") or error)
+    line = " ".join(words.split())
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
+
+
+def _innermost(error: BaseException) -> str:
+    return " ".join(str([*_causes(error)][-1]).split()).rstrip(".") or "there is no connection"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__

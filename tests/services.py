@@ -1,0 +1,235 @@
+"""Services of models on this machine, which speak the providers' own streaming protocols: word by word, and as badly as they are told to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+Piece = bytes | Callable[[], object]
+"""What is sent at once, or what is done between two of them."""
+
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+class Reply(NamedTuple):
+    """One answer of a service."""
+
+    pieces: Iterable[Piece]
+    status: int = 200
+    headers: Mapping[str, str] = _NO_HEADERS
+    drop: bool = False
+    """The connection is cut where the pieces end, without their end being said."""
+
+
+class Service:
+    """Gives the replies in order; the last one again and again."""
+
+    def __init__(self) -> None:
+        self.replies: list[Reply] = []
+        self.asked: list[dict[str, Any]] = []
+        """The bodies of the requests."""
+        self.headers: list[dict[str, str]] = []
+        self.left = threading.Event()
+        """A client closed its connection before its answer was whole."""
+        self.over = threading.Event()
+        """The test has ended: nothing waits any more."""
+        self.url = ""
+
+    def next_reply(self) -> Reply:
+        return self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+
+    def stall(self) -> None:
+        """Say nothing until the test has ended, or the client leaves (see `_Handler`)."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    service: Service
+
+    def do_POST(self) -> None:
+        self.service.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        self.service.headers.append({name.lower(): value for name, value in self.headers.items()})
+        reply = self.service.next_reply()
+        try:
+            self._answer(reply)
+        except OSError:
+            self.service.left.set()
+            self.close_connection = True
+
+    def _answer(self, reply: Reply) -> None:
+        self.send_response(reply.status)
+        for name, value in reply.headers.items():
+            self.send_header(name, value)
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        for piece in reply.pieces:
+            if piece == self.service.stall:
+                self._stall()
+            elif callable(piece):
+                piece()
+            else:
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+        if reply.drop:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+        else:
+            self.wfile.write(b"0\r\n\r\n")
+
+    def _stall(self) -> None:
+        while not self.service.over.is_set():
+            if select.select([self.connection], [], [], 0.05)[0] and not self.connection.recv(1, socket.MSG_PEEK):
+                raise ConnectionError
+
+    def log_message(self, *args: Any) -> None:
+        """Nothing on stderr."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has gone is meant."""
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[Service]:
+    """A service for the time of a test."""
+    service = Service()
+    handler = type("Handler", (_Handler,), {"service": service})
+    with _Server(("127.0.0.1", 0), handler) as server:
+        service.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        try:
+            yield service
+        finally:
+            service.over.set()
+            server.shutdown()
+
+
+class Protocol(NamedTuple):
+    """How a provider's answers look on the wire."""
+
+    spec: str
+    """The model's name for mahtab-tui."""
+    words: Callable[[str], bytes]
+    """One piece of an answer."""
+    begin: list[bytes]
+    end: list[bytes]
+    """The end of an answer that read 1,000 tokens and wrote 100."""
+    cut: list[bytes]
+    """The same, where the limit of tokens is reached."""
+    broken: bytes
+    """An overload in the middle of an answer."""
+    content: str = "text/event-stream"
+
+    def reply(self, *words: str) -> Reply:
+        """A whole answer, well behaved."""
+        return self.sending([*map(self.words, words), *self.end])
+
+    def sending(self, pieces: Iterable[Piece], *, drop: bool = False) -> Reply:
+        """An answer of pieces."""
+        return Reply([*self.begin, *pieces], 200, {"content-type": self.content}, drop)
+
+
+def refusing(
+    status: int, message: str, *, kind: str = "invalid_request_error", plain: bool = False, headers: Mapping[str, str] = _NO_HEADERS
+) -> Reply:
+    """An error before any answer. plain: as Ollama tells it."""
+    error = {"type": kind, "code": kind, "message": message}
+    body = {"type": "error", "error": message if plain else error, "message": message}
+    return Reply([json.dumps(body).encode()], status, {"content-type": "application/json", **headers})
+
+
+def _event(kind: str, **data: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **data})}\n\n".encode()
+
+
+def _data(model: str, **data: Any) -> bytes:
+    about = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": model}
+    return f"data: {json.dumps(about | data)}\n\n".encode()
+
+
+def _delta(model: str, reason: str | None = None, **delta: Any) -> bytes:
+    return _data(model, choices=[{"index": 0, "delta": {"role": "assistant", **delta}, "finish_reason": reason}])
+
+
+def _line(**data: Any) -> bytes:
+    return json.dumps({"model": "llama3.2", "created_at": "2025-01-01T00:00:00Z", **data}).encode() + b"\n"
+
+
+_READ = {"input_tokens": 600, "cache_read_input_tokens": 400, "cache_creation_input_tokens": 0}
+
+
+def _anthropic_end(reason: str) -> list[bytes]:
+    return [
+        _event("content_block_stop", index=0),
+        _event("message_delta", delta={"stop_reason": reason, "stop_sequence": None}, usage=_READ | {"output_tokens": 100}),
+        _event("message_stop"),
+    ]
+
+
+_CLAUDE: dict[str, Any] = {
+    "id": "m",
+    "type": "message",
+    "role": "assistant",
+    "content": [],
+    "model": "claude-sonnet-4-5",
+    "stop_reason": None,
+    "stop_sequence": None,
+}
+ANTHROPIC = Protocol(
+    "anthropic:claude-sonnet-4-5",
+    lambda words: _event("content_block_delta", index=0, delta={"type": "text_delta", "text": words}),
+    [
+        _event("message_start", message={**_CLAUDE, "usage": _READ | {"output_tokens": 1}}),
+        _event("content_block_start", index=0, content_block={"type": "text", "text": ""}),
+        _event("ping"),
+    ],
+    _anthropic_end("end_turn"),
+    _anthropic_end("max_tokens"),
+    _event("error", error={"type": "overloaded_error", "message": "Overloaded"}),
+)
+
+_USAGE = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
+_DONE = b"data: [DONE]\n\n"
+OPENAI = Protocol(
+    "openai:gpt-4o",
+    lambda words: _delta("gpt-4o", content=words),
+    [_delta("gpt-4o", content="")],
+    [_delta("gpt-4o", "stop"), _data("gpt-4o", choices=[], usage=_USAGE), _DONE],
+    [_delta("gpt-4o", "length"), _data("gpt-4o", choices=[], usage=_USAGE), _DONE],
+    b'data: {"error": {"message": "Overloaded", "type": "server_error", "code": null}}\n\n',
+)
+
+_ROUTED = "anthropic/claude-sonnet-4.5"
+_ALIVE = b": OPENROUTER PROCESSING\n\n"
+_COST = {**_USAGE, "cost": 0.0123, "is_byok": False, "cost_details": {"upstream_inference_cost": None}}
+OPENROUTER = Protocol(
+    f"openrouter:{_ROUTED}",
+    lambda words: _ALIVE + _delta(_ROUTED, content=words),
+    [_ALIVE, _ALIVE],
+    [_delta(_ROUTED, "stop"), _data(_ROUTED, choices=[], usage=_COST), _DONE],
+    [_delta(_ROUTED, "length"), _data(_ROUTED, choices=[], usage=_COST), _DONE],
+    _data(_ROUTED, error={"code": 502, "message": "Overloaded"}, choices=[]),
+)
+
+OLLAMA = Protocol(
+    "ollama:llama3.2",
+    lambda words: _line(message={"role": "assistant", "content": words}, done=False),
+    [],
+    [_line(message={"role": "assistant", "content": ""}, done=True, done_reason="stop", prompt_eval_count=1000, eval_count=100)],
+    [_line(message={"role": "assistant", "content": ""}, done=True, done_reason="length", prompt_eval_count=1000, eval_count=100)],
+    b'{"error": "overloaded"}\n',
+    "application/x-ndjson",
+)
+
+PROTOCOLS = {"anthropic": ANTHROPIC, "openai": OPENAI, "openrouter": OPENROUTER, "ollama": OLLAMA}
