@@ -31,6 +31,7 @@ from mahtab_tui.tui.collector import QUIET, Collector
 from mahtab_tui.tui.commands import bindings
 from mahtab_tui.tui.drain import RATE, Drain
 from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.key_order import KeyOrder
 from mahtab_tui.tui.palette import CommandProvider, Palette
 from mahtab_tui.tui.pane_actions import PaneActions
 from mahtab_tui.tui.panes.editor import EditorPane
@@ -63,7 +64,7 @@ class Panes(Screen[None]):
     AUTO_FOCUS = "#code"
 
 
-class MahtabApp(SessionActions, PaneActions):
+class MahtabApp(SessionActions, PaneActions, KeyOrder):
     """The full screen over one session."""
 
     TITLE = "mahtab"
@@ -210,7 +211,7 @@ class MahtabApp(SessionActions, PaneActions):
 
     def action_edit_input(self) -> None:
         # Not within the key's own event: the screen would not be drawn anew.
-        self.editor.when_typed(lambda: self.call_later(self._edit_input))
+        self.call_later(self._edit_input)
 
     def _edit_input(self) -> None:
         from mahtab_tui.tui.external_editor import edited

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 from textual import on
@@ -142,10 +141,6 @@ class EditorPane(Widget):
             self._replaces = ""
             self.mode, self.text = self._draft
             self._show_mode()
-
-    def when_typed(self, work: Callable[[], object]) -> None:
-        """Do something when the keys that were pressed before have all been typed."""
-        self._area.call_later(work)
 
     def toggle_mode(self) -> None:
         """From Python to Ask or back; the draft stays."""

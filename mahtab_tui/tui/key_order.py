@@ -1,0 +1,45 @@
+"""Keys act in the order in which they were pressed, also where they come in a bunch: over a slow line, or on a busy machine."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from textual.app import App
+from textual.events import Event, Key, Paste
+from textual.message_pump import MessagePump
+
+
+class KeyOrder(App[int]):
+    """Textual runs a command's key at once, while letters before it still wait at what has the focus; and letters after it go nowhere
+    while the screen that it opens is being made."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._typed: deque[Key | Paste] = deque()
+        """Keys that wait for their turn."""
+
+    async def on_event(self, event: Event) -> None:
+        if not isinstance(event, Key | Paste) or event.is_forwarded or not self.screen_stack:
+            await super().on_event(event)
+        elif self._typed:
+            self._typed.append(event)
+        else:
+            self._typed.append(event)
+            await self._take_keys()
+
+    async def _take_keys(self) -> None:
+        while self._typed:
+            first = self._first_to_act(self._typed[0])
+            if first is not None and first.call_later(self._take_keys):
+                return
+            await super().on_event(self._typed.popleft())
+
+    def _first_to_act(self, event: Key | Paste) -> MessagePump | None:
+        """What has to do something of its own before a key can have its turn."""
+        if self.focused is None:
+            return None if self.screen.is_mounted else self.screen
+        if isinstance(event, Paste) or not self.focused.message_queue_size:
+            return None
+        active = self.screen.active_bindings.get(event.key)
+        return self.focused if active is not None and active.binding.priority else None
