@@ -14,7 +14,8 @@ from mahtab_tui.kernel.base import Kernel, VariableKind
 Step = Sequence[Any]
 """One step of a way to an object, as the kernel gave it: ``["name", "df"]``, ``["item", 3]``, ``["attribute", "x"]``, …"""
 Path = tuple[Step, ...]
-"""The way from a variable to an object."""
+"""The way from a variable to an object. As it was `Opened`, it leads there only as long as the variable is the same object: what is
+fetched piece by piece is of one object."""
 ViewKind = Literal["table", "array", "tree", "text", "bytes", "source", "plot", "picture", "attributes", "repr"]
 ChildState = Literal["", "property", "cycle"]
 
@@ -25,6 +26,7 @@ _screens = itertools.count(1)
 class Opened:
     """An object as it is opened."""
 
+    path: Path
     type: str
     summary: str
     kind: VariableKind
@@ -37,8 +39,8 @@ class Opened:
     """Of a table."""
     size: int
     """Characters of a text, or bytes."""
-    library: str = ""
-    """The package that its class is of."""
+    known: str = ""
+    """The class that it is seen as, with its package: ``pandas.DataFrame`` also for what is derived from it."""
     shown: tuple[Shown, ...] = ()
     """What an inspector of the kernel's environment makes of it."""
     problem: str = ""
@@ -50,7 +52,6 @@ class Shown:
     """A view that an inspector has made of an object: another object, to be seen in its own way."""
 
     title: str
-    path: Path
     opened: Opened
 
 
@@ -87,6 +88,8 @@ class TablePage:
     """How many rows there are as it is filtered."""
     of: int
     """How many there are without a filter."""
+    columns: int
+    """How many columns the table has."""
     positions: tuple[int, ...]
     """Where these rows stand in the table itself."""
     labels: tuple[str, ...] | None
@@ -183,10 +186,10 @@ class Look:
         self._kernel = kernel
         self._client = f"{os.getpid()}-{next(_screens)}"
 
-    def open(self, path: Path) -> Opened:
-        """What an object is."""
-        told = self._ask("open", "open", path)
-        shown = tuple(Shown(one["title"], (one["step"],), _opened(one)) for one in told["shown"])
+    def open(self, path: Path, *, again: bool = False) -> Opened:
+        """What an object is; `again`: what the variable is by now, also where it is another object."""
+        told = self._ask("open", "open", path, again=again)
+        shown = tuple(Shown(one["title"], _opened(one)) for one in told["shown"])
         return replace(_opened(told), shown=shown, problem=told["problem"])
 
     def children(self, path: Path, start: int, stop: int, *, attributes: bool = False) -> tuple[int, tuple[Child, ...]]:
@@ -208,7 +211,7 @@ class Look:
             "table", "table", path, start=start, stop=stop, columns=list(columns), sort=arranged.sort, filters=[list(one) for one in arranged.filters]
         )
         labels = None if told["labels"] is None else tuple(told["labels"])
-        return TablePage(told["rows"], told["of"], tuple(told["positions"]), labels, tuple(map(tuple, told["cells"])))
+        return TablePage(told["rows"], told["of"], told["columns"], tuple(told["positions"]), labels, tuple(map(tuple, told["cells"])))
 
     def figures(self, path: Path, column: int) -> Figures:
         """A column in figures."""
@@ -237,7 +240,7 @@ class Look:
 
     def data(self, path: Path, start: int, end: int) -> bytes:
         """A part of bytes, which may be shorter than was asked for."""
-        return bytes.fromhex(self._ask("text", "text", path, start=start, end=end)["hex"])
+        return bytes.fromhex(self._ask("bytes", "bytes", path, start=start, end=end)["hex"])
 
     def find(self, path: Path, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
         """Where words are next in a text or in bytes (there also ``0x89504e``), or were last."""
@@ -266,5 +269,5 @@ class Look:
 
 
 def _opened(told: Mapping[str, Any]) -> Opened:
-    names = ("type", "library", "summary", "kind", "expression", "rows", "columns", "size")
-    return Opened(**{name: told[name] for name in names}, views=tuple(told["views"]))
+    names = ("type", "known", "summary", "kind", "expression", "rows", "columns", "size")
+    return Opened(**{name: told[name] for name in names}, path=tuple(told["path"]), views=tuple(told["views"]))

@@ -47,8 +47,8 @@ def test_an_object_of_a_registered_class_is_seen_as_its_inspector_wants(shapes: 
     opened = shapes.look.open(named("p"))
     assert [(shown.title, shown.opened.views[0]) for shown in opened.shown] == [("Corners", "table"), ("Words", "text")]
     corners = opened.shown[0]
-    assert [heading.name for heading in shapes.look.headings(corners.path, range(2))] == ["x", "y"]
-    assert shapes.look.text(opened.shown[1].path, 0, 100).text == "A polygon with 3 corners, 12.0 around."
+    assert [heading.name for heading in shapes.look.headings(corners.opened.path, range(2))] == ["x", "y"]
+    assert shapes.look.text(opened.shown[1].opened.path, 0, 100).text == "A polygon with 3 corners, 12.0 around."
     assert opened.views[0] == "tree"
 
 

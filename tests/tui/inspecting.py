@@ -25,7 +25,8 @@ def inspector(pilot: Pilot[int]) -> InspectorScreen:
 
 def shown(pilot: Pilot[int], part: str) -> str:
     """What a line of the screen says: crumbs, facts, tabs or status."""
-    return str(inspector(pilot).query_one(f"#inspector-{part}", Static).content)
+    whose = "viewing" if part == "status" else "inspector"
+    return str(inspector(pilot).query_one(f"#{whose}-{part}", Static).content)
 
 
 def lines(pilot: Pilot[int]) -> list[str]:

@@ -82,14 +82,14 @@ async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Loo
         await pilot.press("home", "slash", *"line 777777", "enter")
         await until(pilot, lambda: "line 777777" in seen(pilot))
         await pilot.press("y")
-        assert "too many for the clipboard" in text(pilot, "#output-status")
+        assert "too many for the clipboard" in text(pilot, "#viewing-status")
         await pilot.press("s")
         await pilot.press("enter")
-        await until(pilot, lambda: "Saved to" in text(pilot, "#output-status"))
+        await until(pilot, lambda: "Saved to" in text(pilot, "#viewing-status"))
         assert (tmp_path / "cell-3.txt").read_text() == "".join(f"line {number}\n" for number in range(1_000_000))
         await pilot.press("s")
         await pilot.press("enter")
-        await until(pilot, lambda: "already" in text(pilot, "#output-status"))
+        await until(pilot, lambda: "already" in text(pilot, "#viewing-status"))
         await pilot.press("escape")
         assert len(pilot.app.screen_stack) == 1
 
@@ -114,7 +114,7 @@ def gone() -> str | None:
 async def test_what_cannot_be_read_is_said(look: Look, tmp_path: Path, read: Callable[[], str | None], said: str) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await pilot.app.push_screen(PagerScreen(1, read, look, tmp_path))
-        await until(pilot, lambda: said in text(pilot, "#output-status"))
+        await until(pilot, lambda: said in text(pilot, "#viewing-status"))
         await pilot.press("y", "s")
         assert isinstance(pilot.app.screen, PagerScreen)
 
@@ -124,19 +124,19 @@ async def test_pictures_are_seen_one_by_one_and_saved(look: Look, tmp_path: Path
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
         assert text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
-        await until(pilot, lambda: "4 × 40 pixels" in text(pilot, "#output-status"))
+        await until(pilot, lambda: "4 × 40 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("right", "left")
-        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#output-status"))
+        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("s")
         await pilot.press("enter")
-        await until(pilot, lambda: (tmp_path / "cell-2-1.png").exists() and "Saved to" in text(pilot, "#output-status"))
+        await until(pilot, lambda: (tmp_path / "cell-2-1.png").exists() and "Saved to" in text(pilot, "#viewing-status"))
         assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)
 
 
 async def test_a_damaged_picture_is_said_to_be_one(look: Look, tmp_path: Path) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await pilot.app.push_screen(PicturesScreen(2, [Picture("image/png", "QUJD")], look, tmp_path))
-        await until(pilot, lambda: "damaged" in text(pilot, "#output-status"))
+        await until(pilot, lambda: "damaged" in text(pilot, "#viewing-status"))
 
 
 async def test_enter_on_a_cell_opens_its_output_or_its_picture(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:

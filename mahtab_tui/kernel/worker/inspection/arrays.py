@@ -60,12 +60,17 @@ def as_numpy(value: Any) -> Any:
     return tensor.cpu().numpy()
 
 
+def can_be_drawn(value: Any) -> bool:
+    """Whether its numbers can be drawn, which numpy does."""
+    return "numpy" in sys.modules and (is_tensor(value) or value.dtype.kind in "biuf")
+
+
 def statistics(value: Any, pace: Pace) -> dict[str, Any]:
-    """All numbers of an array in figures."""
+    """All numbers of an array in figures. Raises `LookError` where that would copy too many of them."""
     values = as_numpy(value)
-    flat = (
-        values.reshape(-1) if values.flags.c_contiguous or values.size <= LARGEST else values[: max(1, LARGEST // max(1, values[0].size))].reshape(-1)
-    )
+    if values.size > LARGEST and not values.flags.forc:
+        raise LookError(f"More than {LARGEST:,} numbers that do not stand one behind the other are not counted.")
+    flat = values.reshape(-1, order="A")
     if not flat.size:
         return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}
     told: dict[str, Any] = dict(NumberColumn(flat).statistics(pace)._asdict())

@@ -67,6 +67,17 @@ def child_at(value: object, position: int) -> Child:
     return found[0]
 
 
+def key_at(value: object, position: int) -> Any:
+    """A dict's key. Raises `LookError` where it was changed meanwhile."""
+    try:
+        found = _entries(value, position, position + 1)
+    except RuntimeError:
+        found = []
+    if not found:
+        raise LookError("It is no longer there.")
+    return found[0][0]
+
+
 def all_attributes(value: object) -> list[Child]:
     """The attributes of an object and of its classes, but for special names: private ones last, and properties not run."""
     names = [name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))]
@@ -157,12 +168,12 @@ def _attribute_names(value: object) -> list[str]:
         return [name for name in own_dict(value) if type(name) is str and not name.startswith("__")]
     if is_class(value):
         return [name for name in class_dict(value) if type(name) is str and not name.startswith("__")]  # type: ignore[arg-type]
-    names = [name for name in list(own_dict(value)) if type(name) is str]
+    names = dict.fromkeys(name for name in list(own_dict(value)) if type(name) is str)
     for base in mro_of(type(value)):
         for name, item in list(class_dict(base).items()):
-            if type(name) is str and type(item) in _OWN and name not in names and not name.startswith("__"):
-                names.append(name)
-    return names
+            if type(name) is str and type(item) in _OWN and not name.startswith("__"):
+                names[name] = None
+    return list(names)
 
 
 def _attribute(value: object, name: str) -> Child:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..summary import one_line
 
 _NAMED = Classes(types.FunctionType, types.BuiltinFunctionType)
 MOST = 400_000
-"""Characters of a source that are shown."""
+"""Characters of a source, or of a docstring, that are shown."""
 
 
 def source(value: Any, expression: str) -> dict[str, Any]:
@@ -21,7 +22,13 @@ def source(value: Any, expression: str) -> dict[str, Any]:
     found = explain(value, _name(value) or expression, with_source=True)
     place, _, number = found.where.rpartition(":")
     line = int(number) if number.isdigit() else 1
-    return {"signature": found.signature, "doc": found.doc, "where": found.where if place else "", "line": line, "source": found.source[:MOST]}
+    return {
+        "signature": found.signature[:MOST],
+        "doc": found.doc[:MOST],
+        "where": found.where if place else "",
+        "line": line,
+        "source": found.source[:MOST],
+    }
 
 
 def _name(value: Any) -> str:
@@ -36,16 +43,16 @@ def _module(value: Any) -> dict[str, Any]:
     names = own_dict(value)
     file, version, doc = names.get("__file__"), names.get("__version__"), names.get("__doc__")
     text = ""
-    if type(file) is str and file.endswith(".py"):
+    if type(file) is str and file.endswith(".py") and os.path.isfile(file):  # reading a pipe would never end
         try:
             with open(file, encoding="utf-8", errors="replace") as opened:
                 text = opened.read(MOST)
         except OSError:
             text = ""
-    facts = f"version {version}" if type(version) is str else ""
+    facts = f"version {one_line(version)}" if type(version) is str else ""
     return {
         "signature": facts,
-        "doc": doc if type(doc) is str else "",
+        "doc": doc[:MOST] if type(doc) is str else "",
         "where": file if type(file) is str else "built in",
         "line": 1,
         "source": text,

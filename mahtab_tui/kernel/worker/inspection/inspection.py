@@ -10,11 +10,11 @@ from typing import Any
 
 from ..limited_repr import limited_repr
 from ..limits import TooSlow, within
-from ..statics import class_dict
 from ..summary import kind_of, summary, type_name
 from . import arrays, pictures, plots, texts
 from .children import Child, all_attributes, children_of, count_of, described
 from .code import source
+from .own import as_own
 from .pace import Abandoned, LookError, Pace
 from .paths import Made, Way, follow
 from .registered import Registered, views
@@ -31,6 +31,8 @@ WORK = 10.0
 CHARACTERS = 200_000
 MOST = 500
 """Rows of one page."""
+_MODULE_OF: Callable[[type], Any] = type.__dict__["__module__"].__get__
+"""A class' module, also where it is one of C's, whatever its metaclass says."""
 
 
 class Inspection:
@@ -54,6 +56,7 @@ class Inspection:
             "array": self._array,
             "plot": self._plot,
             "text": self._text,
+            "bytes": self._bytes,
             "find": self._find,
             "source": self._source,
             "picture": self._picture,
@@ -74,8 +77,9 @@ class Inspection:
         with self._lock:
             number = self._newest[slot] = next(self._numbers)
         pace = Pace(WORK, lambda: self._newest.get(slot) != number)
+        path = [["name", asked["path"][0][1]], *asked["path"][1:]] if asked.get("again") and asked["path"][0][0] == "name" else asked["path"]
         try:
-            way = follow(asked["path"], self._namespace, self._held.get(client, {}), table_of)
+            way = follow(path, self._namespace, self._held.get(client, {}), table_of)
             return self._answers[asked["do"]](way, asked, pace)
         except (LookError, Abandoned):
             raise
@@ -94,7 +98,7 @@ class Inspection:
         with self._lock:
             self._arrangements.pop(asked["client"], None)
         shown, problem = self._shown(way, asked["client"])
-        return {**opened(way.goal, way.expression), "shown": shown, "problem": problem}
+        return {**opened(way.goal, way.expression), "path": way.path, "shown": shown, "problem": problem}
 
     def _shown(self, way: Way, client: str) -> tuple[list[dict[str, Any]], str]:
         """What the environment's own inspectors show of an object, and what went wrong with them."""
@@ -105,7 +109,7 @@ class Inspection:
             found = _own(lambda: views(inspector(way.goal)), "Its inspector")
         except LookError as error:
             return [], str(error)
-        return [{"title": title, "step": ["held", self._hold(client, value, "")], **opened(value, "")} for title, value in found], ""
+        return [{"title": title, "path": [["held", self._hold(client, value, "")]], **opened(value, "")} for title, value in found], ""
 
     def _children(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         start, stop = _page(asked)
@@ -134,32 +138,38 @@ class Inspection:
     # Arrays and plots
 
     def _array(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        if asked["figures"]:
-            return arrays.statistics(way.goal, pace)
-        return arrays.facts(way.goal)
+        if not arrays.is_array(way.seen):
+            raise LookError("It is not an array any more; r looks again.")
+        return arrays.statistics(way.seen, pace) if asked["figures"] else arrays.facts(way.seen)
 
     def _plot(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        table = None if arrays.is_array(way.goal) else _table_at(way)
-        values = arrays.as_numpy(way.goal) if table is None else numbers_of(way.goal, table)
-        if values is None:
+        values = arrays.as_numpy(way.seen) if arrays.is_array(way.seen) else numbers_of(_table_at(way))
+        if values is None or values.dtype.kind not in "biuf":
             raise LookError("It has no numbers that could be drawn.")
         if asked["kind"] == "histogram":
             return plots.histogram(values, pace)
-        if values.ndim == 2:
-            return plots.heat(values, asked["width"], asked["height"], pace)
-        return plots.line(values, asked["width"], pace)
+        # A very small screen may have no room for it.
+        width, height = max(1, asked["width"]), max(1, asked["height"])
+        return plots.heat(values, width, height, pace) if values.ndim == 2 else plots.line(values, width, pace)
 
     # Texts
 
     def _text(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        if texts.base_of(way.goal) is not str:
+            raise LookError("It is not a text any more; r looks again.")
         found, size = texts.part(way.goal, asked["start"], asked["end"]), texts.length(way.goal)
-        if type(found) is bytes:
-            return {"hex": found.hex(), "size": size}
         with self._lock:
             counts = self._line_counts.setdefault(asked["client"], texts.LineCounts())
         return {"text": found, "line": counts.before(way.goal, asked["start"], pace), "size": size}
 
+    def _bytes(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        if texts.base_of(way.goal) in (None, str):
+            raise LookError("It is not bytes any more; r looks again.")
+        return {"hex": texts.part(way.goal, asked["start"], asked["end"]).hex()}
+
     def _find(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        if texts.base_of(way.goal) is None:
+            raise LookError("It is not a text any more; r looks again.")
         return {"found": texts.find(way.goal, asked["words"], asked["start"], asked["backwards"], pace)}
 
     def _source(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
@@ -170,6 +180,7 @@ class Inspection:
     def _evaluate(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         name = asked["name"]
         value = _own(lambda: getattr(way.goal, name), f"The property {name}")
+        pace.check()  # for a screen that was closed meanwhile, nothing is kept
         number = self._hold(asked["client"], value, f"{way.expression}.{name}" if way.expression else "")
         return described(Child(["held", number], name, value), way.objects)
 
@@ -178,7 +189,7 @@ class Inspection:
         return {"text": text, "cut": cut}
 
     def _picture(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
-        found = _own(lambda: pictures.picture(way.goal), "Drawing it", seconds=PICTURE)
+        found = _own(lambda: pictures.picture(way.seen), "Drawing it", seconds=PICTURE)
         return {"picture": base64.b64encode(found).decode()}
 
     def _hold(self, client: str, value: Any, expression: str) -> int:
@@ -190,13 +201,14 @@ class Inspection:
 
 def opened(value: Any, expression: str) -> dict[str, Any]:
     """What an object is, and how it can be seen."""
-    table = table_of(value)
+    own = as_own(value)
+    table = table_of(own)
     return {
         "type": type_name(value),
-        "library": _library(value),
-        "summary": summary(value),
+        "known": f"{_library(own)}.{type_name(own)}",
+        "summary": summary(own),
         "kind": kind_of(value),
-        "views": views_of(value),
+        "views": views_of(own, table),
         "expression": expression,
         "rows": table.rows if table is not None else 0,
         "columns": table.columns if table is not None else 0,
@@ -206,12 +218,12 @@ def opened(value: Any, expression: str) -> dict[str, Any]:
 
 def _library(value: Any) -> str:
     """The package that an object's class is of."""
-    module = class_dict(type(value)).get("__module__", "builtins")
+    module = _MODULE_OF(type(value))
     return module.partition(".")[0] if type(module) is str else ""
 
 
 def _table_at(way: Way) -> Table:
-    table = table_of(way.goal)
+    table = table_of(way.seen)
     if table is None:
         raise LookError("It is not a table any more; r looks again.")
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import struct
 import zlib
 from typing import Any
@@ -16,7 +17,10 @@ LARGEST = 8_000_000
 """Bytes of a picture that is shown."""
 SIDE = 2_000
 """Pixels of a side; a larger picture is made smaller."""
-_MAGIC = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM")
+_PNG = b"\x89PNG\r\n\x1a\n"
+_MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", re.DOTALL)
+"""How a file of a picture begins: the two letters of a BMP alone may begin anything."""
+_NAME_OF = type.__dict__["__name__"].__get__
 
 
 def is_picture(value: Any) -> bool:
@@ -40,9 +44,11 @@ def picture(value: Any) -> bytes:
     elif _is_colours(value):
         step = max(1, -(-max(value.shape[0], value.shape[1]) // SIDE))
         found = png(value[::step, ::step])
-    else:
+    elif draws_itself(value):
         found = type(value)._repr_png_(value)
-    if type(found) is not bytes or not found.startswith(_MAGIC):
+    else:
+        raise LookError("It is not a picture any more; r looks again.")
+    if type(found) is not bytes or not _MAGIC.match(found):
         raise LookError("It makes no picture of itself.")
     if len(found) > LARGEST:
         raise LookError(f"The picture has {len(found):,} bytes; at most {LARGEST:,} are shown.")
@@ -58,7 +64,7 @@ def png(pixels: Any) -> bytes:
         return struct.pack("!I", len(data)) + name + data + struct.pack("!I", zlib.crc32(name + data))
 
     head = struct.pack("!IIBBBBB", width, height, 8, 2 if colours == 3 else 6, 0, 0, 0)
-    return _MAGIC[0] + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
+    return _PNG + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
 
 
 def _is_image(value: Any) -> bool:
@@ -67,7 +73,7 @@ def _is_image(value: Any) -> bool:
     if not descends(cls, loaded("PIL.Image", "Image")):
         return False
     module = class_dict(cls).get("__module__")
-    return type(module) is str and module.startswith("PIL.") and loaded(module, cls.__name__) is cls
+    return type(module) is str and module.startswith("PIL.") and loaded(module, _NAME_OF(cls)) is cls
 
 
 def _image(value: Any) -> bytes:
@@ -82,7 +88,7 @@ def _image(value: Any) -> bytes:
 
 
 def _is_file(value: Any) -> bool:
-    return (type(value) is bytes or type(value) is bytearray) and bytes(value[:8]).startswith(_MAGIC)
+    return (type(value) is bytes or type(value) is bytearray) and _MAGIC.match(value) is not None
 
 
 def _is_colours(value: Any) -> bool:

@@ -18,7 +18,7 @@ def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
     values = numpy.asarray(values)
     size = len(values)
     if size <= 2 * width:
-        xs, ys = list(range(size)), [float(value) for value in values.astype("f8").tolist()]
+        xs, ys = list(range(size)), values.astype("f8").tolist()
     else:
         xs, ys = [], []
         edges = [size * place // width for place in range(width + 1)]

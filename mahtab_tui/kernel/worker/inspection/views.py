@@ -8,19 +8,19 @@ from typing import Any
 from ..statics import Classes
 from ..summary import kind_of
 from . import arrays, pictures, texts
+from .pace import LookError
 from .tables.arrow import ArrowColumn
 from .tables.column import Table
 from .tables.from_polars import PolarsColumn
-from .tables.known import table_of
 from .tables.numbers import NumberColumn
 from .tables.records import RecordTable
 
 _PLAIN = Classes(int, float, complex, bool, type(None), type(Ellipsis), type(NotImplemented))
 
 
-def views_of(value: Any) -> list[str]:
-    """Kinds of views, by what the object is."""
-    views = _own_views(value)
+def views_of(value: Any, table: Table | None) -> list[str]:
+    """Kinds of views, by what the object is. `table`: the one that it is."""
+    views = _own_views(value, table)
     if pictures.is_picture(value):
         views.insert(0, "picture")
     elif pictures.draws_itself(value):
@@ -28,13 +28,12 @@ def views_of(value: Any) -> list[str]:
     return [*views, "attributes", "repr"] if views != ["repr"] else ["repr", "attributes"]
 
 
-def _own_views(value: Any) -> list[str]:
+def _own_views(value: Any, table: Table | None) -> list[str]:
     if arrays.is_array(value):
-        return ["array", "plot"] if value.shape and "numpy" in sys.modules else ["array"] if value.shape else ["repr"]
-    table = table_of(value)
+        return ["array", "plot"] if value.shape and arrays.can_be_drawn(value) else ["array"] if value.shape else ["repr"]
     if table is not None:
         views = ["table", "tree"] if isinstance(table, RecordTable) else ["table"]
-        return [*views, "plot"] if numbers_of(value, table) is not None else views
+        return [*views, "plot"] if _numbers(table) is not None else views
     if texts.base_of(value) is not None:
         return ["text"] if texts.base_of(value) is str else ["bytes"]
     kind = kind_of(value)
@@ -45,14 +44,24 @@ def _own_views(value: Any) -> list[str]:
     return ["repr"] if type(value) in _PLAIN else ["tree"]
 
 
-def numbers_of(value: Any, table: Table) -> Any:
+def numbers_of(table: Table) -> Any:
     """The numbers of a table of one column as an array of numpy's; None where it has none, or numpy is not loaded."""
+    column = _numbers(table)
+    if column is None or isinstance(column, NumberColumn):
+        return None if column is None else column.numbers
+    series = table.series(0)
+    found = series.array.to_numpy(dtype="f8", na_value=float("nan")) if hasattr(series, "array") else series.to_numpy()
+    return found.astype("f8") if found.dtype.kind == "O" else found  # decimals
+
+
+def _numbers(table: Table) -> NumberColumn | ArrowColumn | PolarsColumn | None:
+    """The only column of a table, if it has numbers that can be drawn."""
     if table.columns != 1 or "numpy" not in sys.modules or isinstance(table, RecordTable):
         return None
-    column = table.column(0)
-    if not column.right or not isinstance(column, (NumberColumn, ArrowColumn, PolarsColumn)):
+    try:
+        column = table.column(0)
+    except LookError:
         return None
-    if isinstance(column, NumberColumn):
-        return column.numbers
-    series = table.series(0)
-    return series.array.to_numpy(dtype="f8", na_value=float("nan")) if hasattr(series, "array") else series.to_numpy()
+    if not column.right or column.type.startswith("complex"):
+        return None
+    return column if isinstance(column, (NumberColumn, ArrowColumn, PolarsColumn)) else None

@@ -45,7 +45,7 @@ class Fetcher:
         self._waiting: dict[str, _Job] = {}
 
     def ask(self, slot: str, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[str], None]) -> None:
-        """Do `work` on a thread; then, on the screen's own, `then` with what it returned, or `failed` with the sentence of its `KernelError`."""
+        """Do `work` on a thread; then, on the screen's own, `then` with what it returned, or `failed` with a sentence, as that of its `KernelError`."""
         with self._lock:
             number = self._numbers[slot] = self._numbers.get(slot, 0) + 1
             job = _Job(number, work, then, failed)
@@ -73,8 +73,8 @@ class Fetcher:
     def _do(self, slot: str, job: _Job) -> None:
         try:
             result = job.work()
-        except KernelError as error:
-            sentence = str(error)
+        except Exception as error:  # the thread's outermost frame
+            sentence = str(error) if isinstance(error, KernelError) else f"It cannot be shown: {str(error) or type(error).__name__}"
             self._owner.post_message(Answered(lambda: self._deliver(slot, job, job.failed, sentence)))
         else:
             self._owner.post_message(Answered(lambda: self._deliver(slot, job, job.then, result)))

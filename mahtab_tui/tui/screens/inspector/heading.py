@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import Opened, ViewKind
+
+_MARK = "◐ "
+_BETWEEN = " › "
 
 NAMES: dict[ViewKind, str] = {
     "table": "Table",
@@ -23,20 +27,27 @@ NAMES: dict[ViewKind, str] = {
 }
 
 
+def in_a_line(text: str) -> str:
+    """A text from outside as one line of characters that may be drawn."""
+    return plain(text).replace("\n", " ").replace("\t", " ")
+
+
 def crumbs(labels: Sequence[str], room: int) -> Content:
     """The way to an object; where it is too long, its beginning and its end."""
-    shown = [plain(label).replace("\n", " ") for label in labels]
-    while len(" › ".join(shown)) > room and len(shown) > 2:
+    shown = [in_a_line(label) for label in labels]
+    while cell_len(_BETWEEN.join(shown)) + len(_MARK) > room and len(shown) > 2:
         del shown[1 if shown[1] != "…" else 2]
         if shown[1] != "…":
             shown.insert(1, "…")
     *way, last = shown
-    return Content.assemble(("◐ ", "$moon"), *((f"{label} › ", "$muted") for label in way), (last, "bold"))
+    parts = [(_MARK, "$moon"), *((label + _BETWEEN, "$muted") for label in way), (last, "bold")]
+    return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
 
 
-def facts(opened: Opened) -> str:
-    """Type and size."""
-    return f"{plain(opened.type)}  {plain(opened.summary)}".rstrip()
+def facts(opened: Opened, room: int) -> Content:
+    """Type and size, cut to so many cells."""
+    told = f"{in_a_line(opened.type)}  {in_a_line(opened.summary)}".rstrip()
+    return Content.styled(told, "$muted").truncate(max(1, room), ellipsis=True)
 
 
 def tabs(titles: Sequence[str], current: int) -> Content:

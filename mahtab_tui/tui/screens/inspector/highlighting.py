@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,9 +18,13 @@ from mahtab_tui.tui.panes.transcript.palette import Palette
 
 MOST = 200_000
 """Characters of a text that is coloured."""
+SECONDS = 3.0
+"""How long that may take."""
+_HEAD = 20_000
+"""Characters at the beginning that say what the text is written in."""
 
 _MARKUP = re.compile(r"\s*<(?:\?xml|!doctype|[a-z][\w:-]*[\s/>])", re.IGNORECASE)
-_MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|[-*] \S.*\n[-*] \S|\d+\. \S|\|.*\|$)|\[[^\]\n]+\]\([^)\n]+\)|\*\*\S", re.MULTILINE)
+_MARKDOWN = re.compile(r"^(?:#{1,6} \S|```|[-*] \S.*\n[-*] \S|\d+\. \S|\|.*\|$)|\[[^\[\]\n]{1,200}\]\([^()\n]{1,500}\)|\*\*\S", re.MULTILINE)
 _CODE = re.compile(r"^(?:def |class |import |from \w+ import |@\w|async def )|^\w+(?:\.\w+)* = ", re.MULTILINE)
 
 
@@ -30,17 +35,23 @@ def language_of(text: str) -> str:
         return "json"
     if _MARKUP.match(text):
         return "html" if re.match(r"\s*<(?:!doctype )?html", text, re.IGNORECASE) else "xml"
-    if _CODE.search(text[:20_000]) and _is_code(text):
+    if _CODE.search(text[:_HEAD]) and _is_code(text):
         return "python"
-    return "markdown" if _MARKDOWN.search(text[:20_000]) else ""
+    return "markdown" if _MARKDOWN.search(text[:_HEAD]) else ""
 
 
 class Colours:
     """Which characters of a text have which kind."""
 
     def __init__(self, text: str, language: str) -> None:
+        """Raises `TimeoutError` after `SECONDS`: a text that is not what it seems can keep a lexer busy for hours."""
         self.language = language
-        self._tokens = [_Token(start, start + len(value), kind) for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text)]
+        self._tokens: list[_Token] = []
+        end = time.monotonic() + SECONDS
+        for start, kind, value in get_lexer_by_name(language).get_tokens_unprocessed(text):
+            self._tokens.append(_Token(start, start + len(value), kind))
+            if time.monotonic() > end:
+                raise TimeoutError
         self._starts = [token.start for token in self._tokens]
 
     def spans(self, start: int, end: int, palette: Palette) -> Iterator[tuple[int, int, Style]]:
@@ -67,6 +78,9 @@ def _parses(text: str) -> bool:
 
 
 def _is_code(text: str) -> bool:
+    """Whether the beginning of a text, up to a line that begins something anew, is Python: parsing stops all else in the program."""
+    if len(text) > _HEAD:
+        text = text[: max(text.rfind("\n\n", 0, _HEAD), 0)]
     try:
         ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

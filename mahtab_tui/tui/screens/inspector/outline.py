@@ -25,6 +25,8 @@ class Branch:
         self.count = min(count, MOST)
         self.open: dict[int, Branch] = {}
         """Children that are unfolded, by their position."""
+        self.asked: set[int] = set()
+        """Pages that are on their way."""
         self._pages: OrderedDict[int, Sequence[Child]] = OrderedDict()
 
     @property
@@ -35,8 +37,9 @@ class Branch:
     def take(self, page: int, count: int, children: Sequence[Child]) -> None:
         """A page of children has come."""
         self.count = min(count, MOST)
-        self.open = {position: branch for position, branch in self.open.items() if position < count}
         self._pages[page] = children
+        # What is no longer there, or has nothing inside any more, is not unfolded.
+        self.open = {at: branch for at, branch in self.open.items() if at < count and ((child := self.child(at)) is None or child.count)}
         while len(self._pages) > _KEPT:
             self._pages.popitem(last=False)
 

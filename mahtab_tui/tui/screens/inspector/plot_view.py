@@ -98,10 +98,8 @@ class HeatMap(Widget):
     def render_line(self, y: int) -> Strip:
         width, base = self.size.width, self.visual_style.rich_style
         rows, columns = len(self._grid), len(self._grid[0]) if self._grid else 0
-        height = 2 * self.size.height
-        upper = 2 * y * rows // max(height, rows) if rows > height else 2 * y
-        tops = self._grid[upper] if upper < rows else ()
-        lower = self._grid[upper + 1] if upper + 1 < rows else ()
+        tops = self._grid[2 * y] if 2 * y < rows else ()
+        lower = self._grid[2 * y + 1] if 2 * y + 1 < rows else ()
         across = max(1, width // columns) if columns else 1
         segments = [Segment(" ", base)]
         for column in range(columns):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 
-from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import Figures, Heading
+from mahtab_tui.tui.screens.inspector.heading import in_a_line
 
 NARROWEST, WIDEST = 5, 36
 """Cells of a column."""
@@ -24,12 +24,17 @@ class TableColumns:
     def __init__(self, count: int) -> None:
         self.count = count
         self.headings: dict[int, Heading] = {}
-        self.figures: dict[int, Figures] = {}
+        self.figures: dict[int, Figures | None] = {}
+        """None for a column that has none."""
         self._widths: dict[int, int] = {}
 
     def name(self, column: int) -> str:
         heading = self.headings.get(column)
-        return plain(heading.name).replace("\n", " ") if heading is not None else ""
+        return in_a_line(heading.name) if heading is not None else ""
+
+    def type(self, column: int) -> str:
+        heading = self.headings.get(column)
+        return in_a_line(heading.type) if heading is not None else ""
 
     def width(self, column: int) -> int:
         return self._widths.get(column, NARROWEST + 5)
@@ -38,12 +43,13 @@ class TableColumns:
         """Names and types have come."""
         for column, heading in zip(columns, headings, strict=True):
             self.headings[column] = heading
-            self._grow(column, [self.name(column) + _MARKS, heading.type])
+            self._grow(column, [self.name(column) + _MARKS, self.type(column)])
 
-    def take_figures(self, column: int, figures: Figures) -> None:
-        """Figures have come."""
+    def take_figures(self, column: int, figures: Figures | None) -> None:
+        """Figures have come, or there are none."""
         self.figures[column] = figures
-        self._grow(column, [figures.min, figures.max, figures.mean, "▁" * len(figures.bars)])
+        if figures is not None:
+            self._grow(column, [figures.min, figures.max, figures.mean, "▁" * len(figures.bars)])
 
     def take_cells(self, column: int, cells: Iterable[str | None]) -> None:
         """Values have come."""

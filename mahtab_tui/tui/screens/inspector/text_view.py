@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.events import Resize
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import TextPart
 from mahtab_tui.tui.commands import TEXT_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, language_of
-from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockWindow, KernelText, LocalText, NotHere, TextSource
+from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockWindow, KernelText, NotHere, TextSource
 from mahtab_tui.tui.screens.inspector.view import Asked, LineWanted, Place, View
 from mahtab_tui.tui.screens.node.text_window import LINE, TextRow
+from mahtab_tui.tui.widgets.scrolled_rows import ScrolledRows, styled
 
-_WHEEL = 3
 _SIDEWAYS = 8
 
 
-class TextView(View, can_focus=True):
+class TextView(View, ScrolledRows, can_focus=True):
     """A window over a text, by places in it: how many rows it has is not known."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -70,6 +69,10 @@ class TextView(View, can_focus=True):
         if isinstance(self._source, KernelText):
             self.show(KernelText(self.place.look, self.place.path, self.place.opened.size))
 
+    @property
+    def chars(self) -> int:
+        return self._source.size
+
     # Fetching
 
     def _do(self, work: Callable[[], None]) -> None:
@@ -102,13 +105,17 @@ class TextView(View, can_focus=True):
     def _colour(self) -> None:
         """Find out what it is written in, and colour it, on a thread."""
         source, language = self._source, self._language
+        self.fetcher.forget("colours")  # those of another text
         if not 0 < source.size <= MOST:
             return
 
         def work() -> Colours | None:
             text = "".join(source.fetch(number).text for number in range(-(-source.size // BLOCK)))
             written = language or language_of(text)
-            return Colours(text, written) if written else None
+            try:
+                return Colours(text, written) if written else None
+            except TimeoutError:
+                return None
 
         def came(colours: Colours | None) -> None:
             self._colours = colours
@@ -136,11 +143,7 @@ class TextView(View, can_focus=True):
             self.refresh()
 
     def on_resize(self, event: Resize) -> None:
-        def placed() -> None:
-            self._top = self._window.row_at(self._top, self._width)
-            self._look()
-
-        self._do(placed)
+        self.go_to(self._top)
 
     def _tell(self) -> None:
         first = next((row.number for row in self._rows if row.number is not None), 1)
@@ -177,15 +180,7 @@ class TextView(View, can_focus=True):
         styles = list(self._colours.spans(row.start, row.end, self.palette)) if self._colours is not None else []
         if self._found is not None:
             styles.append((*self._found, Style(reverse=True)))
-        limits = sorted({row.start, row.end, *(place for start, end, _ in styles for place in (start, end) if row.start < place < row.end)})
-        segments = []
-        for start, end in pairwise(limits):
-            style = base
-            for first, last, drawn in styles:
-                if first <= start < last:
-                    style += drawn
-            segments.append(Segment(row.text[start - row.start : end - row.start], style))
-        return segments
+        return styled(row.text, row.start, styles, base)
 
     # What the person does
 
@@ -194,8 +189,7 @@ class TextView(View, can_focus=True):
             if step < 0:
                 self._top = self._window.up(self._top, -step, self._width)
             elif not self._rows or self._rows[-1].end < self._source.size:
-                last = self._window.up(self._window.row_at(self._source.size - 1, self._width), max(0, self.size.height - 1), self._width)
-                self._top = min(self._window.down(self._top, step, self._width), max(self._top, last))
+                self._top = min(self._window.down(self._top, step, self._width), max(self._top, self._last_top()))
             self._look()
 
         self._do(move)
@@ -213,7 +207,18 @@ class TextView(View, can_focus=True):
 
     def action_end(self) -> None:
         def go() -> None:
-            self._top = self._window.up(self._window.row_at(max(0, self._source.size - 1), self._width), max(0, self.size.height - 1), self._width)
+            self._top = self._last_top()
+            self._look()
+
+        self._do(go)
+
+    def _last_top(self) -> int:
+        """The row from which the end is seen."""
+        return self._window.up(self._window.row_at(self._source.size - 1, self._width), max(0, self.size.height - 1), self._width)
+
+    def go_to(self, place: int) -> None:
+        def go() -> None:
+            self._top = self._window.row_at(place, self._width)
             self._look()
 
         self._do(go)
@@ -221,12 +226,7 @@ class TextView(View, can_focus=True):
     def action_wrap(self) -> None:
         self._wrapped = not self._wrapped
         self._left = 0
-
-        def go() -> None:
-            self._top = self._window.row_at(self._top, self._width)
-            self._look()
-
-        self._do(go)
+        self.go_to(self._top)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What is asked about is an object of the kernel."""
@@ -275,53 +275,3 @@ class TextView(View, can_focus=True):
             row = next((row for row in self._window.rows(self._window.row_at(start, self._width), 1, self._width)), None)
             self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
         self._look()
-
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        event.stop()
-        self.action_move(_WHEEL)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        event.stop()
-        self.action_move(-_WHEEL)
-
-    def on_click(self, event: Click) -> None:
-        """At the right edge: go to that part of the text."""
-        if event.x == self.size.width - 1:
-            place = event.y * self._source.size // max(1, self.size.height)
-
-            def go() -> None:
-                self._top = self._window.row_at(place, self._width)
-                self._look()
-
-            self._do(go)
-
-
-class ReprView(TextView):
-    """What the object says of itself: its own code runs for it, because the person opened this view."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place, LocalText(""))
-        self._problem = ""
-
-    def on_mount(self) -> None:
-        self.look_again()
-
-    def _tell(self) -> None:
-        if self._problem:
-            self.fail(self._problem)
-        else:
-            super()._tell()
-
-    def look_again(self) -> None:
-        place = self.place
-        self.say(("…", "$muted"))
-        self.fetcher.ask("repr", lambda: place.look.representation(place.path), self._came, self._failed)
-
-    def _failed(self, sentence: str) -> None:
-        self._problem = sentence
-        self.show(LocalText(""))
-
-    def _came(self, found: tuple[str, bool]) -> None:
-        text, cut = found
-        self._problem = ""
-        self.show(LocalText(f"{text}\n… it goes on …" if cut else text))

@@ -18,6 +18,7 @@ from mahtab_tui.kernel.looking import Child
 from mahtab_tui.tui.commands import TREE_COMMANDS, bindings
 from mahtab_tui.tui.panes.namespace.columns import fitted
 from mahtab_tui.tui.panes.transcript.palette import BOLD
+from mahtab_tui.tui.screens.inspector.heading import in_a_line
 from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, TreeLine, line_at, line_of, lines, parent_of
 from mahtab_tui.tui.screens.inspector.view import Place, ScrolledView, Walked
 
@@ -51,7 +52,10 @@ class TreeView(ScrolledView):
         self._fetch_page(self._root, 0)
 
     def look_again(self) -> None:
-        self._root.forget()
+        if self._root.path == self.place.path:
+            self._root.forget()
+        else:  # another object
+            self._root = Branch(self.place.path, 0, self._root.count)
         self._fetch_page(self._root, 0)
 
     # Fetching
@@ -61,20 +65,26 @@ class TreeView(ScrolledView):
         wanted: dict[tuple[int, int], Branch] = {}
         top = self.scroll_offset.y
         for line in lines(self._root, top, top + self.size.height):
-            if line.child is None:
+            if line.child is None and line.position // ITEMS not in line.branch.asked:
                 wanted[id(line.branch), line.position // ITEMS] = line.branch
         for (_, page), branch in wanted.items():
             self._fetch_page(branch, page)
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
         place, attributes = self.place, self._attributes and branch is self._root
+        branch.asked.add(page)
 
         def work() -> tuple[int, tuple[Child, ...]]:
             return place.look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes)
 
-        self.fetcher.ask(f"{id(branch)} {page}", work, lambda found: self._came(branch, page, *found), self.fail)
+        def failed(sentence: str) -> None:
+            branch.asked.discard(page)
+            self.fail(sentence)
+
+        self.fetcher.ask(f"{id(branch)} {page}", work, lambda found: self._came(branch, page, *found), failed)
 
     def _came(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
+        branch.asked.discard(page)
         branch.take(page, count, children)
         self._come = True
         for child in children:
@@ -202,7 +212,7 @@ class TreeView(ScrolledView):
         else:
             # What was made on demand is reached by itself alone.
             way = (child.step,) if child.step[0] == "held" else (*line.branch.path, child.step)
-            self.post_message(Walked(way, child.label))
+            self.post_message(Walked(way, child.label, self))
 
     def _ask_property(self, line: TreeLine, child: Child) -> None:
         """Run the property's code, because the person wants it."""
@@ -217,4 +227,4 @@ class TreeView(ScrolledView):
 
 
 def _label(child: Child) -> str:
-    return plain(child.label).replace("\n", " ")
+    return in_a_line(child.label)

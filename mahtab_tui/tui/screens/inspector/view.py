@@ -7,7 +7,6 @@ from collections.abc import Callable
 from textual.content import Content
 from textual.message import Message
 from textual.scroll_view import ScrollView
-from textual.widget import Widget
 
 from mahtab_tui.kernel.looking import Look, Opened, Path
 from mahtab_tui.tui.panes.transcript.palette import Palette
@@ -29,16 +28,17 @@ class Place:
 class Walked(Message):
     """The person wants to look inside something of what is seen."""
 
-    def __init__(self, path: Path, label: str) -> None:
+    def __init__(self, path: Path, label: str, view: View) -> None:
         super().__init__()
         self.path = path
         self.label = label
+        self.view = view
 
 
 class Said(Message):
     """Something for the line below the view: where one is, or what went wrong."""
 
-    def __init__(self, content: Content, view: Widget) -> None:
+    def __init__(self, content: Content, view: View) -> None:
         super().__init__()
         self.content = content
         self.view = view

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
-from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.events import Resize
 from textual.strip import Strip
-from textual.widget import Widget
 
 from mahtab_tui.recursion.coverage import Coverage, How
 from mahtab_tui.recursion.text import Span
@@ -19,12 +17,10 @@ from mahtab_tui.tui.panes.recursion.marks import COVER
 from mahtab_tui.tui.panes.transcript.palette import Palette
 from mahtab_tui.tui.screens.node.text_window import TextRow, TextWindow
 from mahtab_tui.tui.widgets.lines_view import CURSOR_KEYS
-
-_WHEEL = 3
-"""Rows that the wheel moves."""
+from mahtab_tui.tui.widgets.scrolled_rows import ScrolledRows, styled
 
 
-class TextRows(Widget, can_focus=True):
+class TextRows(ScrolledRows, can_focus=True):
     """Rows of the text; at the right edge, what was covered of it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
@@ -45,6 +41,10 @@ class TextRows(Widget, can_focus=True):
         self._rows: list[TextRow] = []
         self._cells: Sequence[How | None] = ()
         """What was covered, from the top of the right edge to its bottom."""
+
+    @property
+    def chars(self) -> int:
+        return self.window.chars
 
     @property
     def top(self) -> int:
@@ -113,20 +113,12 @@ class TextRows(Widget, can_focus=True):
 
     def _text(self, row: TextRow, base: Style, palette: Palette) -> list[Segment]:
         """A row's text, with what is marked and what was found in it."""
-        styles: list[tuple[Span, Style]] = [(span, palette.moon) for span in self._marks]
+        styles = [(start, end, palette.moon) for start, end in self._marks]
         if self.place is not None:
-            styles.append((self.place, palette.panel))
+            styles.append((*self.place, palette.panel))
         if self.found is not None:
-            styles.append((self.found, Style(reverse=True)))
-        limits = sorted({row.start, row.end, *(place for span, _ in styles for place in span if row.start < place < row.end)})
-        segments = []
-        for start, end in pairwise(limits):
-            style = base
-            for span, drawn in styles:
-                if span[0] <= start < span[1]:
-                    style += drawn
-            segments.append(Segment(row.text[start - row.start : end - row.start], style))
-        return segments
+            styles.append((*self.found, Style(reverse=True)))
+        return styled(row.text, row.start, styles, base)
 
     # Moving
 
@@ -150,16 +142,3 @@ class TextRows(Widget, can_focus=True):
             self.go_to(self.window.chars - 1)
             self.action_move_page(-1)
             self.action_move_page(1)
-
-    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        event.stop()
-        self.action_move(_WHEEL)
-
-    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        event.stop()
-        self.action_move(-_WHEEL)
-
-    def on_click(self, event: Click) -> None:
-        """At the right edge: go to that part of the text."""
-        if event.x == self.size.width - 1:
-            self.go_to(event.y * self.window.chars // max(1, self.size.height))

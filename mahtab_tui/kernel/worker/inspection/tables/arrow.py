@@ -47,9 +47,8 @@ class ArrowColumn:
         arrow = _arrow()
         rows = None if among is None else arrow.array(list(map(int, among)), type="int64")
         values = self._values if rows is None else self._values.take(rows)
-        keys = [("", "descending" if descending else "ascending")]
         try:
-            found = _compute().sort_indices(values, sort_keys=keys, null_placement="at_end")
+            found = _compute().sort_indices(values, sort_keys=[("", "descending" if descending else "ascending")])
         except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid, arrow.ArrowTypeError):
             raise LookError(f"Values of {self.type} have no order.") from None
         pace.check()

@@ -11,6 +11,7 @@ from ..pace import LookError
 from .arrow import ArrowColumn
 from .categories import CategoryColumn
 from .column import Column
+from .known import is_index
 from .numbers import NumberColumn
 from .objects import ObjectColumn
 
@@ -31,8 +32,8 @@ class PandasTable:
         return column_of(self.series(column))
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
-        index = getattr(self._value, "index", None)
-        if index is None or not _known(index.dtype):
+        index: Any = getattr(self._value, "index", None)
+        if index is None or not all(map(_known, index.dtypes if hasattr(index, "levels") else [index.dtype])):
             return None
         part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
         return [key_text(label) for label in part.tolist()]
@@ -40,8 +41,9 @@ class PandasTable:
     def expression(self, column: int) -> str:
         if not self._frame:
             return ""
-        name = self._value.columns[column]
-        return f"[{name!r}]" if type(name) in (str, int) else f".iloc[:, {column}]"
+        names = list(self._value.columns)
+        alone = type(names[column]) is str and sum(type(name) is str and name == names[column] for name in names) == 1
+        return f"[{names[column]!r}]" if alone else f".iloc[:, {column}]"
 
     def series(self, column: int) -> Any:
         return self._value.iloc[:, column] if self._frame else self._value
@@ -61,7 +63,7 @@ def column_of(series: Any) -> Column:
     if type(dtype).__module__.startswith("numpy"):
         values = series.to_numpy()
         return NumberColumn(values) if dtype.kind in "biufcmM" else ObjectColumn(values)
-    if name == "CategoricalDtype":
+    if name == "CategoricalDtype" and is_index(dtype.categories) and _known(dtype.categories.dtype):
         return CategoryColumn(series.array)
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
         return ArrowColumn(sys.modules["pyarrow"].chunked_array(series.array.__arrow_array__()), str(dtype))

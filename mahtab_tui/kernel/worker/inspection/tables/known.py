@@ -7,7 +7,7 @@ from typing import Any
 from ...statics import loaded
 from .column import Table
 
-_PANDAS = ("DataFrame", "Series", "Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "CategoricalIndex")
+_INDEXES = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "PeriodIndex", "IntervalIndex", "CategoricalIndex")
 
 
 def is_one_of(value: Any, module: str, *names: str) -> bool:
@@ -16,13 +16,19 @@ def is_one_of(value: Any, module: str, *names: str) -> bool:
     return any(cls is loaded(module, name) for name in names)
 
 
+def is_index(value: Any) -> bool:
+    """Whether it is one of pandas' own indexes."""
+    return is_one_of(value, "pandas", *_INDEXES)
+
+
 def table_of(value: Any) -> Table | None:
     """The table that an object is; None where it is none."""
     return next((table for look in _KINDS if (table := look(value)) is not None), None)
 
 
 def _pandas(value: Any) -> Table | None:
-    if not is_one_of(value, "pandas", *_PANDAS):
+    table = is_one_of(value, "pandas", "DataFrame", "Series") and all(map(is_index, value.axes))  # an index of the person's own would be asked
+    if not table and not is_index(value):
         return None
     from .from_pandas import PandasTable
 

@@ -27,7 +27,7 @@ class MatrixTable:
         values = self.series(column)
         if values.dtype.kind in "biufcmMUS" and values.ndim == 1:
             return NumberColumn(values)
-        if values.dtype.kind == "O":
+        if values.dtype.kind in "OT":
             return ObjectColumn(values)
         raise LookError(f"Values of {values.dtype} are not shown here.")
 
@@ -40,7 +40,9 @@ class MatrixTable:
         return self._value[:, column] if self._value.ndim == 2 else self._value
 
     def expression(self, column: int) -> str:
-        return f"[{self._fields[column]!r}]" if self._fields else f"[:, {column}]"
+        if self._fields:
+            return f"[{self._fields[column]!r}]"
+        return f"[:, {column}]" if self._value.ndim == 2 else ""
 
     def cell_expression(self, row: int, column: int) -> str:
         if self._fields:

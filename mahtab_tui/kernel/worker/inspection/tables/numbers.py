@@ -140,7 +140,7 @@ class NumberColumn:
             if self._kind == "c":
                 return complex(text)
             return int(text) if text.lstrip("+-").isdigit() else float(text)
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError, OverflowError):  # of numpy, for a unit that it does not know, and for too many of one
             raise LookError(f"{text or 'Nothing'} cannot be compared with values of {self.type}.") from None
 
 

@@ -19,20 +19,19 @@ class Arrangement:
     """The rows of one table in the order that was last asked for."""
 
     def __init__(self) -> None:
-        self._of: Any = None
-        self._wanted: tuple[Any, ...] = ()
-        self._rows: Sequence[int] = ()
+        self._last: tuple[Any, tuple[Any, ...], Sequence[int]] = None, (), ()
+        """The table, how it was asked for, and the rows: taken and put as one, since questions come on several threads."""
 
     def rows(self, value: Any, table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence[int] | None:
         """Positions; None for all in their own order."""
         if not sort and not filters:
             return None
         wanted = (table.rows, table.columns, tuple(sort) if sort else None, tuple(map(tuple, filters)))
-        if value is not self._of or wanted != self._wanted:
+        of, before, rows = self._last
+        if value is not of or wanted != before:
             rows = arranged(table, sort, filters, pace)
-            self._of, self._wanted, self._rows = value, wanted, rows
-            return rows
-        return self._rows
+            self._last = value, wanted, rows
+        return rows
 
 
 def arranged(table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence[int]:
@@ -43,8 +42,11 @@ def arranged(table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence
         if found is None:
             found = fitting
         else:
-            before = set(map(int, found))
-            found = [row for row in map(int, fitting) if row in before]
+            kept = bytearray(table.rows)  # a set of ten million rows would take a gigabyte
+            for row in found:
+                kept[row] = 1
+            pace.check()
+            found = [row for row in map(int, fitting) if kept[row]]
         pace.check()
     if not sort:
         return range(table.rows) if found is None else found
@@ -59,7 +61,7 @@ def page(table: Table, rows: Sequence[int] | None, start: int, stop: int, column
     for column in columns:
         pace.check()
         cells.append(_texts(table, column, part))
-    return {"rows": total, "of": table.rows, "positions": list(part), "labels": table.labels(part), "cells": cells}
+    return {"rows": total, "of": table.rows, "columns": table.columns, "positions": list(part), "labels": table.labels(part), "cells": cells}
 
 
 def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:

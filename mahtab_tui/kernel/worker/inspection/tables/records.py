@@ -8,6 +8,8 @@ from typing import Any
 from .column import Column
 from .objects import ObjectColumn
 
+MOST = 5_000
+"""Columns; what has more keys is seen as a tree."""
 LOOKED_AT = 200
 """Rows at the beginning that decide whether it is a table, and which columns it has."""
 
@@ -68,10 +70,12 @@ def record_table(value: Any) -> RecordTable | None:
         return None
     names: dict[str, None] = {}
     for record in value[:LOOKED_AT]:
-        if type(record) is not dict:
+        if type(record) is not dict or dict.__len__(record) > MOST:
             return None
         for key in list(record):
             if type(key) is not str:
                 return None
             names[key] = None
+        if len(names) > MOST:
+            return None
     return RecordTable(value, list(names)) if names else None

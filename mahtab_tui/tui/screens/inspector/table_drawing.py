@@ -1,0 +1,100 @@
+"""A table as it is drawn: its header, its rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.looking import Arranged
+from mahtab_tui.tui.panes.namespace.columns import fitted
+from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+from mahtab_tui.tui.screens.inspector.heading import in_a_line
+from mahtab_tui.tui.screens.inspector.table_cache import ROWS, Block
+from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns, bars
+from mahtab_tui.tui.screens.inspector.table_window import FIGURES
+
+
+class TableDrawing(NamedTuple):
+    """What all lines of a table have in common."""
+
+    columns: TableColumns
+    seen: list[int]
+    """The columns that are drawn."""
+    cursor: int
+    """The column that the cursor is in."""
+    arranged: Arranged
+    label_width: int
+    palette: Palette
+
+    def header(self, line: int, waits: bool, base: Style) -> Strip:
+        """A line of the header: names, types, histograms, figures. waits: whether figures that are not here will come."""
+        names = ("", "", "", *FIGURES)
+        segments = self._label(names[line], base)
+        for column in self.seen:
+            text, style = self._header_text(line, column, waits)
+            segments += [Segment(self._aligned(column, text), base + style), Segment(" " * BETWEEN, base)]
+        return Strip(segments)
+
+    def row(self, row: int, block: Block | None, here: bool, base: Style) -> Strip:
+        """A row; block: where it is, if that has come. here: whether the cursor is in it."""
+        place = row % ROWS
+        ground = base + self.palette.panel if here else base
+        segments = self._label(in_a_line(label_of(block, place)), ground)
+        for column in self.seen:
+            cells = block.cells.get(column) if block is not None else None
+            text, style = "", Style()
+            if cells is None or place >= len(cells):
+                text, style = "·", self.palette.hairline
+            elif (found := cells[place]) is None:
+                text, style = "—", self.palette.muted
+            else:
+                text = plain(found)
+            if here and column == self.cursor:
+                style += Style(reverse=True)
+            segments += [Segment(self._aligned(column, text), ground + style), Segment(" " * BETWEEN, ground)]
+        return Strip(segments)
+
+    def _label(self, text: str, ground: Style) -> list[Segment]:
+        return [Segment(f" {fitted(text, self.label_width)}" + " " * BETWEEN, ground + self.palette.muted)]
+
+    def _header_text(self, line: int, column: int, waits: bool) -> tuple[str, Style]:
+        palette = self.palette
+        if line == 0:
+            mark = ""
+            if self.arranged.sort is not None and self.arranged.sort[0] == column:
+                mark += "▼" if self.arranged.sort[1] else "▲"
+            if column in dict(self.arranged.filters):
+                mark += "/"
+            name = self.columns.name(column)
+            return f"{name} {mark}" if mark else name, (palette.person if column == self.cursor else palette.text) + BOLD
+        if line == 1:
+            return self.columns.type(column), palette.muted
+        if column not in self.columns.figures:
+            return "…" if line == 2 and waits else "", palette.hairline
+        figures = self.columns.figures[column]
+        if figures is None:
+            return "", palette.muted
+        if line == 2:
+            return bars(figures.bars), palette.person
+        if line == 3:
+            return (f"{figures.missing:,}" if figures.missing else "none"), (palette.moon if figures.missing else palette.muted)
+        return (figures.min, figures.max, figures.mean)[line - 4], palette.muted
+
+    def _aligned(self, column: int, text: str) -> str:
+        width = self.columns.width(column)
+        text = fitted(text, width).rstrip()
+        space = " " * (width - cell_len(text))
+        heading = self.columns.headings.get(column)
+        return space + text if heading is not None and heading.right else text + space
+
+
+def label_of(block: Block | None, place: int) -> str:
+    """The name of a row, or its number; empty as long as it has not come."""
+    if block is None or place >= len(block.positions):
+        return ""
+    return block.labels[place] if block.labels is not None else str(block.positions[place])

@@ -1,0 +1,72 @@
+"""A variable that is bound anew, changed or deleted while its pages are fetched: pages of two objects are never mixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.looking import Arranged
+from tests.integration.looks import Looking, looking, named
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Looking]:
+    with looking() as found:
+        found.run("import numpy as np, pandas as pd")
+        yield found
+
+
+def test_the_way_leads_only_to_the_object_that_was_opened(kernel: Looking) -> None:
+    kernel.run("df = pd.DataFrame({'a': range(1000)}); old = df")
+    opened = kernel.look.open(named("df"))
+    kernel.run("df = pd.DataFrame({'b': range(1000)})")
+    for path in (opened.path, (*opened.path, ["cell", 5, 0])):
+        with pytest.raises(KernelError, match=r"^df is another object by now; r looks again\.$"):
+            kernel.look.open(path)
+    with pytest.raises(KernelError, match="another object"):
+        kernel.look.rows(opened.path, 100, 200, [0], Arranged())
+    again = kernel.look.open((*opened.path, ["column", 0]), again=True)
+    assert kernel.look.headings(again.path, [0])[0].name == "b"
+
+
+def test_a_deleted_variable_is_told(kernel: Looking) -> None:
+    kernel.run("gone = [1]")
+    opened = kernel.look.open(named("gone"))
+    kernel.run("del gone")
+    with pytest.raises(KernelError, match="There is no variable named gone"):
+        kernel.look.children(opened.path, 0, 10)
+
+
+@pytest.mark.parametrize("ask", ["text", "data", "find", "array", "rows", "plot", "picture"])
+def test_what_became_something_else_inside_is_told_in_a_sentence(kernel: Looking, ask: str) -> None:
+    kernel.run("held = {'k': 5}")
+    path = (*kernel.look.open(named("held")).path, ["item", 0])
+    look = kernel.look
+    questions: dict[str, Callable[[], object]] = {
+        "text": lambda: look.text(path, 0, 5),
+        "data": lambda: look.data(path, 0, 5),
+        "find": lambda: look.find(path, "a", 0, backwards=False),
+        "array": lambda: look.array(path),
+        "rows": lambda: look.rows(path, 0, 5, [0], Arranged()),
+        "plot": lambda: look.plot(path, "line", 5, 5),
+        "picture": lambda: look.picture(path),
+    }
+    with pytest.raises(KernelError, match=r"^It is not (a text|bytes|an array|a table|a picture) any more; r looks again\.$"):
+        questions[ask]()
+
+
+def test_a_text_is_no_bytes(kernel: Looking) -> None:
+    kernel.run("t, b = 'text', b'bytes'")
+    with pytest.raises(KernelError, match="not bytes any more"):
+        kernel.look.data(named("t"), 0, 5)
+    with pytest.raises(KernelError, match="not a text any more"):
+        kernel.look.text(named("b"), 0, 5)
+
+
+def test_a_page_says_how_many_columns_the_table_has_by_now(kernel: Looking) -> None:
+    kernel.run("wider = pd.DataFrame({'a': [1], 'b': [2]})")
+    path = kernel.look.open(named("wider")).path
+    kernel.run("wider.insert(0, 'new', 0)")
+    assert kernel.look.rows(path, 0, 5, [0], Arranged()).columns == 3
