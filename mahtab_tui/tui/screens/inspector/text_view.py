@@ -143,7 +143,7 @@ class TextView(View, ScrolledRows, can_focus=True):
             self.refresh()
 
     def on_resize(self, event: Resize) -> None:
-        self.go_to(self._top)
+        self._start_at(self._top)
 
     def _tell(self) -> None:
         first = next((row.number for row in self._rows if row.number is not None), 1)
@@ -217,6 +217,11 @@ class TextView(View, ScrolledRows, can_focus=True):
         return self._window.up(self._window.row_at(self._source.size - 1, self._width), max(0, self.size.height - 1), self._width)
 
     def go_to(self, place: int) -> None:
+        self._start_at(place)
+
+    def _start_at(self, place: int) -> None:
+        """Let the row that has a place be the first."""
+
         def go() -> None:
             self._top = self._window.row_at(place, self._width)
             self._look()
@@ -226,7 +231,7 @@ class TextView(View, ScrolledRows, can_focus=True):
     def action_wrap(self) -> None:
         self._wrapped = not self._wrapped
         self._left = 0
-        self.go_to(self._top)
+        self._start_at(self._top)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What is asked about is an object of the kernel."""
