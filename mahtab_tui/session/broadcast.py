@@ -16,8 +16,8 @@ WAITING = 10_000
 """Records that wait for a watcher at most; one that reads too slowly misses some."""
 
 KEPT = 2_000
-CHARACTERS = 2_000_000
-"""Records, and characters of text, of the past that are kept, the newest. Pieces of streams are not: a whole record follows them."""
+CHARACTERS = 20_000_000
+"""Records, and characters of text and of pictures, of the past that are kept, the newest. Pieces of streams are not: a whole record follows them."""
 
 Feed = queue.Queue[Record | None]
 """What a watcher has not yet read; None is the end."""
@@ -63,6 +63,11 @@ class Broadcast(logging.Handler):
 
     def _keep(self, record: Record) -> None:
         self._past.append(record)
-        self._characters += len(record.text)
+        self._characters += _size(record)
         while len(self._past) > KEPT or self._characters > CHARACTERS:
-            self._characters -= len(self._past.popleft().text)
+            self._characters -= _size(self._past.popleft())
+
+
+def _size(record: Record) -> int:
+    """Characters of a record; what is shown is mostly its data."""
+    return len(record.text) + len(str(record.attrs.get("data", "")))

@@ -185,6 +185,17 @@ async def test_a_key_acts_on_the_marked_entry(keys: str, said: tuple[str, ...]) 
         assert app.said == [said]
 
 
+async def test_what_a_cell_has_printed_after_its_end_is_copied_and_found_too() -> None:
+    late = record(tags.USER_REPL_OUT_STREAM, "from a thread\n", cell=1, kind="stdout", late=True)
+    async with KeysApp([*cell(1, "start()"), late]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "Y")
+        assert app.said == [("copy", "output 1\nfrom a thread")]
+        assert await find(pilot, "thread") == "1 of 1"
+
+
 async def test_an_empty_transcript_refuses_and_does_nothing() -> None:
     async with KeysApp().run_test(size=SIZE) as pilot:
         app = pilot.app

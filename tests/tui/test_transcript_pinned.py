@@ -10,10 +10,14 @@ from textual import on
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.entries import Question
+from mahtab_tui.tui.panes.transcript.layout.row import Row
+from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
 from tests.tui.test_transcript_keys import KeysApp, marked, press
 from tests.tui.test_transcript_pane import SIZE, cell, record
 from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record
+from tests.unit.test_transcript_rows import PALETTE
 
 
 class PinningApp(KeysApp):
@@ -115,3 +119,19 @@ async def test_clearing_lets_all_go_and_nothing_pinned_is_said() -> None:
 def test_a_pinned_question_and_cell(snap_compare: Callable[..., bool]) -> None:
     pinned = [past_record(tags.PIN, entry=entry, pinned=True) for entry in ("question 1", "cell 1")]
     assert snap_compare(PinningApp([*SESSION, *pinned]), terminal_size=(80, 40))
+
+
+class EndlessRows:
+    """As many rows as a list can have."""
+
+    def __len__(self) -> int:
+        return 10**12
+
+    def __getitem__(self, index: int) -> Row:
+        return Row([(f"row {index}", PALETTE.text)])
+
+
+def test_what_is_pinned_costs_as_much_as_is_seen_of_it() -> None:
+    entries = [Question(text="a"), Question(text="b")]
+    pinned = pinned_rows([(entry, EndlessRows()) for entry in entries], 7, 40, PALETTE)
+    assert [row.row.text for row in pinned[:-1]] == ["row 1", "row 2", "… 999,999,999,997 more rows"] * 2

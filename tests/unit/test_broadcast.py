@@ -54,6 +54,13 @@ def test_the_newest_of_the_past_is_kept(log: logging.Logger, monkeypatch: pytest
     assert texts(handler(log).watch()) == []
 
 
+def test_pictures_of_the_past_count_by_their_data(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcast, "CHARACTERS", 100)
+    for number in range(3):
+        emit(log, tags.DISPLAY, str(number), cell=1, mime="image/png", data="x" * 60)
+    assert texts(handler(log).watch()) == ["2"]
+
+
 def test_a_watcher_that_reads_too_slowly_misses_some_and_holds_nobody_up(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "WAITING", 2)
     feed = handler(log).watch()

@@ -13,12 +13,13 @@ from rich.cells import cell_len
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.partials import Partial
+from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import memory
 from mahtab_tui.tui.panes.transcript.layout.grid import grid_rows
 from mahtab_tui.tui.panes.transcript.layout.html_table import Table, read_table
 from mahtab_tui.tui.panes.transcript.layout.picture import HIGHEST, picture_rows, size_in_cells
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
-from mahtab_tui.tui.panes.transcript.output import Output
+from mahtab_tui.tui.panes.transcript.output import HEAD, SHOWN, TAIL, Output, Shown
 from tests.unit.test_transcript_fold import cell_of, folded, output_of, record
 from tests.unit.test_transcript_rows import PALETTE
 
@@ -160,6 +161,27 @@ def test_a_broken_or_huge_picture_is_its_text(data: str) -> None:
     assert lines(output) == ["<Image>"]
 
 
+def test_what_cannot_be_drawn_is_all_lines_of_its_text() -> None:
+    output = Output()
+    output.show("   a\n0  1\n", "text/html", "<table></table>")
+    output.show("x" * 100 + "\n" + "y" * 4_000, "image/png", "")
+    drawn = lines(output)
+    assert drawn[:4] == ["   a", "0  1", "x" * 60, "x" * 40]
+    assert drawn[-2:] == ["y" * 19, "… 1,101 characters left out"]
+    assert not any("\n" in line for line in drawn)
+
+
+def test_of_very_many_tables_the_first_and_the_last_are_drawn_and_all_are_bounded() -> None:
+    output = Output()
+    for number in range(HEAD + TAIL + 100):
+        output.show(f"text {number}\n", "text/html", f"<table><tr><td>table {number}</td></tr></table>")
+    assert (len(output), output.left_out) == (HEAD + TAIL, 100)
+    drawn = lines(output)
+    assert sum("table" in line for line in drawn) <= SHOWN
+    assert (drawn[0].strip(), drawn[-1].strip()) == ("table 0", f"table {HEAD + TAIL + 99}")
+    assert f"text {SHOWN}" in drawn
+
+
 def test_what_is_shown_stands_between_what_is_printed() -> None:
     output = Output()
     output.feed("stdout", "before")
@@ -187,6 +209,21 @@ def test_a_resumed_cell_shows_what_the_live_one_showed() -> None:
     assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
 
 
+def test_who_watches_from_the_middle_of_a_cell_sees_the_right_pictures_and_in_the_end_all() -> None:
+    def shown(name: str) -> Record:
+        return record(tags.DISPLAY, "frame\n", cell=1, mime="text/html", data=f"<table><tr><td>{name}</td></tr></table>")
+
+    def piece(kind: str, text: str) -> Record:
+        return record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind=kind)
+
+    transcript = folded(record(tags.USER_REPL_IN, "f()", cell=1), shown("first"), shown("second"), piece("display", "frame\n"), piece("stdout", "b"))
+    cell = cell_of(transcript)
+    assert [line.strip() for line in lines(cell.output)] == ["second", "b"]
+    kinds = [["stdout", 1], ["display", 6], ["display", 6], ["stdout", 1]]
+    transcript.fold([record(tags.USER_REPL_OUT, "aframe\nframe\nb", cell=1, status="ok", kinds=kinds)])
+    assert [line.strip() for line in lines(cell.output)] == ["a", "first", "second", "b"]
+
+
 def test_a_killed_session_keeps_its_displays_apart() -> None:
     pieces = [record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind="display") for text in ("one\n", "two\n")]
     partial = Partial(pieces[0])
@@ -206,4 +243,9 @@ def test_old_pictures_leave_the_memory_and_their_text_stays(monkeypatch: pytest.
             record(tags.USER_REPL_OUT, "<Figure>\n", cell=number, status="ok", kinds=[["display", 9]]),
         ]
     transcript = folded(*records)
-    assert [output_of(cell_of(transcript, number)) for number in range(3)] == [[("value", "<Figure>")]] * 2 + [[("display", "<Figure>")]]
+    assert [output_of(cell_of(transcript, number)) for number in range(3)] == [[("display", "<Figure>")]] * 3
+    assert [[line.mime for line in cell_of(transcript, number).output if isinstance(line, Shown)] for number in range(3)] == [
+        [""],
+        [""],
+        ["image/png"],
+    ]

@@ -229,6 +229,7 @@ def test_a_link_whose_words_are_its_address_is_shown_once() -> None:
 def test_columns_give_way_from_the_widest() -> None:
     assert fitted([10, 40, 4], 34) == [10, 20, 4]
     assert fitted([3, 3], 100) == [3, 3]
+    assert fitted([10**12, 10], 34) == [24, 10]
 
 
 def test_output_is_bounded_and_says_how_much_is_left_out() -> None:

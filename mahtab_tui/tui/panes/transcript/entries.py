@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -85,8 +84,8 @@ class Cell(Entry):
     reason: str = ""
     """Why it was skipped."""
     output: Output = field(default_factory=Output)
-    displays: deque[tuple[str, str]] = field(default_factory=deque)
-    """Type and data of what is shown where its text comes next in the output."""
+    displays: list[tuple[str, str, str]] = field(default_factory=list)
+    """Text, type and data of what is shown where that text comes in the output; until the cell ends."""
     frames: Sequence[TracebackFrame] = ()
     """The places that its traceback names."""
     whole_traceback: bool = False

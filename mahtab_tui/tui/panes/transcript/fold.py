@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.left_out import cell_entry, question_entry
@@ -130,12 +130,12 @@ class Transcript:
         if record.attrs.get("late"):
             self._feed_later(cell, record.text)
         else:
-            _feed(cell, record.attrs.get("kind", "stdout"), record.text)
+            _feed(cell, record.attrs.get("kind", "stdout"), record.text, iter(cell.displays[-1:]))
         self._lengthened(cell)
 
     def _display(self, record: Record) -> None:
         if (cell := self._cell(record)) is not None:
-            cell.displays.append((str(record.attrs.get("mime")), str(record.attrs.get("data"))))
+            cell.displays.append((record.text, str(record.attrs.get("mime")), str(record.attrs.get("data"))))
 
     def _output(self, record: Record) -> None:
         cell = self._cell(record)
@@ -163,11 +163,14 @@ class Transcript:
         cell.later.feed("stdout", text)
 
     def _end(self, cell: Cell, record: Record) -> None:
-        if not cell.output.received:
-            position = 0
+        if cell.output.received < len(record.text):  # nothing has come before, or a watcher has missed pieces
+            cell.output.clear()
+            position, displays = 0, iter(cell.displays)
             for kind, length in record.attrs.get("kinds") or [["stdout", len(record.text)]]:
-                _feed(cell, kind, record.text[position : position + length])
+                text = record.text[position : position + length]
+                _feed(cell, kind, text, displays)
                 position += length
+        cell.displays.clear()
         cell.frames = [TracebackFrame(*frame) for frame in record.attrs.get("frames") or ()]
         for index, frame in enumerate(cell.frames):
             line = cell.output.from_end(frame.row)
@@ -256,9 +259,9 @@ class Transcript:
         self.append(Note(level=str(record.attrs.get("level", "info")), text=record.text))
 
 
-def _feed(cell: Cell, kind: str, text: str) -> None:
+def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str]]) -> None:
     """A piece of a cell's output; of what was shown, the display has come before its text."""
-    if kind == "display" and cell.displays:
-        cell.output.show(text, *cell.displays.popleft())
+    if kind == "display" and (shown := next((shown for shown in displays if shown[0] == text), None)):
+        cell.output.show(*shown)
     else:
         cell.output.feed(kind, text)

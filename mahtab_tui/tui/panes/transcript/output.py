@@ -14,6 +14,8 @@ PICTURES = ("image/png", "image/jpeg")
 """Types of what is shown as a picture."""
 FRAME = "frame"
 """The meta of a style that tells the number of the frame that a line names."""
+SHOWN = 40
+"""Tables, pictures and texts of Markdown that one output has at most."""
 COLOURS = 16
 """SGR sequences that are carried on to the next line."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
@@ -48,11 +50,16 @@ class OutLine:
 
 @dataclass(slots=True, eq=False)
 class Shown(OutLine):
-    """A picture, a table or Markdown in the place of its text."""
+    """A picture, a table or Markdown in the place of its text, which may have several lines."""
 
     mime: str = ""
+    """Empty where only the text is left."""
     data: str = ""
     """Of pictures: base64."""
+
+    def forget(self) -> None:
+        """Keep only the text."""
+        self.mime = self.data = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +84,13 @@ class Output:
         yield from self.head
         yield from self.tail
 
+    def clear(self) -> None:
+        """Begin anew."""
+        self.received = self.left_out = 0
+        self.head.clear()
+        self.tail.clear()
+        self._open, self._colours = None, ()
+
     def feed(self, kind: str, text: str) -> None:
         """Take a piece of output."""
         if not text:
@@ -89,16 +103,23 @@ class Output:
         if newline:
             self._end_line()
             self._feed_lines(kind, rest)
+        self._trim()
+
+    def show(self, text: str, mime: str, data: str) -> None:
+        """Something that is more than text, in the place of its text. Of very many, those between the first and the last are their text."""
+        self._end_line()
+        self.received += len(text)
+        text = text.rstrip("\n")
+        self._append(Shown("display", text[:LINE_HEAD], max(0, len(text) - LINE_HEAD), mime=mime, data=data))
+        self._trim()
+        rich = [line for line in self if isinstance(line, Shown) and line.mime]
+        if len(rich) > SHOWN:
+            rich[SHOWN // 2].forget()
+
+    def _trim(self) -> None:
         if (over := len(self.tail) - TAIL) > 0:
             del self.tail[:over]
             self.left_out += over
-
-    def show(self, text: str, mime: str, data: str) -> None:
-        """Something that is more than text, in the place of its text."""
-        self._end_line()
-        self.received += len(text)
-        text = text[:LINE_HEAD].rstrip("\n")
-        self._append(Shown("display", text, mime=mime, data=data))
 
     def _feed_lines(self, kind: str, text: str) -> None:
         """Take text that begins with a new line."""
@@ -126,8 +147,11 @@ class Output:
     def shrink(self, lines: int) -> None:
         """Keep so many lines of each end only, and of what is more than text its text."""
         self.left_out += max(0, len(self) - 2 * lines)
-        kept = [OutLine("value", line.text.rstrip("\n")) if isinstance(line, Shown) else line for line in self]
+        kept = list(self)
         self.head, self.tail = kept[:lines], kept[lines:][-lines:]
+        for line in self:
+            if isinstance(line, Shown):
+                line.forget()
 
     def _split_long(self, text: str) -> tuple[list[str], str]:
         """The lines that still belong to the head, and the text of the last `TAIL` ones; those between are counted."""

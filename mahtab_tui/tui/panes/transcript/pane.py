@@ -119,8 +119,8 @@ class TranscriptPane(SearchedView, can_focus=True):
     def action_copy_output(self) -> None:
         """What the cell has printed, as far as it is held here."""
         entry = self.marked
-        if isinstance(entry, Cell) and len(entry.output):
-            self.post_message(self.Copied(output_of(entry)))
+        if isinstance(entry, Cell) and (text := output_of(entry)):
+            self.post_message(self.Copied(text))
         else:
             self.post_message(self.Refused("It has no output."))
 

@@ -30,7 +30,7 @@ def pinned_rows(pinned: Sequence[tuple[Entry, Rows]], room: int, width: int, pal
         shown = shown[: room - 1]
         room -= 1
     heights = [len(rows) - entry.gap for entry, rows in shown]
-    shares = list(heights)
+    shares = [min(height, room) for height in heights]
     while sum(shares) > room:
         shares[shares.index(max(shares))] -= 1
     drawn = [

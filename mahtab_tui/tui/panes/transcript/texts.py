@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
+from mahtab_tui.tui.panes.transcript.output import Output
 
 
 def text_of(entry: Entry) -> str:
@@ -21,11 +22,15 @@ def text_of(entry: Entry) -> str:
 
 
 def output_of(cell: Cell) -> str:
-    """What a cell has printed, as far as it is kept; a line says where lines are left out."""
-    lines = [plain(line.text) for line in cell.output]
-    if cell.output.left_out:
-        lines.insert(len(cell.output.head), f"… {cell.output.left_out:,} lines left out …")
-    return "\n".join(lines)
+    """What a cell has printed, also after its end, as far as it is kept; a line says where lines are left out."""
+    return "\n".join(line for output in (cell.output, cell.later) if output is not None for line in _lines(output))
+
+
+def _lines(output: Output) -> list[str]:
+    lines = [plain(line.text) for line in output]
+    if output.left_out:
+        lines.insert(len(output.head), f"… {output.left_out:,} lines left out …")
+    return lines
 
 
 def code_blocks(entries: Sequence[Entry]) -> list[str]:

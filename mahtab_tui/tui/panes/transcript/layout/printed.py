@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -65,12 +64,17 @@ class OutputRows:
         return row if isinstance(row, Row) else row[0][row[1]]
 
     def _drawn(self, line: OutLine) -> _Drawn:
-        if isinstance(line, Shown) and line.mime:
-            from mahtab_tui.tui.panes.transcript.layout.shown import shown_rows
+        if not isinstance(line, Shown):
+            return LineRows(line, self._width, self._palette)
+        from mahtab_tui.tui.panes.transcript.layout.shown import shown_rows
 
-            if rows := shown_rows(line, self._width, self._palette):
-                return ShownRows(line.text, rows)
-        return LineRows(line, self._width, self._palette)
+        return ShownRows(line.text, shown_rows(line, self._width, self._palette) or self._text_rows(line))
+
+    def _text_rows(self, shown: Shown) -> list[Row]:
+        """Its text, in the lines that it has."""
+        lines = [LineRows(OutLine(shown.kind, text), self._width, self._palette) for text in shown.text.split("\n")]
+        rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
+        return [*rows, self._note(f"… {shown.cut:,} characters left out")] if shown.cut else rows
 
     def _note(self, text: str) -> Row:
         return Row([(text, self._palette.muted)], self._palette.hairline)
@@ -161,16 +165,13 @@ def expand_tabs(text: str) -> str:
 
 
 def text_spans(text: Text, base: Style) -> list[Span]:
-    """A `rich.text.Text` as spans."""
-    limits = sorted({0, len(text), *(limit for span in text.spans for limit in (span.start, span.end))})
-    spans = []
-    for start, end in pairwise(limits):
-        style = base
-        for span in text.spans:
-            if span.start <= start and end <= span.end:
-                style += span.style if isinstance(span.style, Style) else Style.parse(span.style)
-        spans.append((text.plain[start:end], style))
-    return spans
+    """A `rich.text.Text` whose own spans stand one after the other, as spans."""
+    spans, end = [], 0
+    for span in text.spans:
+        style = span.style if isinstance(span.style, Style) else Style.parse(span.style)
+        spans += [(text.plain[end : span.start], base), (text.plain[span.start : span.end], base + style)]
+        end = span.end
+    return [(piece, style) for piece, style in [*spans, (text.plain[end:], base)] if piece]
 
 
 def _traceback_spans(text: str, palette: Palette) -> list[Span]:

@@ -31,7 +31,7 @@ def table_rows(table: SyntaxTreeNode, width: int, palette: Palette) -> list[Row]
 
 def fitted(wanted: Sequence[int], width: int) -> list[int]:
     """Column widths that fit in a width: the widest give way, cell by cell, down to `NARROWEST`."""
-    widths = [max(1, cells) for cells in wanted]
+    widths = [min(max(1, cells), max(width, NARROWEST)) for cells in wanted]
     while sum(widths) > width and max(widths) > NARROWEST:
         widths[widths.index(max(widths))] -= 1
     return widths
