@@ -11,6 +11,7 @@ from textual.widget import Widget
 from mahtab_tui.tui.jumper import JumpScreen, Target
 from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout, Resize
 from mahtab_tui.tui.panes.editor import EditorPane
+from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
@@ -104,6 +105,15 @@ class PaneActions(App[int]):
 
     def action_toggle_namespace(self) -> None:
         self.pane_layout = self.pane_layout.toggled("namespace", self.size.width)
+
+    def action_toggle_changes(self) -> None:
+        """Of a pane that is not to be seen: it comes, too."""
+        namespace = self.screen_stack[0].query_one(NamespacePane)
+        if not _displayed(namespace):
+            self.pane_layout = self.pane_layout.toggled("namespace", self.size.width)
+            namespace.show_changes(True)
+        else:
+            namespace.show_changes(not namespace.shows_changes)
 
     def action_toggle_recursion(self) -> None:
         self.pane_layout = self.pane_layout.toggled("recursion", self.size.width)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from mahtab_tui.tui.panes.namespace.rows import Row
+from mahtab_tui.tui.panes.namespace.row import Row
 
 _LOOKED_AT = 200
 """Rows that the widths are made for."""
@@ -41,7 +41,7 @@ class Columns(NamedTuple):
         seen = rows[:_LOOKED_AT]
         room = max(20, width - 5)
         by = min(max([3, *(cell_len(row.by) for row in seen)]), room // 4)
-        name = min(max([6, *(cell_len(row.name) for row in seen)]), max(8, room // 3))
+        name = min(max([6, *(cell_len(row.shown_name) for row in seen)]), max(8, room // 3))
         kind = min(max([4, *(cell_len(row.type) for row in seen)]), max(5, room // 4))
         return cls(name, kind, max(4, room - name - kind - by), by)
 

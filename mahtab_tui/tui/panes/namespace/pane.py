@@ -21,7 +21,8 @@ from textual.timer import Timer
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.commands import VARIABLE_COMMANDS, bindings
 from mahtab_tui.tui.panes.namespace.columns import Columns, fitted, fitted_author
-from mahtab_tui.tui.panes.namespace.rows import SORTS, Row, Rows
+from mahtab_tui.tui.panes.namespace.row import Row
+from mahtab_tui.tui.panes.namespace.rows import SORTS, Rows
 from mahtab_tui.tui.theme import GUESTS
 from mahtab_tui.tui.widgets.lines_view import LinesView
 
@@ -30,7 +31,10 @@ HEAD = 2
 FADE = 1.0
 """Seconds in which a changed row fades back."""
 _STEPS = 5
+_SIGNS = {"+": "good", "~": "moon", "−": "bad"}
+"""Colours of what became of a name."""
 _EMPTY = "Variables show here as they are made: type, size, and who made or changed them. Enter looks inside."
+_NO_CHANGES = "What a cell of the model's adds, changes and deletes shows here."
 
 
 class NamespacePane(LinesView, can_focus=True):
@@ -102,7 +106,7 @@ class NamespacePane(LinesView, can_focus=True):
         if y == 0:
             return self._title(width, base)
         if y == 1:
-            line = self._columns.line("name", "type", "value", "by") if len(self._rows) else ""
+            line = self._columns.line("name", "type", "value", "by") if len(self._rows.shown if self._rows.changes else self._rows) else ""
             return self.strip([(line, self._colour("muted"))], width, base)
         index = self.scroll_offset.y + y - HEAD
         rows = self._rows.shown
@@ -113,14 +117,18 @@ class NamespacePane(LinesView, can_focus=True):
     def _title(self, width: int, base: Style) -> Strip:
         muted = self._colour("muted")
         bright = self._colour("person") + Style(bold=True) if self.has_focus else muted
-        parts = [(f"NAMESPACE  {len(self._rows.shown)}" if len(self._rows) else "NAMESPACE", bright)]
-        if self._rows.filter:
-            parts.append((f"/ {self._rows.filter}", bright))
-        if len(self._rows):
-            parts.append((f"by {self._rows.sort}", muted))
-        if self._rows.hidden:
-            parts.append((f"{self._rows.hidden} hidden", muted))
-        if self.has_focus and not self._rows.filter:
+        rows = self._rows
+        if rows.changes:
+            parts = [("CHANGES", bright), *([(rows.difference.by, muted)] if rows.difference.by else [])]
+        else:
+            parts = [(f"NAMESPACE  {len(rows.shown)}" if len(rows) else "NAMESPACE", bright)]
+        if rows.filter:
+            parts.append((f"/ {rows.filter}", bright))
+        if len(rows) and not rows.changes:
+            parts.append((f"by {rows.sort}", muted))
+        if rows.hidden:
+            parts.append((f"{rows.hidden} hidden", muted))
+        if self.has_focus and not rows.filter:
             # Only where there is room: it is a hint, the others say what is seen.
             hint = [*parts[:1], ("/ filter", muted), *parts[1:]]
             parts = hint if _length(hint, "  ·  ") < width else parts
@@ -131,6 +139,9 @@ class NamespacePane(LinesView, can_focus=True):
     def _empty(self, index: int, width: int, base: Style) -> Strip:
         if self._rows.filter:
             sentence = "Nothing has this in its name. Esc ends the filter."
+        elif self._rows.changes:
+            by = self._rows.difference.by
+            sentence = f"{by} has changed no variable." if by else _NO_CHANGES
         elif self._rows.hidden:
             sentence = "Only modules, functions or private names. Ctrl+T shows them."
         else:
@@ -149,8 +160,9 @@ class NamespacePane(LinesView, can_focus=True):
             glow = Color.parse(self.app.theme_variables["panel"])
             ground = self.background_colors[1]
             style = base + Style(bgcolor=ground.blend(glow, 1 - int(age * _STEPS) / _STEPS).rich_color)
+        name = Style(bold=True) + (self._colour(_SIGNS[row.sign]) if row.sign else Style())
         parts = [
-            (fitted(f"● {row.name}" if row.name in self._rows.watched else row.name, columns.name) + " ", Style(bold=True)),
+            (fitted(f"● {row.name}" if row.name in self._rows.watched and not row.sign else row.shown_name, columns.name) + " ", name),
             (fitted(row.type, columns.type) + " ", muted),
             (fitted(row.summary, columns.value) + " ", Style()),
             (fitted(fitted_author(row.by, columns.by), columns.by), author),
@@ -183,13 +195,19 @@ class NamespacePane(LinesView, can_focus=True):
             self.cursor = index
             self.action_open()
 
+    @property
+    def _chosen(self) -> Row | None:
+        """The row that keys act on; None where there is none, or its name is gone."""
+        row = self._rows.shown[self.cursor] if self._rows.shown else None
+        return None if row is None or row.name not in self._rows else row
+
     def action_open(self) -> None:
-        if self._rows.shown:
-            self.post_message(self.Opened(self._rows.shown[self.cursor].name))
+        if (row := self._chosen) is not None:
+            self.post_message(self.Opened(row.name))
 
     def _ask(self, what: Literal["rename", "delete", "copy"]) -> None:
-        if self._rows.shown:
-            self.post_message(self.Asked(what, self._rows.shown[self.cursor].name))
+        if (row := self._chosen) is not None:
+            self.post_message(self.Asked(what, row.name))
 
     def action_rename(self) -> None:
         self._ask("rename")
@@ -202,11 +220,19 @@ class NamespacePane(LinesView, can_focus=True):
 
     def action_watch_variable(self) -> None:
         """The cursor stays with the variable."""
-        if self._rows.shown:
-            row = self._rows.shown[self.cursor]
+        if (row := self._chosen) is not None:
             self._rows.watch(row.name)
             self._arranged()
             self.cursor = self._rows.shown.index(row) if row in self._rows.shown else self.cursor
+
+    @property
+    def shows_changes(self) -> bool:
+        return self._rows.changes
+
+    def show_changes(self, shown: bool) -> None:
+        """Show what the last cell of the model's changed, or all variables."""
+        self._rows.arrange(changes=shown)
+        self._arranged()
 
     def action_sort(self) -> None:
         self._rows.arrange(sort=SORTS[(SORTS.index(self._rows.sort) + 1) % len(SORTS)])

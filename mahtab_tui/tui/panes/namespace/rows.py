@@ -3,45 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.panes.namespace.difference import Difference
+from mahtab_tui.tui.panes.namespace.row import Row, row_of
 
 Sort = Literal["recency", "name", "type"]
 SORTS: tuple[Sort, ...] = ("recency", "name", "type")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One name of the namespace."""
-
-    name: str
-    type: str
-    summary: str
-    kind: str
-    party: str
-    cell: int
-    perhaps: bool
-    """The cell may have changed it in place; nothing visible says so."""
-    number: int
-    """Counts changes: a higher one is more recent."""
-    time: float
-    """When it changed, in seconds since the epoch."""
-    guest: int | None = None
-    """The number of the colour of another agent who changed it."""
-
-    @property
-    def by(self) -> str:
-        """Who made or last changed it, and in which cell."""
-        return f"{'~' if self.perhaps else ''}{self.party} {self.cell}" if self.cell else self.party
-
-    @property
-    def special(self) -> bool:
-        """Modules, functions, classes and private names are hidden by default."""
-        return self.kind != "data" or self.name.startswith("_")
 
 
 class Rows:
@@ -54,6 +25,9 @@ class Rows:
         self.sort: Sort = "recency"
         self.filter = ""
         self.specials = False
+        self.changes = False
+        """What the last cell of the model's changed is shown, and nothing else."""
+        self.difference = Difference()
         self.watched: set[str] = set()
         """Names that stay on top, whatever is filtered."""
 
@@ -61,6 +35,7 @@ class Rows:
         """Take in records; says whether anything changed."""
         changed = False
         for record in records:
+            changed |= self.difference.fold(record, self._rows) and self.changes
             if record.tag == tags.NAMESPACE:
                 changed = True
                 self._fold(record)
@@ -68,8 +43,9 @@ class Rows:
             self._shown = None
         return changed
 
-    def arrange(self, *, sort: Sort | None = None, filter: str | None = None, specials: bool | None = None) -> None:
-        """Sort or filter otherwise."""
+    def arrange(self, *, sort: Sort | None = None, filter: str | None = None, specials: bool | None = None, changes: bool | None = None) -> None:
+        """Sort or filter otherwise; changes: show those of the last cell of the model's, or all names."""
+        self.changes = self.changes if changes is None else changes
         self.sort = self.sort if sort is None else sort
         self.filter = self.filter if filter is None else filter
         self.specials = self.specials if specials is None else specials
@@ -78,16 +54,22 @@ class Rows:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._rows
+
     @property
     def hidden(self) -> int:
         """How many are hidden for being modules, functions, classes or private."""
-        return 0 if self.specials else sum(row.special for row in self._rows.values())
+        return 0 if self.specials or self.changes else sum(row.special for row in self._rows.values())
 
     @property
     def shown(self) -> list[Row]:
         """What is to be seen, in order."""
         if self._shown is None:
             wanted = self.filter.lower()
+            if self.changes:
+                self._shown = [row for row in self.difference.rows if wanted in row.name.lower()]
+                return self._shown
             rows = [row for row in self._rows.values() if self._wanted(row, wanted)]
             if self.sort == "recency":
                 rows.sort(key=lambda row: -row.number)
@@ -116,15 +98,4 @@ class Rows:
                 self._rows.pop(name, None)
                 continue
             self._number += 1
-            self._rows[name] = Row(
-                name=name,
-                type=plain(str(change.get("type", ""))),
-                summary=plain(str(change.get("summary", ""))),
-                kind=str(change.get("kind", "data")),
-                party=plain(str(record.attrs.get("party", ""))),
-                cell=int(record.attrs.get("cell") or 0),
-                perhaps=change["change"] == "perhaps",
-                number=self._number,
-                time=record.time,
-                guest=record.attrs.get("guest"),
-            )
+            self._rows[name] = row_of(record, change, self._number)

@@ -1,0 +1,50 @@
+"""What the last cell of the model's, or of another agent's, did to the namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.namespace.row import Row, row_of
+
+SIGNS: Mapping[str, str] = {"added": "+", "deleted": "−"}
+"""Of other changes it is ~."""
+
+
+class Difference:
+    """The rows of one cell: what was and what is now stand in the same column."""
+
+    def __init__(self) -> None:
+        self.by = ""
+        """Whose cell it was and which; empty as long as there was none."""
+        self.rows: list[Row] = []
+        self._cell: int | None = None
+
+    def fold(self, record: Record, known: Mapping[str, Row]) -> bool:
+        """Take in a record; known: the namespace until then. Says whether another cell is shown now."""
+        cell = record.attrs.get("cell")
+        if record.tag == tags.ASSISTANT_REPL_OUT and "status" in record.attrs:
+            self._cell, self.by, self.rows = cell, row_of(record, {"name": ""}, 0).by, []
+            return True
+        if record.tag != tags.NAMESPACE:
+            return False
+        if record.attrs.get("fresh"):
+            self._cell, self.by, self.rows = None, "", []
+            return True
+        if cell is None or cell != self._cell:
+            return False
+        self.rows = [_compared(row_of(record, change, place), change, known) for place, change in enumerate(record.attrs.get("changes", ()))]
+        return True
+
+
+def _compared(row: Row, change: Mapping[str, object], known: Mapping[str, Row]) -> Row:
+    """A row that tells what was before, too."""
+    sign = SIGNS.get(str(change["change"]), "~")
+    before = known.get(row.name)
+    if sign == "−":
+        return row._replace(sign=sign, type=before.type if before else "", summary=before.summary if before else "")
+    if before is None or sign == "+" or (before.type, before.summary) == (row.type, row.summary):
+        return row._replace(sign=sign)
+    kind = row.type if before.type == row.type else f"{before.type} → {row.type}"
+    return row._replace(sign=sign, type=kind, summary=f"{before.summary} → {row.summary}")

@@ -1,0 +1,61 @@
+"""One name of the namespace, as a record tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
+
+
+class Row(NamedTuple):
+    """One name of the namespace."""
+
+    name: str
+    type: str
+    summary: str
+    kind: str
+    party: str
+    cell: int
+    perhaps: bool
+    """The cell may have changed it in place; nothing visible says so."""
+    number: int
+    """Counts changes: a higher one is more recent."""
+    time: float
+    """When it changed, in seconds since the epoch."""
+    guest: int | None = None
+    """The number of the colour of another agent who changed it."""
+    sign: str = ""
+    """Where changes are shown: what became of it, ``+``, ``~`` or ``−``."""
+
+    @property
+    def shown_name(self) -> str:
+        """The name with its sign."""
+        return f"{self.sign} {self.name}" if self.sign else self.name
+
+    @property
+    def by(self) -> str:
+        """Who made or last changed it, and in which cell."""
+        return f"{'~' if self.perhaps else ''}{self.party} {self.cell}" if self.cell else self.party
+
+    @property
+    def special(self) -> bool:
+        """Modules, functions, classes and private names are hidden by default."""
+        return self.kind != "data" or self.name.startswith("_")
+
+
+def row_of(record: Record, change: Mapping[str, Any], number: int) -> Row:
+    """What a `namespace` record says of one name."""
+    return Row(
+        name=plain(str(change["name"])),
+        type=plain(str(change.get("type", ""))),
+        summary=plain(str(change.get("summary", ""))),
+        kind=str(change.get("kind", "data")),
+        party=plain(str(record.attrs.get("party", ""))),
+        cell=int(record.attrs.get("cell") or 0),
+        perhaps=change.get("change") == "perhaps",
+        number=number,
+        time=record.time,
+        guest=record.attrs.get("guest"),
+    )

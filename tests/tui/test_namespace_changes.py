@@ -1,0 +1,103 @@
+"""What the model's last cell changed, in the place of all variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from textual.pilot import Pilot
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.inspector import InspectorScreen
+from tests.tui.editor_app import until
+from tests.tui.story import ToldSession, change, drawn
+from tests.tui.test_namespace_pane import SIZE, MakeApp, changes, focused, lines, pane_of
+
+
+def ended(cell: int, party: str = "claude", **attrs: Any) -> Record:
+    """A cell of the model's has ended."""
+    return Record(tags.ASSISTANT_REPL_OUT, "", {"cell": cell, "party": party, "status": "ok", "duration": 0.1, "kinds": [], **attrs}, 1.0)
+
+
+BEFORE = changes(1, change("df", "DataFrame", "100 × 4"), change("x", "int", "3"), change("old", "list", "2 items"), change("same", "Thing", ""))
+CHANGED = changes(
+    2,
+    change("df", "DataFrame", "98 × 5", "rebound"),
+    change("x", "str", "'three'", "rebound"),
+    {"name": "old", "change": "deleted"},
+    change("same", "Thing", "", "perhaps"),
+    {**change("_new", "function", "(a)"), "kind": "function"},
+    party="claude",
+)
+
+
+async def tell(pilot: Pilot[int], *records: Record) -> None:
+    app = pilot.app
+    assert isinstance(app, MahtabApp)
+    assert isinstance(app.session, ToldSession)
+    for record in records:
+        app.session.tell(record, 1.0)
+    await drawn(pilot)
+
+
+async def test_a_key_shows_what_was_added_deleted_and_bound_again_with_what_was_before(make_app: MakeApp) -> None:
+    async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        pane_of(pilot).styles.width = 80
+        await pilot.press("alt+d")
+        title, _, *rows = lines(pilot)
+        assert title == "CHANGES  ·  claude 2"
+        assert [" ".join(row.split()) for row in rows] == [
+            "~ df DataFrame 100 × 4 → 98 × 5 claude 2",
+            "~ x int → str 3 → 'three' claude 2",
+            "− old list 2 items claude 2",
+            "~ same Thing ~claude 2",
+            "+ _new function (a) claude 2",
+        ]
+        await pilot.press("alt+d")
+        assert lines(pilot)[0].startswith("NAMESPACE  3")
+
+
+async def test_it_follows_the_model_and_not_the_person(make_app: MakeApp) -> None:
+    async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        await pilot.press("alt+d")
+        await tell(pilot, changes(3, change("mine", "int", "1")))
+        assert lines(pilot)[0] == "CHANGES  ·  claude 2"
+        await tell(pilot, ended(4), changes(4, change("z", "int", "1"), party="claude"))
+        assert [line.split()[:2] for line in lines(pilot)[2:]] == [["+", "z"]]
+        await tell(pilot, ended(5), Record(tags.ASSISTANT_REPL_OUT, "late", {"cell": 9, "party": "claude", "late": True}, 1.0))
+        assert lines(pilot)[1] == "claude 5 has changed no variable."
+
+
+async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_will_be_there(make_app: MakeApp) -> None:
+    async with make_app(BEFORE).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        await pilot.press("alt+d")
+        assert lines(pilot)[0] == "CHANGES"
+        assert " ".join(lines(pilot)[1:]) == "What a cell of the model's adds, changes and deletes shows here."
+        await tell(pilot, ended(2), CHANGED)
+        assert len(lines(pilot)) == 7
+        await tell(pilot, changes(3, fresh=True))
+        assert lines(pilot)[1].startswith("What a cell")
+
+
+async def test_keys_act_on_what_is_still_there_and_letters_filter(make_app: MakeApp) -> None:
+    async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        await pilot.press("alt+d", *"old")
+        assert [line.split()[:2] for line in lines(pilot)[2:]] == [["−", "old"]]
+        await pilot.press("enter", "space", "delete", "ctrl+n")
+        assert len(pilot.app.screen_stack) == 1
+        await pilot.press("escape", "home", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
+
+
+async def test_a_pane_that_is_hidden_comes_with_the_changes(make_app: MakeApp) -> None:
+    async with make_app(BEFORE).run_test(size=(60, 24)) as pilot:
+        await drawn(pilot)
+        assert not pane_of(pilot).region
+        await pilot.press("alt+d")
+        await until(pilot, lambda: bool(pane_of(pilot).region))
+        assert lines(pilot)[0] == "CHANGES"
