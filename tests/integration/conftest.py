@@ -12,6 +12,8 @@ import pytest_asyncio
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes
+from mahtab_tui.recursion.sandbox.open import open_sandboxes
+from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
 from mahtab_tui.recursion.text import Text
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
@@ -50,6 +52,15 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
     yield open_it
     for session in opened:
         session.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandboxes() -> AsyncIterator[ProcessSandboxes]:
+    """Sandboxes that are processes, for the tests of a module."""
+    made = open_sandboxes()
+    assert isinstance(made, ProcessSandboxes)
+    yield made
+    await made.close()
 
 
 @pytest.fixture
