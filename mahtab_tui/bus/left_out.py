@@ -78,7 +78,7 @@ class LeftOut:
     def last_exchange(self) -> bool:
         """Whether the last question or an answer to it is left out."""
         names: list[str] = []
-        for name in reversed(self._entries):
+        for name in reversed(list(self._entries)):  # of which other threads may make more meanwhile
             names += [] if name.startswith("cell ") else [name]
             if name.startswith("question "):
                 break

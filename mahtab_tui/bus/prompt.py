@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.formatters import to_xml
-from mahtab_tui.bus.left_out import LeftOut
+from mahtab_tui.bus.left_out import LeftOut, entry_of
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
@@ -25,6 +26,9 @@ RECORDS = 1_000
 
 _RAW = 32_000
 """Characters that are remembered of one record's beginning, and of its end."""
+
+RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone."
+"""What the model is told behind the cells of before."""
 
 _MESSAGES = frozenset((tags.USER_CHAT, tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT))
 """These are messages of the conversation already: the model wrote the code, and was told what came of it."""
@@ -42,18 +46,29 @@ class PromptHandler(logging.Handler):
         """What of the conversation the model is not told."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = Record.of(record)
-        self.left_out.fold(value)
-        if value.tag in (tags.HIDE, tags.REPLACE):
-            return
-        if value.tag in _MESSAGES and "guest" not in value.attrs:
-            return
-        self._records.append(replace(value, text=shorten(value.text, _RAW * 2)))
+        self._take(Record.of(record))
+
+    def resume(self, past: Iterable[Record]) -> None:
+        """Take in what went over the bus before the session was resumed."""
+        for record in past:
+            if (route := tags.ROUTES.get(record.tag)) is not None and route.prompt:
+                self._take(record)
+        if self._records:
+            self._remember(Record(tags.KERNEL, RESUMED, {}, 0.0))
+
+    def _take(self, record: Record) -> None:
+        self.left_out.fold(record)
+        told = record.tag in _MESSAGES and "guest" not in record.attrs
+        if not told and record.tag not in (tags.HIDE, tags.REPLACE):
+            self._remember(record)
+
+    def _remember(self, record: Record) -> None:
+        self._records.append(replace(record, text=shorten(record.text, _RAW * 2)))
         self._count += 1
 
     def get_context(self, max_chars: int = MAX_CHARS) -> str:
         """What went over the bus since `clear`, as XML of at most `max_chars` characters: the newest records, the long ones as head and
-        tail; what is left out is counted."""
+        tail; what there was no room for is counted. What the person has taken out comes too, in no one's room: it may be shown again."""
         self.acquire()
         records, count = list(self._records), self._count
         self.release()
@@ -62,7 +77,7 @@ class PromptHandler(logging.Handler):
         for record in reversed(records):
             text = plain(collapse(record.text)).rstrip("\n")
             element = to_xml(replace(record, text=shorten(text, min(LONGEST, max_chars // 2))))
-            room -= len(element) + 1
+            room -= 0 if entry_of(record) in self.left_out else len(element) + 1
             if room < 0:
                 break
             elements.append(element)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from mahtab_tui.bus.left_out import cell_entry
 from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import pictures
@@ -106,6 +107,7 @@ class GuestCalls:
     def _inside(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
         session = self._session
         ended = [cell for cell in list(session.cells.ended) if cell.cell > guest.told and cell.party != guest.name]
+        told = [cell for cell in ended if cell_entry(cell.cell) not in session.turns.left_out]
         guest.told = max([guest.told, *(cell.cell for cell in session.cells.ended)])
         return {
             "kernel": asdict(session.kernel.info()),
@@ -113,7 +115,7 @@ class GuestCalls:
             "cells": guest.cells,
             "busy": guest.busy,
             "alive": time.monotonic() - guest.since,
-            "others": [f"In [{cell.cell}] {cell.party} ({cell.status}): {first_line(cell.code)}" for cell in ended],
+            "others": [f"In [{cell.cell}] {cell.party} ({cell.status}): {first_line(cell.code)}" for cell in told],
         }
 
     def _ask(self, guest: Guest, call: Call, action: str) -> None:

@@ -91,8 +91,8 @@ class Session:
         self.turns = TurnHost(
             self.log, self.kernel, self.cells, prompt, party=model_label(self.model), approval=settings.approval, resumed=bool(past)
         )
+        prompt.resume(past)
         for record in past:
-            prompt.left_out.fold(record)
             if record.tag == tags.USAGE:
                 self.turns.used.add(**record.attrs)
         suggestion_model = settings.suggestion_model

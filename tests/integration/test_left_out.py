@@ -139,6 +139,28 @@ def test_what_is_hidden_stays_hidden_in_a_resumed_session(open_session: Open, he
     assert heard[-1] == [("human", "what fruit?"), ("ai", f"I make it.\n\n{TAKEN_OUT}\n\n{TAKEN_OUT}"), ("human", "sure?")]
 
 
+def test_a_hidden_cell_comes_back_also_in_a_resumed_session(open_session: Open, heard: list[list[tuple[str, str]]], project: Path) -> None:
+    it = open_session("One.")
+    run(it, 1, "print('sec' + 'ret')")
+    run(it, 2, "print('open' + 'ly')")
+    it.session.hide("cell 1", True)
+    ask(it, 1, "first?")
+    it.session.close()
+    store = Watched()
+    again = Session(load_settings(model=f"replay:{project / 'replay.jsonl'}"), ProcessKernel, NoFace(), store=store, past=tuple(it.store.records))
+    again.start()
+    try:
+        (project / "replay.jsonl").write_text('{"text": "Two."}\n{"text": "Three."}\n', "utf-8")
+        ask(Opened(again, store), 2, "second?")
+        assert "openly" in text(heard[-1])
+        assert "secret" not in text(heard[-1])
+        again.hide("cell 1", False)
+        ask(Opened(again, store), 3, "third?")
+        assert "secret" in text(heard[-1])
+    finally:
+        again.close()
+
+
 def test_a_replaced_question_leaves_no_trace_of_itself_and_of_what_followed(open_session: Open, heard: list[list[tuple[str, str]]]) -> None:
     it = open_session("One.", CODE, COMPLETE, "It is a pear.", "It is an apple.", approval="auto")
     ask(it, 1, "zero?")

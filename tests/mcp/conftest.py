@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
 
+from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
@@ -23,8 +26,16 @@ class Shared(Opened):
         self.server = server
 
 
+Share = Callable[..., Shared]
+
+
+async def waited(it: Shared, tag: str, **attrs: Any) -> Record:
+    """The first record of a tag with these attributes, as soon as it is there."""
+    return await anyio.to_thread.run_sync(lambda: it.store.wait(tag, **attrs))
+
+
 @pytest.fixture
-def share(project: Path) -> Iterator[Callable[..., Shared]]:
+def share(project: Path) -> Iterator[Share]:
     """Open a session of `project` that agents can join; it is closed with the test."""
     opened: list[Shared] = []
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.prompt import LONGEST, RECORDS, PromptHandler, shorten
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.prompt import LONGEST, RECORDS, RESUMED, PromptHandler, shorten
+from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 
 
@@ -74,6 +74,37 @@ def test_the_oldest_records_are_left_out_and_counted(bus: Bus) -> None:
     assert context.startswith(f"[{RECORDS + 50 - elements:,} earlier records left out]\n")
     assert f'cell="{RECORDS + 49}"' in context
     assert len(context) <= 2_000
+
+
+def test_what_is_hidden_takes_no_room_and_is_there_to_be_shown_again(bus: Bus) -> None:
+    log, prompt = bus
+    emit(log, tags.USER_REPL_OUT, "first", cell=1)
+    emit(log, tags.USER_REPL_OUT, "x" * 4_000, cell=2)
+    emit(log, tags.USER_REPL_OUT, "last", cell=3)
+    assert "first" not in prompt.get_context(200)
+    emit(log, tags.HIDE, entry="cell 2", hidden=True)
+    context = prompt.get_context(200)
+    assert "first" in context
+    assert "last" in context
+    assert "xxx" in context
+    assert "earlier records left out" not in context
+
+
+def test_a_resumed_session_is_told_the_persons_cells_and_that_their_variables_are_gone(bus: Bus) -> None:
+    _, prompt = bus
+    past = [
+        Record(tags.USER_REPL_IN, "x = 1", {"cell": 1}, 0.0),
+        Record(tags.DISPLAY, "shown", {"cell": 1}, 0.0),
+        Record(tags.USER_CHAT, "why?", {"turn": 1}, 0.0),
+        Record(tags.HIDE, "", {"entry": "question 1", "hidden": True}, 0.0),
+        Record("from a later version", "?", {}, 0.0),
+    ]
+    prompt.resume(past)
+    assert prompt.get_context() == f'<user-repl-in cell="1">x = 1</user-repl-in>\n<kernel>{RESUMED}</kernel>'
+    assert "question 1" in prompt.left_out
+    prompt.clear()
+    prompt.resume(past[1:])
+    assert prompt.get_context() == ""
 
 
 def test_an_output_cannot_forge_a_record(bus: Bus) -> None:

@@ -1,0 +1,174 @@
+"""The way into a live session: its socket, who comes in by it, and what is left when either side goes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.session.shared_sessions import running_sessions, share_folder
+from tests.mcp.clients import agent
+from tests.mcp.conftest import Share, waited
+
+HELLO: dict[str, Any] = {
+    "method": "initialize",
+    "id": 1,
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "dies", "version": "1"}},
+}
+INITIALIZED: dict[str, Any] = {"method": "notifications/initialized"}
+
+
+def test_looking_for_sessions_makes_no_folder(home: Path) -> None:
+    assert running_sessions() == []
+    assert list(home.iterdir()) == []
+
+
+def test_a_program_without_descriptors_for_a_while_still_lets_agents_in(share: Share) -> None:
+    it = share()
+    listener = it.server._listener
+
+    class Exhausted:
+        failed = False
+
+        def accept(self) -> tuple[socket.socket, Any]:
+            if not self.failed:
+                self.failed = True
+                raise OSError(24, "Too many open files")
+            return listener.accept()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(listener, name)
+
+    it.server._listener = exhausted = Exhausted()  # type: ignore[assignment]
+    for _ in range(2):
+        assert [session.name for session in running_sessions()] == ["moon"]
+    assert exhausted.failed
+
+
+def test_only_the_person_can_reach_the_socket(share: Share) -> None:
+    share()
+    folder = share_folder()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    (path,) = folder.glob("*.sock")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    folder.chmod(0o755)
+    assert stat.S_IMODE(share_folder().stat().st_mode) == 0o700
+
+
+def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
+    share()
+    (path,) = share_folder().glob("*.sock")
+    monkeypatch.setattr("mahtab_tui.session.share_server.peer_uid", lambda connection: os.getuid() + 1)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(20)
+        connection.connect(str(path))
+        assert connection.recv(1) == b""
+
+
+def test_what_does_not_speak_the_protocol_harms_nobody(share: Share) -> None:
+    it = share()
+    (path,) = share_folder().glob("*.sock")
+    for words in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xff\xff\xff", b"\x00\x00\x00\x02{}", b'\x00\x00\x00\x0d{"op":"call"}'):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(20)
+            connection.connect(str(path))
+            connection.sendall(words)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(1) == b""
+    assert [session.name for session in running_sessions()] == ["moon"]
+    it.session.submit("python", "1")
+    assert it.store.wait(tags.USER_REPL_OUT).text == "1\n"
+
+
+def test_a_socket_that_a_crash_has_left_is_removed(project: Path) -> None:
+    left = share_folder() / "999999.sock"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(left))
+    assert left.exists()
+    assert running_sessions() == []
+    assert not left.exists()
+
+
+async def test_a_private_server_joins_no_session(share: Share, project: Path) -> None:
+    share()
+    async with agent("--private", cwd=project) as a:
+        assert "--private" in await a.text("mode", mode="shared")
+
+
+async def test_the_end_of_the_screen_is_told_and_private_works_on(share: Share, project: Path) -> None:
+    it = share()
+    async with agent("--attach", cwd=project) as a:
+        await a.eval("1")
+        async with anyio.create_task_group() as group:
+            texts: list[str] = []
+
+            async def run() -> None:
+                texts.append(await a.text("eval", code="import time; time.sleep(600)"))
+
+            group.start_soon(run)
+            await waited(it, tags.ASSISTANT_REPL_IN, cell=2)
+            await anyio.to_thread.run_sync(it.server.close)
+        assert "its screen is gone" in texts[0]
+        assert "mode private" in texts[0]
+        await a.data("mode", mode="private")
+        assert (await a.eval("3"))["value"] == "3"
+        assert "No session on a screen" in await a.text("mode", mode="shared")
+
+
+@pytest.mark.parametrize(("setting", "status"), [("continue", "ok"), ("stop", "interrupted")])
+async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(share: Share, project: Path, setting: str, status: str) -> None:
+    it = share(agent_gone=setting)
+    code = "import os, time\nprint('pid', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    server = await anyio.open_process([sys.executable, "-m", "mahtab_tui", "mcp", "--attach"], cwd=project)
+    assert server.stdin is not None
+    for message in (HELLO, INITIALIZED, {"method": "tools/call", "id": 2, "params": {"name": "eval", "arguments": {"code": code}}}):
+        await server.stdin.send(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    await waited(it, tags.ASSISTANT_REPL_IN)
+    server.kill()
+    await server.aclose()
+    while it.session.guests.names:
+        await anyio.sleep(0.01)
+    (project / "go").touch()
+    ended = await waited(it, tags.ASSISTANT_REPL_OUT)
+    assert ended.attrs["status"] == status
+    goes_on = [record.text for record in it.store.records if record.tag == tags.NOTICE and "has left" in record.text]
+    assert ("goes on" in goes_on[0]) == (setting == "continue")
+
+
+async def test_the_kernels_death_is_told_to_the_agent(share: Share, project: Path) -> None:
+    share()
+    async with agent("--attach", cwd=project) as a:
+        told = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
+        assert told["status"] == "died"
+        assert (await a.eval("1"))["value"] == "1"
+
+
+async def test_several_agents_lose_and_mix_nothing(share: Share, project: Path) -> None:
+    it = share()
+    it.session.submit("python", "log = []")
+    it.store.wait(tags.USER_REPL_OUT)
+
+    async def work(number: int) -> None:
+        async with agent("--attach", cwd=project) as a:
+            for turn in range(10):
+                assert (await a.eval(f"log.append(({number}, {turn})); print('out', {number}, {turn}); ({number}, {turn})"))[
+                    "value"
+                ] == f"({number}, {turn})"
+
+    async with anyio.create_task_group() as group:
+        for number in range(3):
+            group.start_soon(work, number)
+    it.session.submit("python", "len(log), all([t for n, t in log if n == k] == list(range(10)) for k in range(3))")
+    while not (ended := [record for record in it.store.records if record.tag == tags.USER_REPL_OUT])[1:]:
+        await anyio.sleep(0.01)
+    assert ended[1].text == "(30, True)\n"
+    outputs = [record.text for record in it.store.records if record.tag == tags.ASSISTANT_REPL_OUT]
+    assert len(set(outputs)) == 30
