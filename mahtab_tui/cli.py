@@ -36,6 +36,7 @@ Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude
 Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
 Python = Annotated[str | None, typer.Option(help="The kernel's interpreter: a file, or a virtual environment's folder")]
 
+MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost")]
 CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file are held in  [default: .]")]
 
 LATEST = "latest"
@@ -84,12 +85,13 @@ def screen(
     continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
+    max_usd: MaxUsd = None,
     given: Given = None,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
 ) -> None:
     """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
     if context.invoked_subcommand is not None:
-        if any((model, approval, python, theme, resume, continue_, no_share, skills_dir, code_dir, given)):
+        if any((model, approval, python, theme, resume, continue_, no_share, skills_dir, code_dir, max_usd, given)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         gc.enable()  # `mahtab_tui.__main__` has put it off; the screen's `Collector` puts it off further
         return
@@ -104,6 +106,7 @@ def screen(
         share=share,
         skills_dir=skills_dir or None,
         code_dir=code_dir,
+        max_usd=max_usd,
     )
     from mahtab_tui.tui.collector import Collector
 
@@ -143,6 +146,7 @@ def ask(
     load: Annotated[list[Path] | None, typer.Option(help="A file that becomes a variable of its name")] = None,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
+    max_usd: MaxUsd = None,
     given: Given = None,
     json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
 ) -> None:
@@ -155,7 +159,9 @@ def ask(
         fail('Give a question: mahtab-tui ask "question".')
     if missing := next((path for path in load or () if not path.is_file()), None):
         fail(f"--load: there is no file {missing}.")
-    settings = checked_settings(("model",), given, model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir)
+    settings = checked_settings(
+        ("model",), given, model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir, max_usd=max_usd
+    )
     from mahtab_tui.headless import ask_once
 
     raise typer.Exit(ask_once(question, settings, load or [], as_json=json))

@@ -1,7 +1,10 @@
-"""What a conversation has cost so far."""
+"""What a conversation has cost so far, and what it may cost."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel
@@ -48,3 +51,102 @@ class UsageStats(BaseModel):
         if self.unpriced_calls:
             price += f", without {self.unpriced_calls} calls of unknown price" if self.unpriced_calls < self.calls else ", the price is not known"
         return f"{self.calls} calls, {self.input_tokens:,} tokens read{cached}, {self.output_tokens:,} written, {price}."
+
+
+class OverBudget(Exception):
+    """A call would cost more than is left; the message is a sentence."""
+
+    def __init__(self, message: str, *, later: bool = False) -> None:
+        """later: there may be enough once the calls that run now have ended."""
+        super().__init__(message)
+        self.later = later
+
+
+class Spending:
+    """What the models of a session have used, and how much they may. Any thread may use it."""
+
+    def __init__(self, max_usd: Callable[[], float | None] = lambda: None) -> None:
+        """max_usd: the limit at this moment, in US dollars; None where there is none."""
+        self.total = UsageStats()
+        self.turns: dict[int, UsageStats] = {}
+        """By the number of the question."""
+        self.trees: dict[str, UsageStats] = {}
+        """By the name of the search."""
+        self._max_usd = max_usd
+        self._held = 0.0
+        self._untold = ""
+        """The model of a call that did not tell its price, while there was a limit."""
+        self._lock = threading.Lock()
+
+    @property
+    def max_usd(self) -> float | None:
+        """The limit, in US dollars."""
+        return self._max_usd()
+
+    def fold(self, **attrs: Any) -> None:
+        """Take in a `usage` record, also one of the past."""
+        with self._lock:
+            self.total.add(**attrs)
+            if (tree := attrs.get("tree")) is not None:
+                self.trees.setdefault(str(tree), UsageStats()).add(**attrs)
+            elif (turn := attrs.get("turn")) is not None:
+                self.turns.setdefault(int(turn), UsageStats()).add(**attrs)
+
+    def count(self, **attrs: Any) -> None:
+        """Take in what a call has used that was just made."""
+        self.fold(**attrs)
+        if attrs.get("cost") is None and self.max_usd is not None:
+            self._untold = str(attrs.get("model") or "the model")
+
+    @contextmanager
+    def afford(self, model: str, worst: Callable[[], float | None]) -> Iterator[None]:
+        """While a call goes on, whose cost is counted before it ends. Raises `OverBudget` where it could come to more than the limit.
+
+        worst: asked, where there is a limit, how many US dollars it may come to; None where nobody knows.
+        """
+        if self.max_usd is None:
+            yield
+            return
+        usd = worst()
+        with self._lock:
+            self._check(model, usd)
+            self._held += usd or 0.0
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held -= usd or 0.0
+
+    def _check(self, model: str, usd: float | None) -> None:
+        limit = self.max_usd
+        if limit is None:
+            return
+        if self._untold:
+            raise OverBudget(f"A call of {self._untold} did not tell its price, so the limit of ${limit:.2f} (max_usd) cannot be kept any more.")
+        if usd is None:
+            raise OverBudget(f"The price of {model} is not known, so the limit of ${limit:.2f} (max_usd) cannot be kept. Choose another model.")
+        if self.total.cost + self._held + usd > limit:
+            left = max(0.0, limit - self.total.cost - self._held)
+            raise OverBudget(
+                f"The model was not asked: it could cost up to ${usd:.4f}, and ${left:.4f} are left of the ${limit:.2f} that the session may cost (max_usd).",
+                later=self.total.cost + usd <= limit,
+            )
+
+    def table(self) -> str:
+        """All of it for a person: the session, each question, each search, a line each."""
+        with self._lock:
+            rows = [
+                ("session", self.total),
+                *((f"question {turn}", stats) for turn, stats in sorted(self.turns.items())),
+                *((f"search {tree}", stats) for tree, stats in self.trees.items()),
+            ]
+            lines = [f"{'':<16}{'calls':>7}{'read':>13}{'of cache':>13}{'written':>11}  cost", *(_row(*row) for row in rows)]
+        if (limit := self.max_usd) is not None:
+            lines.append(f"The session may cost ${limit:.2f} (max_usd): ${max(0.0, limit - self.total.cost):.4f} are left.")
+        return "\n".join(lines)
+
+
+def _row(name: str, stats: UsageStats) -> str:
+    cost = "unknown" if stats.calls and stats.unpriced_calls == stats.calls else f"${stats.cost:.4f}{'+' if stats.unpriced_calls else ''}"
+    tokens = f"{stats.input_tokens:>13,}{stats.cache_read_tokens:>13,}{stats.output_tokens:>11,}"
+    return f"{name:<16}{stats.calls:>7,}{tokens}  {cost}"

@@ -22,6 +22,7 @@ from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings import load_settings
+from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -59,14 +60,16 @@ class Workbench:
         self.skills = SkillLibrary(SkillsLoader(*folders), self.log.warning)
         self._agent: ReplAgent | None = None
         settings = load_settings()
+        spending = Spending()
         make_llm = partial(get_llm, timeout=settings.model_timeout, **settings.model_access())
-        self.searches = Searches(self.log, settings, model=self._model, make_llm=make_llm, used=lambda attrs: None, asking="refuse")
+        self.searches = Searches(self.log, settings, model=self._model, make_llm=make_llm, spending=spending, asking="refuse")
         host = _KernelHost(
             self.log,
             NoFace(),
             ask=self._ask_from_cell,
             stop_asking=self._stop_asking,
             skills=lambda: self.skills,
+            usage=spending.table,
             code=CodeCalls(settings.code_dir),
             searches=self.searches,
             current_cell=lambda: self.cells.last,
@@ -74,7 +77,7 @@ class Workbench:
         self.brought = kernel
         self.kernel: Kernel = InProcessKernel(host, namespace) if kernel is None else kernel
         self.cells = Cells(self.kernel, self.log)
-        self.host = ProgramHost(self.log, self.kernel, self.cells, prompt, party=YOU, approval="auto")
+        self.host = ProgramHost(self.log, self.kernel, self.cells, prompt, party=YOU, approval="auto", spending=spending)
         if kernel is None:
             self.kernel.start()
 

@@ -7,6 +7,7 @@ import threading
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from mahtab_tui.bus.left_out import LeftOut
+from mahtab_tui.usage import Spending
 
 
 class Decision(NamedTuple):
@@ -77,8 +78,11 @@ class AgentHost(Protocol):
     def context(self) -> str:
         """What goes with the person's turn: variables, what happened since the model last spoke."""
 
+    spending: Spending
+    """What the models have used, and how much they may."""
+
     def usage(self, **attrs: Any) -> None:
-        """Log a `usage` record with these attributes."""
+        """Count what a call has used, and log a `usage` record with these attributes."""
 
 
 @runtime_checkable

@@ -66,9 +66,6 @@ class Narration:
         self._callbacks.on_token(token)
 
     def _record(self, record: Record) -> None:
-        if record.tag == tags.USAGE:
-            self._session.usage(**record.attrs)
-            return
         emit(self._session.log, record.tag, record.text, **record.attrs)
         if record.tag == tags.AGENT and record.attrs["state"] == "thinking":
             attrs = {name: record.attrs[name] for name in ("turn", "step", "party")}

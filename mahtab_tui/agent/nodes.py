@@ -5,6 +5,7 @@ What the person is to see goes into the graph's custom stream: tokens as text, a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +23,8 @@ from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.chunks import encodable
+from mahtab_tui.llm.usage import model_name, worst_cost
+from mahtab_tui.usage import OverBudget
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -83,10 +86,7 @@ class Nodes:
         """Judge whether the question is answered. What cannot be read counts as complete."""
         self._say(writer, "reflecting", state, state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
-        answer = hear(
-            self.reflection_llm or self.llm, [HumanMessage(prompt)], self._session.cancelled, on_pause=partial(_notice, writer, level="warning")
-        )
-        _cost(writer, answer, "reflection")
+        answer = self._hear(self.reflection_llm or self.llm, [HumanMessage(prompt)], state, "reflection", writer)
         result = parse_reflection(answer.text)
         if result is None:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
@@ -105,8 +105,7 @@ class Nodes:
         step = state["step"] + 1
         self._say(writer, "thinking", state, step)
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
-        answer = hear(self.llm, [*system, *messages], self._session.cancelled, writer, partial(_notice, writer, level="warning"))
-        _cost(writer, answer, "agent")
+        answer = self._hear(self.llm, [*system, *messages], state, "agent", writer, on_token=writer)
         if answer.cut:
             _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")
         if answer.ended and not answer.text.strip():
@@ -119,6 +118,29 @@ class Nodes:
             "stopped": answer.stopped,
             "failure": answer.failure,
         }
+
+    def _hear(
+        self,
+        llm: BaseChatModel,
+        messages: list[AnyMessage],
+        state: AgentState,
+        source: Literal["agent", "reflection"],
+        writer: StreamWriter,
+        on_token: Callable[[str], object] = lambda token: None,
+    ) -> Answer:
+        """One call, within what the session may cost."""
+
+        def worst() -> float | None:
+            return worst_cost(llm, (str(message.text) for message in messages))
+
+        try:
+            with self._session.spending.afford(model_name(llm) or llm._llm_type, worst):
+                answer = hear(llm, messages, self._session.cancelled, on_token, partial(_notice, writer, level="warning"))
+                if answer.usage is not None:
+                    self._session.usage(**answer.usage, source=source, turn=state["turn"])
+        except OverBudget as refusal:
+            return Answer("", stopped=False, cut=False, failure=str(refusal), usage=None)
+        return answer
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         request = request_of(state)
@@ -170,8 +192,3 @@ def _remembered(answer: Answer) -> str:
 
 def _notice(writer: StreamWriter, text: str, level: str) -> None:
     writer(Record(tags.NOTICE, text, {"level": level}))
-
-
-def _cost(writer: StreamWriter, answer: Answer, source: Literal["agent", "reflection"]) -> None:
-    if answer.usage is not None:
-        writer(Record(tags.USAGE, "", {**answer.usage, "source": source}))

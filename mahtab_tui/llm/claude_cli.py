@@ -58,6 +58,7 @@ class ChatClaudeCLI(BaseChatModel):
     """Told what the person should know: retries, billing."""
 
     tells_cost: ClassVar[bool] = True
+    priced_as: ClassVar[str] = "anthropic"
 
     _conversations: list[_Conversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)

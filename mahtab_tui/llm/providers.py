@@ -166,7 +166,7 @@ def _packaged(package: _Package, key: str, provider: str, model: str, timeout: f
             priced_as=priced_as,
             timeout=timeout,
             key=package.key,
-            max_tokens=max_tokens,
+            max_tokens=max_tokens or most.get("max_output_tokens"),
             window=_OLLAMA_WINDOW if provider == "ollama" else most.get("max_input_tokens"),
         )
     except Exception as error:  # the package's own checks: a bad name, an address that is none

@@ -40,7 +40,7 @@ class ChatRemote(BaseChatModel):
     key: str = ""
     """The variable that holds the key."""
     max_tokens: int | None = None
-    """Of one answer; None: as many as the model gives."""
+    """Of one answer; None where that is not known."""
     window: int | None = None
     """Tokens that the model reads at once; None where that is not known."""
 

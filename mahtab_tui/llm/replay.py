@@ -34,6 +34,12 @@ class ChatReplay(Spoken):
     def _llm_type(self) -> str:
         return "replay"
 
+    def worst_cost(self) -> float | None:
+        """The dearest of the answers that are left; None where one does not say its cost."""
+        with self._lock:
+            costs = [line.usage.cost for number, line in enumerate(self.lines) if number not in self._used and not line.error]
+        return None if None in costs else max((cost for cost in costs if cost is not None), default=0.0)
+
     def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         line = self._next(text_of(messages[-1]))
         if line.error:

@@ -32,6 +32,12 @@ class Spoken(BaseChatModel):
 
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
 
+    priced_as: ClassVar[str] = "local"
+
+    def worst_cost(self) -> float | None:
+        """US dollars that an answer may come to."""
+        return 0.0
+
     def stop(self) -> None:
         """End the answer that is being given."""
         self._stopped.set()

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 LOCAL = "local"
 """Of whose models nobody asks a price."""
+_DEAR = (5e-6, 25e-6)
+"""US dollars of a read and a written token, for estimates before a call has told what it cost."""
+_MANY = 1_000
+"""Tokens whose price is asked for."""
+_MOST = 32_000
+"""Tokens of an answer whose most is not known."""
 _OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -40,10 +46,40 @@ def usage_attrs(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mappi
 
 def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str) -> dict[str, Any]:
     """The attributes of a `usage` record for a call that ended before the model could tell: what was sent, and what had come."""
-    model = str(getattr(llm, "model", "") or "")
+    model = model_name(llm)
     read, written = tokens_in(asked), tokens_in([said])
     cost = price(priced_as(llm), model, read, written)
     return {"model": model, "input_tokens": read, "output_tokens": written, "cost": cost, "estimated": True}
+
+
+def worst_cost(llm: BaseChatModel, asked: Iterable[str]) -> float | None:
+    """US dollars that a call may come to, by the size of what is sent and the most that the model writes; None where nobody knows its price."""
+    told = getattr(llm, "worst_cost", None)
+    if callable(told):
+        cost: float | None = told()
+        return cost
+    read, written = tokens_in(asked), getattr(llm, "max_tokens", None) or _MOST
+    cost = price(priced_as(llm), model_name(llm), read, written)
+    if cost is None and getattr(llm, "tells_cost", False):
+        return read * _DEAR[0] + written * _DEAR[1]
+    return cost
+
+
+def usd_per_token(llm: BaseChatModel) -> tuple[float, float]:
+    """US dollars of a read and of a written token; a dear model's where they are not known before a call."""
+    read, written = (price(priced_as(llm), model_name(llm), *counts) for counts in ((_MANY, 0), (0, _MANY)))
+    return _DEAR if read is None or written is None else (read / _MANY, written / _MANY)
+
+
+def is_priced(llm: BaseChatModel) -> bool:
+    """Whether it is known what a call has cost, if only after it."""
+    return bool(getattr(llm, "tells_cost", False)) or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
+
+
+def model_name(llm: BaseChatModel) -> str:
+    """The model as its provider calls it; empty where it has no name."""
+    name = getattr(llm, "model_name", None) or getattr(llm, "model", None)
+    return name if isinstance(name, str) else ""
 
 
 def priced_as(llm: BaseChatModel) -> str:

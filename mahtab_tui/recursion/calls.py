@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.failures import explained, is_busy
-from mahtab_tui.recursion.budget import Amount, Budget, Prices
+from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Prices
 from mahtab_tui.recursion.events import Events
 from mahtab_tui.recursion.listening import Said
 from mahtab_tui.recursion.models import Conversation, Model
 from mahtab_tui.recursion.prompts import tokens
 from mahtab_tui.recursion.schedule import Gate, Schedule
-from mahtab_tui.usage import UsageStats
+from mahtab_tui.usage import OverBudget, Spending, UsageStats
+
+_AGAIN = 0.05
+"""Seconds after which a call that the session cannot afford yet is tried again."""
 
 
 class Calls:
     """The calls of one tree."""
 
-    def __init__(self, events: Events, budget: Budget, schedule: Schedule, gates: dict[Model, Gate]) -> None:
+    def __init__(self, events: Events, budget: Budget, schedule: Schedule, gates: dict[Model, Gate], spending: Spending) -> None:
         self.budget = budget
         self.usage = UsageStats()
         self._events = events
         self._schedule = schedule
         self._gates = gates
+        self._spending = spending
         self._prices: dict[Model, Prices] = {}
 
     def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
@@ -54,7 +60,9 @@ class Calls:
         if kept is None:
             self.budget.hold(held)
         try:
-            said = await conversation.say(partial(self._events.stream, node, turn))
+            async with self._affording(conversation):
+                said = await conversation.say(partial(self._events.stream, node, turn))
+                self._settle(node, turn, conversation.model, said, conversation.chars)
         except asyncio.CancelledError:
             self.budget.spend(held)  # it has been read, and perhaps written; nobody will tell
             raise
@@ -65,8 +73,22 @@ class Calls:
         finally:
             if kept is None:
                 self.budget.free(held)
-        self._settle(node, turn, conversation.model, said, conversation.chars)
         return said
+
+    @asynccontextmanager
+    async def _affording(self, conversation: Conversation) -> AsyncIterator[None]:
+        """While a call goes on that the session can afford; waits for other calls where those hold what it takes. Raises `BudgetSpent`."""
+        while True:
+            with ExitStack() as held:
+                try:
+                    held.enter_context(self._spending.afford(conversation.model.name, conversation.worst_cost))
+                except OverBudget as refusal:
+                    if not refusal.later:
+                        raise BudgetSpent(str(refusal)) from None
+                else:
+                    yield
+                    return
+            await asyncio.sleep(_AGAIN)
 
     def _settle(self, node: str, turn: int, model: Model, said: Said, chars: int) -> None:
         used = said.usage or {"model": "", "input_tokens": tokens(chars), "output_tokens": tokens(len(said.text)), "cost": None}

@@ -25,6 +25,7 @@ from mahtab_tui.recursion.sandbox.base import CallRefused, Sandbox, SandboxError
 from mahtab_tui.recursion.schedule import Gate, Schedule
 from mahtab_tui.recursion.text import Span, Text
 from mahtab_tui.recursion.turns import Exploration
+from mahtab_tui.usage import Spending
 
 _CHILDREN = 20_000
 """Sub-calls of one node."""
@@ -36,7 +37,16 @@ class Engine:
     """Grows one tree. Lives in one loop; `model` answers the root, `sub_model` all others."""
 
     def __init__(
-        self, events: Events, limits: Limits, *, model: Model, sub_model: Model, gates: dict[Model, Gate], sandboxes: Sandboxes, consent: Consent
+        self,
+        events: Events,
+        limits: Limits,
+        *,
+        model: Model,
+        sub_model: Model,
+        gates: dict[Model, Gate],
+        spending: Spending,
+        sandboxes: Sandboxes,
+        consent: Consent,
     ) -> None:
         self._events = events
         self._limits = limits
@@ -45,7 +55,7 @@ class Engine:
         self._sandboxes = sandboxes
         concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
         self._budget = Budget(limits)
-        self.calls = Calls(events, self._budget, Schedule(concurrency), gates)
+        self.calls = Calls(events, self._budget, Schedule(concurrency), gates, spending)
         self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
         # A node that explores has a process; those of one depth wait for deeper ones only, so none can wait for itself.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))

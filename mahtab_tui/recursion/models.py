@@ -12,17 +12,12 @@ from mahtab_tui.llm.base import Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
-from mahtab_tui.llm.spoken import Spoken
-from mahtab_tui.llm.usage import price
+from mahtab_tui.llm.usage import is_priced, model_name, usd_per_token, worst_cost
 from mahtab_tui.recursion.listening import Hearing, OnWords, Reading, Said
 
 CONCURRENCY = 16
 CLI_CONCURRENCY = 3
 """Of the `claude` CLI, whose every conversation is a process of 215 MB."""
-_DEAR = (5e-6, 25e-6)
-"""US dollars of a read and a written token, for estimates before a call has told what it cost."""
-_MANY = 1_000
-"""Tokens whose price is asked for."""
 
 
 class Model:
@@ -35,17 +30,16 @@ class Model:
         """What it said must come back word for word, or it has to be told all again."""
         self.cache_apart = isinstance(llm, ChatClaudeCLI)
         """Tokens from the cache are not among those that it says it has read."""
-        rates = _usd_per_token(llm, name)
-        self.priced = rates is not None or bool(getattr(llm, "tells_cost", False))
+        self.priced = is_priced(llm)
         """Whether it is known what a call has cost, if only after it."""
-        self.usd_per_token = rates or _DEAR
+        self.usd_per_token = usd_per_token(llm)
         """Of a read and of a written one, as far as that is known before a call."""
         # Packages of the providers keep one asynchronous client for a whole process, whose connections belong to the loop that opened them:
         # used from a second loop (the caller's, the next search's) it fails. Their other client works on any thread.
         self.native = type(llm)._stream is BaseChatModel._stream and type(llm)._astream is not BaseChatModel._astream
         """It is asked on the loop, since it knows no other way."""
         self._shared = not isinstance(llm, Stoppable)
-        self._llm = llm
+        self.llm = llm
         self._made: list[Instance] = []
         self._free: list[Instance] = []
 
@@ -54,8 +48,7 @@ class Model:
         """By its name, or of a model that is there. Raises `ModelError`."""
         if isinstance(given, str):
             return cls(make_llm(given, on_notice=on_notice), given)
-        name = getattr(given, "model_name", None) or getattr(given, "model", None)
-        return cls(given, name if isinstance(name, str) else given._llm_type)
+        return cls(given, model_name(given) or given._llm_type)
 
     def conversation(self, *messages: BaseMessage) -> Conversation:
         """A new conversation that begins so; its calls come one after the other."""
@@ -66,14 +59,14 @@ class Model:
 
         There is one more than may be in use, so that a node which waits for its children still finds the one that knows it.
         """
-        if isinstance(self._llm, ChatReplay):  # each conversation goes through the file by itself, whatever the others do
-            return conversation.instance or Instance(_fresh(self._llm), own=True)
+        if isinstance(self.llm, ChatReplay):  # each conversation goes through the file by itself, whatever the others do
+            return conversation.instance or Instance(_fresh(self.llm), own=True)
         if self._shared:
-            return Instance(self._llm, own=True)
+            return Instance(self.llm, own=True)
         found = next((instance for instance in self._free if instance.known_by is conversation), None)
         found = found or next((instance for instance in self._free if instance.known_by is None or instance.known_by.ended), None)
         if found is None and (len(self._made) <= self.concurrency or not self._free):
-            self._made.append(Instance(_fresh(self._llm)))
+            self._made.append(Instance(_fresh(self.llm)))
             return self._made[-1]
         found = found or self._free[0]
         self._free.remove(found)
@@ -120,6 +113,10 @@ class Conversation:
         self._messages.append(message)
         self.chars += len(str(message.content))
 
+    def worst_cost(self) -> float | None:
+        """US dollars that the next call may come to; None where nobody knows."""
+        return worst_cost(self.model.llm, (str(message.content) for message in self._messages))
+
     async def say(self, on_words: OnWords) -> Said:
         """One call; its answer is not added. Cancelling it returns at once, and the model is stopped.
 
@@ -139,16 +136,6 @@ class Conversation:
         except asyncio.CancelledError:
             reading.stop()
             raise
-
-
-def _usd_per_token(llm: BaseChatModel, name: str) -> tuple[float, float] | None:
-    """US dollars of a read and of a written token, where they are known; what answers from memory costs nothing."""
-    if isinstance(llm, Spoken):
-        return 0.0, 0.0
-    provider = "anthropic" if isinstance(llm, ChatClaudeCLI) else llm._llm_type.removesuffix("-chat").removeprefix("chat-")
-    model = name.partition(":")[2] or name
-    read, written = price(provider, model, _MANY, 0), price(provider, model, 0, _MANY)
-    return None if read is None or written is None else (read / _MANY, written / _MANY)
 
 
 def _fresh(llm: BaseChatModel) -> BaseChatModel:

@@ -26,7 +26,7 @@ from mahtab_tui.recursion.sandbox.base import Sandboxes
 from mahtab_tui.recursion.sandbox.open import open_sandboxes
 from mahtab_tui.recursion.schedule import Gate
 from mahtab_tui.recursion.text import Text
-from mahtab_tui.usage import UsageStats
+from mahtab_tui.usage import Spending, UsageStats
 from mahtab_tui.waiting import result_of
 
 if TYPE_CHECKING:
@@ -62,13 +62,16 @@ class Answer(NamedTuple):
 class Search:
     """Implements `control.Control`. `run` may be called from many threads at once."""
 
-    def __init__(self, emit: Emit, open_sandboxes: Callable[[], Sandboxes] = open_sandboxes, *, make_llm: MakeLLM = get_llm) -> None:
+    def __init__(
+        self, emit: Emit, open_sandboxes: Callable[[], Sandboxes] = open_sandboxes, *, make_llm: MakeLLM = get_llm, spending: Spending | None = None
+    ) -> None:
         """emit: given every event, on the search's own thread; it must not take long.
 
-        make_llm: makes a model by its name, as `get_llm` does.
+        make_llm: makes a model by its name, as `get_llm` does. spending: of the session that it is a part of.
         """
         self._emit = emit
         self._make_llm = make_llm
+        self._spending = spending or Spending()
         self._open_sandboxes = open_sandboxes
         self._opened: Sandboxes | None = None
         self._models: dict[object, Model] = {}
@@ -183,7 +186,7 @@ class Search:
         events = Events(tree, self._emit)
         sandboxes = self._sandboxes()
         consent = self._consent(asking)
-        engine = Engine(events, limits, model=root, sub_model=subs, gates=self._gates, sandboxes=sandboxes, consent=consent)
+        engine = Engine(events, limits, model=root, sub_model=subs, gates=self._gates, spending=self._spending, sandboxes=sandboxes, consent=consent)
         outcome = await self._rooted(tree, engine, query, text, about)
         return Answer(outcome.text, outcome.state, tree, engine.calls.usage, time.monotonic() - began)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.settings import Settings
+from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -32,10 +33,10 @@ class Searches:
         *,
         model: Callable[[], str | BaseChatModel],
         make_llm: MakeLLM,
-        used: Callable[[Mapping[str, Any]], None],
+        spending: Spending,
         asking: Asking,
     ) -> None:
-        """model: the session's at this moment. make_llm: makes one by its name. used: told the attributes of each `usage` record.
+        """model: the session's at this moment. make_llm: makes one by its name. spending: of the session.
 
         asking: what happens before a large fan-out; where nobody looks at a screen, nobody can be asked.
         """
@@ -43,7 +44,7 @@ class Searches:
         self._settings = settings
         self._model = model
         self._make_llm = make_llm
-        self._used = used
+        self._spending = spending
         self._asking = asking
         self._making = threading.Lock()
         self._search: Search | None = None
@@ -115,7 +116,7 @@ class Searches:
 
         with self._making:
             if self._search is None:
-                self._search = Search(self._happened, make_llm=self._make_llm)
+                self._search = Search(self._happened, make_llm=self._make_llm, spending=self._spending)
             return self._search
 
     def _happened(self, record: Record) -> None:
@@ -126,7 +127,7 @@ class Searches:
         elif record.tag == tags.RLM_FINAL and attrs["node"] == ROOT:
             self._running.discard(attrs["tree"])
         elif record.tag == tags.USAGE:
-            self._used(attrs)
+            self._spending.count(**attrs)
         emit(self._log, record.tag, record.text, **attrs)
 
 

@@ -28,6 +28,7 @@ from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings import ApprovalMode, Settings
+from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import Store
     from mahtab_tui.knowledge.library import SkillLibrary
 
+ANSWER_TOKENS = 8_192
+"""Of one answer, where the session may not cost more than so much: what it may come to must be known before."""
 _REPLACED = "What is greyed has left the conversation; the namespace stays as it is."
 
 KernelFactory = Callable[[KernelHost], Kernel]
@@ -64,12 +67,13 @@ class Session:
         self.broadcast = Broadcast()
         self.log.addHandler(self.broadcast)
         self.model = settings.model or default_model()
+        self.spending = Spending(lambda: settings.max_usd)
         self.searches = Searches(
             self.log,
             settings,
             model=lambda: self.model,
             make_llm=self._llm,
-            used=lambda attrs: self.turns.used.add(**attrs),
+            spending=self.spending,
             asking="ask" if face.can_ask else "refuse",
         )
         self.host = SessionKernelHost(
@@ -78,6 +82,7 @@ class Session:
             ask=self._ask_from_cell,
             stop_asking=self._stop_turn,
             skills=lambda: self.skills,
+            usage=self.spending.table,
             code=CodeCalls(settings.code_dir),
             searches=self.searches,
             current_cell=lambda: self.cells.last,
@@ -89,15 +94,22 @@ class Session:
         self.inbox = Inbox(self.log)
         self.guests = Guests(self.log)
         self.turns = TurnHost(
-            self.log, self.kernel, self.cells, prompt, party=model_label(self.model), approval=settings.approval, resumed=bool(past)
+            self.log,
+            self.kernel,
+            self.cells,
+            prompt,
+            party=model_label(self.model),
+            approval=settings.approval,
+            resumed=bool(past),
+            spending=self.spending,
         )
         prompt.resume(past)
         for record in past:
             if record.tag == tags.USAGE:
-                self.turns.used.add(**record.attrs)
+                self.spending.fold(**record.attrs)
         suggestion_model = settings.suggestion_model
         self._suggestions = (
-            Suggestions(self.log, lambda: self._llm(suggestion_model), self.kernel.variables, self.turns.used) if suggestion_model else None
+            Suggestions(self.log, lambda: self._llm(suggestion_model), self.kernel.variables, self.spending) if suggestion_model else None
         )
         self.turns.on_run_all = lambda: self.set_approval("auto")
         self.agent = AgentThread(self.inbox, self.turns, self._make_agent, asked=max((record.attrs.get("turn") or 0 for record in past), default=0))
@@ -332,7 +344,14 @@ class Session:
     def _llm(self, name: str | None = None, *, on_notice: OnNotice | None = None) -> BaseChatModel:
         """A model by its name, by default the session's. Raises `ModelError`."""
         settings = self.settings
-        return get_llm(name or self.model, timeout=settings.model_timeout, on_notice=on_notice or self._model_notice, **settings.model_access())
+        bounded = None if settings.max_usd is None else ANSWER_TOKENS
+        return get_llm(
+            name or self.model,
+            timeout=settings.model_timeout,
+            on_notice=on_notice or self._model_notice,
+            max_tokens=bounded,
+            **settings.model_access(),
+        )
 
     def _model_notice(self, level: str, text: str) -> None:
         emit(self.log, tags.NOTICE, text, level=level)

@@ -11,8 +11,8 @@ from mahtab_tui.bus.records import emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError, Variable
 from mahtab_tui.llm.prompts import suggestion_request
-from mahtab_tui.llm.usage import usage_attrs
-from mahtab_tui.usage import UsageStats
+from mahtab_tui.llm.usage import estimated_usage, model_name, usage_attrs, worst_cost
+from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -23,12 +23,12 @@ class Suggestions:
     """Asks one model, one text after the other. Its first failure is told, and ends it."""
 
     def __init__(
-        self, log: logging.Logger, make_llm: Callable[[], BaseChatModel], variables: Callable[[], Sequence[Variable]], used: UsageStats
+        self, log: logging.Logger, make_llm: Callable[[], BaseChatModel], variables: Callable[[], Sequence[Variable]], spending: Spending
     ) -> None:
         self._log = log
         self._make_llm = make_llm
         self._variables = variables
-        self._used = used
+        self._spending = spending
         self._llm: BaseChatModel | None = None
         self._failed = False
 
@@ -56,17 +56,21 @@ class Suggestions:
             variables = ()
         if self._llm is None:
             self._llm = self._make_llm()
-        whole: AIMessageChunk | None = None
-        for chunk in self._llm.stream(suggestion_request(text, variables, python)):
-            whole = chunk if whole is None else whole + chunk
-            if not wanted():
-                break
-        if whole is None:
-            return ""
-        used = usage_attrs(self._llm, whole.usage_metadata, whole.response_metadata)
-        if used is not None:
-            self._used.add(**used)
-            emit(self._log, tags.USAGE, **used, source="suggestion")
+        llm, request = self._llm, suggestion_request(text, variables, python)
+        with self._spending.afford(model_name(llm) or llm._llm_type, lambda: worst_cost(llm, (words for _, words in request))):
+            whole: AIMessageChunk | None = None
+            for chunk in llm.stream(request):
+                whole = chunk if whole is None else whole + chunk
+                if not wanted():
+                    break
+            if whole is None:
+                return ""
+            used = usage_attrs(llm, whole.usage_metadata, whole.response_metadata)
+            if used is None and not wanted():
+                used = estimated_usage(llm, (words for _, words in request), str(whole.text))
+            if used is not None:
+                self._spending.count(**used)
+                emit(self._log, tags.USAGE, **used, source="suggestion")
         return str(whole.text) if wanted() else ""
 
 

@@ -16,7 +16,7 @@ from mahtab_tui.last_session import LastSessionError, forget_last_session, load_
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.settings import ApprovalMode
-from mahtab_tui.usage import UsageStats
+from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler
@@ -37,13 +37,14 @@ class TurnHost:
         party: str,
         approval: ApprovalMode,
         resumed: bool = False,
+        spending: Spending | None = None,
     ) -> None:
         self.log = log
         self.cancelled = threading.Event()
         self.party = party
         self.approval: ApprovalMode = approval
         self.approvals: Requests[Decision] = Requests()
-        self.used = UsageStats()
+        self.spending = spending or Spending()
         """What the models have used, the resumed part of the session included."""
         self.on_run_all: Callable[[], None] = lambda: None
         self._kernel = kernel
@@ -118,7 +119,7 @@ class TurnHost:
         return text
 
     def usage(self, **attrs: Any) -> None:
-        self.used.add(**attrs)
+        self.spending.count(**attrs)
         emit(self.log, tags.USAGE, **attrs)
 
     def interrupt(self) -> None:

@@ -145,7 +145,9 @@ class SessionActions(PressGuard[int]):
         self.session.notice(self.session.guests.disconnect(name))
 
     def action_usage(self) -> None:
-        self.session.notice(self.session.turns.used.sentence())
+        from mahtab_tui.tui.screens.usage import UsageScreen
+
+        self.push_screen(UsageScreen(self.session.spending))
 
     def action_clear(self) -> None:
         self.query_one(TranscriptPane).clear()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes
 from mahtab_tui.recursion.sandbox.open import open_sandboxes
@@ -38,13 +39,13 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
     """Open a session whose model answers with the given lines; all are closed with the test."""
     opened: list[Session] = []
 
-    def open_it(*lines: str | dict[str, Any], approval: str = "ask") -> Opened:
+    def open_it(*lines: str | dict[str, Any], approval: str = "ask", past: Sequence[Record] = (), **more: Any) -> Opened:
         path = project / "replay.jsonl"
         values = [{"text": line} if isinstance(line, str) else line for line in lines or ("Nothing to say.",)]
         path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
         store = Watched()
-        settings = load_settings(model=f"replay:{path}", approval=approval)
-        session = Session(settings, ProcessKernel, NoFace(), store=store, name="test")
+        settings = load_settings(model=f"replay:{path}", approval=approval, **more)
+        session = Session(settings, ProcessKernel, NoFace(), store=store, name="test", past=past)
         opened.append(session)
         session.start()
         return Opened(session, store)

@@ -35,7 +35,7 @@ def test_the_answer_comes_back_to_the_cell_and_every_event_goes_over_the_bus(ope
     assert ends[-1] == begun[0]["chars"]
     assert [attrs["spans"][0][0] for attrs in begun[1:]] == [0, *ends[:-1]], "the parts are the whole text, in order"
     assert events(it, tags.RLM_FINAL)[-1]["state"] == "done"
-    assert it.session.turns.used.calls == 5
+    assert it.session.spending.total.calls == 5
     assert len({attrs["seq"] for attrs in begun}) == 5
 
 

@@ -130,6 +130,7 @@ def test_every_tool_is_documented_from_one_source() -> None:
         "search_skills",
         "search_code",
         "read_file",
+        "usage",
         "load_claude_sessions",
     ]
     assert all(tool.summary.endswith(".") and tool.signature.startswith("(") for tool in toolbox.TOOLS)

@@ -84,6 +84,14 @@ def read_file(path: str, start: int = 1, end: int | None = None) -> str:
     return str(Host.call("read_file", {"path": str(path), "start": int(start), "end": None if end is None else int(end)}))
 
 
+def usage() -> str:
+    """Return what the models have used and what it cost: the session, each question, each search.
+
+    Example: print(usage()).
+    """
+    return str(Host.call("usage", {}))
+
+
 def open_in_editor(path: str) -> None:
     """Open a file in $VISUAL, $EDITOR, vi or nano; the screen is suspended until the editor ends.
 
@@ -115,6 +123,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     search_skills,
     search_code,
     read_file,
+    usage,
     load_claude_sessions,
 )
 

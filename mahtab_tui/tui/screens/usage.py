@@ -1,0 +1,42 @@
+"""What the session has used and cost."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.widgets import Static
+
+from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.usage import Spending
+
+_RENEWED = 0.5
+"""Seconds."""
+
+
+class UsageScreen(Dialog[None]):
+    """A line for the session, each question and each search, kept up to date; Escape closes."""
+
+    asks = False
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "leave", "Close")]
+
+    def __init__(self, spending: Spending) -> None:
+        super().__init__()
+        self._spending = spending
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog large"):
+            yield Static("Usage · Esc closes", classes="quiet", markup=False)
+            with VerticalScroll():
+                yield Static(self._spending.table(), id="usage-rows", markup=False)
+
+    def on_mount(self) -> None:
+        self.set_interval(_RENEWED, self._renew)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def _renew(self) -> None:
+        self.query_one("#usage-rows", Static).update(self._spending.table())

@@ -1,0 +1,31 @@
+"""The panel of what the session has used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.widgets import Static
+
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.usage import UsageScreen
+from tests.tui.editor_app import until
+
+
+async def test_it_is_kept_up_to_date_and_escape_closes_it(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        app.session.spending.count(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1)
+        await app.run_action("usage")
+        await until(pilot, lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")))
+
+        def shown() -> str:
+            return str(app.screen.query_one("#usage-rows", Static).content)
+
+        assert "question 1" in shown()
+        assert "1,234" in shown()
+        app.session.spending.count(model="m", input_tokens=1, output_tokens=5, cost=0.25, tree="[bold]a")
+        await until(pilot, lambda: "search [bold]a" in shown())
+        assert "$0.5000" in shown()
+        await pilot.press("escape")
+        await until(pilot, lambda: len(app.screen_stack) == 1)

@@ -1,0 +1,118 @@
+"""What a session has used, and that it never costs more than it may."""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import Any
+
+import pytest
+
+from mahtab_tui.llm.demo import ChatDemo
+from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.sizes import tokens_in
+from mahtab_tui.llm.usage import price, worst_cost
+from mahtab_tui.usage import OverBudget, Spending
+
+
+def call(cost: float | None, **more: Any) -> dict[str, Any]:
+    return {"model": "m", "input_tokens": 1_000, "output_tokens": 10, "cost": cost, **more}
+
+
+def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
+    spending = Spending(lambda: 2.0)
+    spending.fold(**call(0.25, turn=1, source="agent"))
+    spending.fold(**call(0.25, turn=1, source="reflection"))
+    spending.fold(**call(0.125, tree="a1", turn=4, source="rlm", node="1"))
+    spending.fold(**call(None, source="suggestion"))
+    rows = [line.split() for line in spending.table().split("\n")]
+    assert rows[1:4] == [
+        ["session", "4", "4,000", "0", "40", "$0.6250+"],
+        ["question", "1", "2", "2,000", "0", "20", "$0.5000"],
+        ["search", "a1", "1", "1,000", "0", "10", "$0.1250"],
+    ]
+    assert spending.table().endswith("The session may cost $2.00 (max_usd): $1.3750 are left.")
+
+
+def test_without_a_limit_nobody_asks_for_prices() -> None:
+    with Spending().afford("m", lambda: pytest.fail("asked")):
+        pass
+
+
+def test_what_is_held_counts_until_it_is_spent() -> None:
+    spending = Spending(lambda: 1.0)
+    with spending.afford("m", lambda: 0.6):
+        with (
+            pytest.raises(OverBudget, match=r"it could cost up to \$0\.6000, and \$0\.4000 are left of the \$1\.00") as refused,
+            spending.afford("m", lambda: 0.6),
+        ):
+            pass
+        assert refused.value.later, "the first may come to less"
+        spending.count(**call(0.1))
+    with spending.afford("m", lambda: 0.6):
+        pass
+    spending.count(**call(0.5))
+    with pytest.raises(OverBudget) as refused, spending.afford("m", lambda: 0.6):
+        pass
+    assert not refused.value.later
+
+
+def test_a_model_of_unknown_price_is_refused() -> None:
+    with (
+        pytest.raises(OverBudget, match=r"The price of our-own is not known, so the limit of \$1\.00"),
+        Spending(lambda: 1.0).afford("our-own", lambda: None),
+    ):
+        pass
+
+
+def test_after_a_call_that_did_not_tell_its_price_all_are_refused() -> None:
+    spending = Spending(lambda: 1.0)
+    spending.count(**call(None))
+    with pytest.raises(OverBudget, match="A call of m did not tell its price"), spending.afford("m", lambda: 0.1):
+        pass
+
+
+def test_a_limit_that_is_taken_away_refuses_nothing() -> None:
+    limits: list[float | None] = [0.1]
+    spending = Spending(lambda: limits[0])
+    with pytest.raises(OverBudget), spending.afford("m", lambda: 0.2):
+        pass
+    limits[0] = None
+    with spending.afford("m", lambda: 0.2):
+        pass
+
+
+def test_many_threads_together_never_pass_the_limit() -> None:
+    spending = Spending(lambda: 1.0)
+    made: list[float] = []
+
+    def work(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(200):
+            worst = chance.random() / 5
+            try:
+                with spending.afford("m", lambda worst=worst: worst):  # type: ignore[misc]
+                    cost = worst * chance.random()
+                    spending.count(**call(cost))
+                    made.append(cost)
+            except OverBudget:
+                pass
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 0.5 < sum(made) <= 1.0
+    assert spending.total.cost == pytest.approx(sum(made))
+
+
+def test_the_worst_cost_is_that_of_the_longest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    asked = ["x" * 3_000, "größer " * 100]
+    bounded, unbounded = (worst_cost(get_llm("openai:gpt-4o", max_tokens=most), asked) for most in (1_000, None))
+    assert bounded == price("openai", "gpt-4o", tokens_in(asked), 1_000)
+    assert unbounded == price("openai", "gpt-4o", tokens_in(asked), 16_384), "as many as the model gives"
+    assert worst_cost(get_llm("openai:our-own"), asked) is None
+    assert worst_cost(get_llm("openai:our-own", base_url="http://localhost:1/v1"), asked) == 0.0
+    assert worst_cost(ChatDemo(), asked) == 0.0
