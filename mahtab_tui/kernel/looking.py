@@ -120,7 +120,8 @@ class ArrayFacts:
     """Where a tensor lives; empty for arrays of numpy's."""
     bytes: int
     layout: str
-    """``strided`` where its numbers do not stand one behind the other, ``gradient`` where a tensor keeps one."""
+    """``strided`` where its numbers do not stand one behind the other, how a sparse tensor is kept (``sparse_coo``), ``gradient`` where a
+    tensor keeps one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,6 +193,7 @@ _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     ("polars", "Series"): _series,
     ("pyarrow", "Table"): _table,
     ("torch", "Tensor"): _tensor,
+    ("torch.nn.parameter", "Parameter"): _tensor,
     ("cupy", "ndarray"): _array,
 }
 

@@ -24,18 +24,31 @@ def is_array(value: Any) -> bool:
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a tensor of torch."""
-    return is_one_of(value, "torch", "Tensor") or type(value) is loaded("torch.nn.parameter", "Parameter")
+    """Whether it is a tensor of torch that has a shape, which nested ones have not."""
+    known = is_one_of(value, "torch", "Tensor") or type(value) is loaded("torch.nn.parameter", "Parameter")
+    return known and not value.is_nested
+
+
+_PARTS = {
+    "sparse_coo": ("_indices", "_values"),
+    "sparse_csr": ("crow_indices", "col_indices", "values"),
+    "sparse_csc": ("ccol_indices", "row_indices", "values"),
+    "sparse_bsr": ("crow_indices", "col_indices", "values"),
+    "sparse_bsc": ("ccol_indices", "row_indices", "values"),
+}
+"""Tensors that a sparse one is kept in, by its layout."""
 
 
 def facts(value: Any) -> dict[str, Any]:
     """Shape, type, place and size."""
-    told: dict[str, Any] = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype), "device": "", "bytes": 0, "layout": ""}
-    if is_tensor(value):
-        told.update(device=str(value.device), bytes=int(value.numel() * value.element_size()), layout="gradient" if value.requires_grad else "")
-    else:
-        told.update(bytes=int(value.nbytes), layout="" if value.flags.c_contiguous else "strided")
-    return told
+    told: dict[str, Any] = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype), "device": ""}
+    if not is_tensor(value):
+        return {**told, "bytes": int(value.nbytes), "layout": "" if value.flags.c_contiguous else "strided"}
+    layout = str(value.layout).split(".")[-1]
+    parts = [getattr(value.detach(), name)() for name in _PARTS.get(layout, ())] or [value]
+    size = sum(int(part.numel() * part.element_size()) for part in parts)
+    words = [layout if layout != "strided" else "" if value.is_contiguous() else layout, "gradient" if value.requires_grad else ""]
+    return {**told, "device": str(value.device), "bytes": size, "layout": ", ".join(filter(None, words))}
 
 
 def sliced(value: Any, places: Sequence[int | None]) -> Any:
@@ -45,24 +58,42 @@ def sliced(value: Any, places: Sequence[int | None]) -> Any:
     for place, size in zip(places, value.shape):
         if place is not None and not 0 <= place < size:
             raise LookError("The array has no such place any more.")
+    if is_tensor(value) and value.layout is not loaded("torch", "strided"):
+        value = as_numpy(value)  # a sparse one cannot be sliced
     return as_numpy(value[tuple(slice(None) if place is None else place for place in places)])
 
 
 def as_numpy(value: Any) -> Any:
-    """An array as numpy's, without a copy where that can be."""
+    """An array as numpy's, without a copy where that can be. Raises `LookError`."""
     if not is_tensor(value):
         return value
-    if value.numel() > LARGEST:
-        raise LookError(f"More than {LARGEST:,} numbers of a tensor are not fetched at once.")
+    if "numpy" not in sys.modules:
+        raise LookError("The numbers of a tensor are read by numpy, which the kernel's environment does not have.")
     tensor = value.detach()
-    if tensor.dtype is loaded("torch", "bfloat16"):
-        tensor = tensor.float()
-    return tensor.cpu().numpy()
+    if tensor.is_meta:
+        raise LookError("It is on the meta device, where tensors have a shape and no numbers.")
+    strided = tensor.layout is loaded("torch", "strided")
+    if strided and tensor.device.type == "cpu" and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg()):
+        try:
+            return tensor.numpy()
+        except TypeError:  # numbers of a kind that numpy has not: bfloat16, float8
+            pass
+    if tensor.numel() > LARGEST:
+        raise LookError(f"More than {LARGEST:,} numbers of a tensor are not fetched or converted at once.")
+    tensor = tensor if strided else tensor.to_dense()
+    tensor = tensor.dequantize() if tensor.is_quantized else tensor
+    tensor = tensor.resolve_conj().resolve_neg().cpu()
+    try:
+        return tensor.numpy()
+    except TypeError:
+        return tensor.to(loaded("torch", "complex64" if tensor.is_complex() else "float32")).numpy()
 
 
 def can_be_drawn(value: Any) -> bool:
     """Whether its numbers can be drawn, which numpy does."""
-    return "numpy" in sys.modules and (is_tensor(value) or value.dtype.kind in "biuf")
+    if "numpy" not in sys.modules:
+        return False
+    return not (value.is_complex() or value.is_meta) if is_tensor(value) else value.dtype.kind in "biuf"
 
 
 def statistics(value: Any, pace: Pace) -> dict[str, Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..statics import MISSING, descends, loaded, own_dict
+from ..statics import MISSING, descends, in_class, loaded, own_dict
 
 
 def as_own(value: Any) -> Any:
-    """An array, or a table of pandas', in the library's own class; any other object itself.
+    """An array, a tensor, or a table of pandas', in the library's own class; any other object itself.
 
     Masked arrays stay what they are: their numbers alone would not say which of them are missing.
     """
@@ -16,6 +16,11 @@ def as_own(value: Any) -> Any:
     array = loaded("numpy", "ndarray")
     if descends(cls, array):
         return value if cls is array or descends(cls, loaded("numpy.ma", "MaskedArray")) else array.view(value, array)
+    tensor = loaded("torch", "Tensor")
+    if descends(cls, tensor):
+        # Only code of a class below the functions, as in wrappers of other tensors, would run for an alias.
+        dispatched = in_class(cls, "__torch_dispatch__") is not in_class(tensor, "__torch_dispatch__")
+        return value if cls is tensor or dispatched else tensor.as_subclass(value, tensor)
     for name in ("DataFrame", "Series"):
         base = loaded("pandas", name)
         if cls is not base and descends(cls, base):
