@@ -258,6 +258,24 @@ async def test_a_search_counts_all_places_begins_at_the_end_and_goes_on_by_keys(
         assert any("name_1 " in app.pane.render_line(y).text for y in range(SIZE[1]))
 
 
+async def test_a_search_sees_what_has_come_since_and_nothing_of_what_was_cleared_away() -> None:
+    records = [record(tags.USER_REPL_IN, "run()", cell=1, party="you"), record(tags.USER_REPL_OUT_STREAM, "straw\n", cell=1, kind="stdout")]
+    async with KeysApp(records).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        assert await find(pilot, "straw") == "1 of 1"
+        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "a straw\n\x1b]52;c;straw\x07Straw\n", cell=1, kind="stdout"), *cell(2, "straw")])
+        await press(pilot, "escape")
+        app.query_one(FindRow).open()
+        await pilot.pause()
+        assert str(app.query_one("#find-count", Static).content) == "4 of 4"
+        await press(pilot, "up")
+        assert str(app.query_one("#find-count", Static).content) == "3 of 4"
+        app.pane.clear()
+        await press(pilot, "enter")
+        assert str(app.query_one("#find-count", Static).content) == "nothing found"
+
+
 async def test_what_is_nowhere_is_said_and_no_words_say_nothing() -> None:
     async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
         assert await find(pilot, "nowhere") == "nothing found"

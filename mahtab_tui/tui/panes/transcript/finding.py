@@ -23,14 +23,32 @@ def pattern_of(words: str) -> re.Pattern[str]:
     return re.compile(re.escape(words), re.IGNORECASE)
 
 
-def find_all(entries: Sequence[Entry], pattern: re.Pattern[str]) -> list[Found]:
-    """All places, in order. Of a cell its code and its output, as far as that is held."""
-    found = []
-    for position, entry in enumerate(entries):
-        if not entry.hidden:
-            count = sum(1 for _ in pattern.finditer(_searched(entry)))
-            found += [Found(position, number) for number in range(count)]
-    return found
+class Texts:
+    """The texts of entries, as they are searched: made when they are first sought, and again when the entry has changed."""
+
+    def __init__(self) -> None:
+        self._texts: dict[Entry, tuple[int, str]] = {}
+
+    def counts(self, entries: Sequence[Entry], words: str) -> list[int]:
+        """How many places there are in each entry: of a cell in its code and its output, as far as that is held."""
+        sought = words.lower()
+        return [0 if entry.hidden else self._text(entry).count(sought) for entry in entries]
+
+    def _text(self, entry: Entry) -> str:
+        version, text = self._texts.get(entry, (None, ""))
+        if version != entry.version:
+            text = _searched(entry).lower()
+            self._texts[entry] = entry.version, text
+        return text
+
+
+def place_of(number: int, counts: Sequence[int]) -> Found:
+    """The place of this number, of all from 0."""
+    for entry, count in enumerate(counts):
+        if number < count:
+            return Found(entry, number)
+        number -= count
+    raise IndexError(number)
 
 
 def row_of(found: Found, window: Window, pattern: re.Pattern[str]) -> Place:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahtab_tui.tui.panes.transcript.finding import Found, find_all, pattern_of, row_of
+from mahtab_tui.tui.panes.transcript.finding import Found, Texts, pattern_of, place_of, row_of
 from mahtab_tui.tui.panes.transcript.marking import MarkedView, can_be_marked
 
 
@@ -13,6 +13,11 @@ class SearchedView(MarkedView, can_focus=True):
         super().__init__(id=id)
         self._found: Found | None = None
         self._words = ""
+        self._texts = Texts()
+
+    def clear(self) -> None:
+        self._found, self._texts = None, Texts()
+        super().clear()
 
     def find_again(self, step: int) -> bool:
         """Go to the next place (1) or the one before (-1) of what was searched for; False where nothing was."""
@@ -26,21 +31,25 @@ class SearchedView(MarkedView, can_focus=True):
 
     def find(self, words: str, step: int) -> str:
         self._words, self.sought = words, pattern_of(words) if words else None
-        places = find_all(self._transcript.entries, self.sought) if self.sought is not None else []
-        if not places or self._window is None or self.sought is None:
+        counts = self._texts.counts(self._transcript.entries, words) if words else []
+        total = sum(counts)
+        if not total or self._window is None or self.sought is None:
             self.refresh()
             return "nothing found" if words else ""
         # The newest first: it is what stands at the end that one looks for.
-        here = self._found if self._found in places else places[-1]
-        at = (places.index(here) + (step if self._found is not None else 0)) % len(places)
-        self._found = places[at]
-        entry = self._transcript.entries[places[at].entry]
+        at, found = total - 1, self._found
+        if found is not None:
+            if found.number < counts[found.entry]:
+                at = sum(counts[: found.entry]) + found.number
+            at = (at + step) % total
+        self._found = found = place_of(at, counts)
+        entry = self._transcript.entries[found.entry]
         self._mark = entry if can_be_marked(entry) else self._mark
-        row = self._window.row_of(row_of(places[at], self._window, self.sought))
+        row = self._window.row_of(row_of(found, self._window, self.sought))
         if not self.scroll_offset.y <= row < self.scroll_offset.y + self._page:
             self.scroll_to(y=max(0, row - self._page // 2), animate=False, immediate=True)
         self.refresh()
-        return f"{at + 1} of {len(places)}"
+        return f"{at + 1:,} of {total:,}"
 
     def end_find(self) -> None:
         self._finding = False

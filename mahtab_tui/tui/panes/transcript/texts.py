@@ -23,14 +23,15 @@ def text_of(entry: Entry) -> str:
 
 def output_of(cell: Cell) -> str:
     """What a cell has printed, also after its end, as far as it is kept; a line says where lines are left out."""
-    return "\n".join(line for output in (cell.output, cell.later) if output is not None for line in _lines(output))
+    return "\n".join(_text(output) for output in (cell.output, cell.later) if output)
 
 
-def _lines(output: Output) -> list[str]:
-    lines = [plain(line.text) for line in output]
+def _text(output: Output) -> str:
+    lines = [line.text for line in output]
     if output.left_out:
         lines.insert(len(output.head), f"… {output.left_out:,} lines left out …")
-    return lines
+    text = "\n".join(lines)
+    return text if plain(text) is text else "\n".join(map(plain, lines))  # most output is plain as it is
 
 
 def code_blocks(entries: Sequence[Entry]) -> list[str]:
