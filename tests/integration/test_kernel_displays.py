@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import io
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from mahtab_tui.kernel.base import Display
 from mahtab_tui.kernel.inprocess import InProcessKernel
@@ -53,6 +55,22 @@ def test_frames_pillow_and_markdown_bring_their_own_form(cells: Cells) -> None:
     assert (words.mime, words.data) == ("text/markdown", "# Title")
     assert show(cells, "Words();") == []
     assert [kind for kind, _ in pieces(cells.run("display(Words(), 3, Words())\nprint('end')"))] == ["display", "stdout", "display", "stdout"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "Image.effect_noise((4_000, 3_000), 90).convert('RGB')",
+        "Image.merge('RGBA', [Image.effect_noise((4_000, 3_000), 90)] * 4)",
+        "plt.figure(figsize=(40, 40)).figimage(np.random.rand(4_000, 4_000));",
+        "plt.figure(figsize=(5_000, 5_000));",
+    ],
+)
+def test_a_picture_whose_file_would_be_too_large_is_shown_smaller(cells: Cells, code: str) -> None:
+    (picture,) = show(cells, f"from PIL import Image\nimport matplotlib.pyplot as plt, numpy as np\n{code}")
+    data = base64.b64decode(picture.data)
+    with Image.open(io.BytesIO(data)) as image:
+        assert 500 < max(image.size) <= 3_100
 
 
 def test_what_rich_draws_is_text_with_its_colours(cells: Cells) -> None:

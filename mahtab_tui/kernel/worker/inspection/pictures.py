@@ -40,7 +40,7 @@ def picture(value: Any) -> bytes:
     elif _is_image(value):
         found = _image(value)
     elif is_one_of(value, "matplotlib.figure", "Figure"):
-        found = png_of(value)
+        found = png_of(value, SIDE)
     elif _is_colours(value):
         step = max(1, -(-max(value.shape[0], value.shape[1]) // SIDE))
         found = png(value[::step, ::step])

@@ -17,8 +17,10 @@ LARGEST_PICTURE = 5_000_000
 LARGEST_TEXT = 300_000
 """Characters of HTML and Markdown that are sent at most."""
 
-PIXELS = 4_000_000
-"""Of a picture in memory; larger ones are made smaller first."""
+SIDES = (2_000, 1_000)
+"""Pixels of the longer side to which a picture in memory is made smaller; the second where its file is still too large to be sent."""
+FIGURE_SIDES = (3_000, 1_000)
+"""The same of a figure."""
 
 MIMES = ("image/png", "image/jpeg", "text/markdown", "text/html")
 """What can be shown, the best first."""
@@ -91,17 +93,25 @@ def _figure(value: object) -> tuple[str, str] | None:
         return None
     shown = late_import(f"{__package__}.plots")
     shown.done_with(value)
-    return _sendable("image/png", shown.png_of(value))
+    forms = (_sendable("image/png", shown.png_of(value, side)) for side in FIGURE_SIDES)
+    return next((form for form in forms if form is not None), None)
 
 
 def _image(value: object) -> tuple[str, str] | None:
-    """A picture of Pillow's that is larger than a screen."""
+    """A picture of Pillow's."""
     image = loaded("PIL.Image", "Image")
-    if image is MISSING or not isinstance(value, image) or value.width * value.height <= PIXELS:
+    if image is MISSING or not isinstance(value, image):
         return None
-    smaller: Any = value.copy()
-    smaller.thumbnail((2_000, 2_000))
-    return _sendable("image/png", smaller._repr_png_())
+    forms = (_by_methods(_smaller(value, side)) for side in SIDES)
+    return next((form for form in forms if form is not None), None)
+
+
+def _smaller(image: Any, side: int) -> Any:
+    if max(image.size) <= side:
+        return image
+    smaller = image.copy()
+    smaller.thumbnail((side, side))
+    return smaller
 
 
 def _bundle(value: object) -> tuple[str, str] | None:

@@ -16,12 +16,13 @@ def choose_backend() -> None:
         parameters["backend"] = BACKEND
 
 
-def png_of(figure: Any) -> bytes:
-    """A figure as a picture, as large as it is drawn."""
+def png_of(figure: Any, side: int) -> bytes:
+    """A figure as a picture, as large as it is drawn, with at most about so many pixels on a side."""
     from io import BytesIO
 
     file = BytesIO()
-    figure.savefig(file, format="png", bbox_inches="tight", facecolor=figure.get_facecolor())
+    dpi = min(figure.dpi, side / max(figure.get_size_inches()))
+    figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", facecolor=figure.get_facecolor())
     return file.getvalue()
 
 
