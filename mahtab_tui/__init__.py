@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mahtab_tui.recursion.api import rlm
     from mahtab_tui.session import Session
     from mahtab_tui.state import SessionState, execute_code
+    from mahtab_tui.tools.registry import get_all_tools
     from mahtab_tui.usage import UsageStats
 
 _HOMES = {
@@ -36,6 +37,7 @@ _HOMES = {
     "UsageStats": "mahtab_tui.usage",
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
     "execute_code": "mahtab_tui.state",
+    "get_all_tools": "mahtab_tui.tools.registry",
     "get_llm": "mahtab_tui.llm.providers",
     "load_skill_content": "mahtab_tui.knowledge.library",
     "load_skill_descriptions": "mahtab_tui.knowledge.library",
@@ -58,6 +60,7 @@ __all__ = [
     "UsageStats",
     "create_repl_agent",
     "execute_code",
+    "get_all_tools",
     "get_llm",
     "load_skill_content",
     "load_skill_descriptions",

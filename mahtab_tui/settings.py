@@ -87,7 +87,7 @@ class Settings(BaseSettings):
     share: bool = Field(True, description="Whether agents of this machine's same user may join a session on the screen")
     agent_gone: Literal["continue", "stop"] = Field("continue", description="What becomes of a cell whose agent has gone away")
     skills_dir: Annotated[tuple[Path, ...], NoDecode] = Field((), description="Folders of skills; in the environment with : between them")
-
+    skills_budget: int = Field(60_000, ge=0, description="Characters of loaded skills that the model is told with every question")
     code_dir: Path = Field(Path("."), description="The folder that search_code and read_file are held in")
 
     @field_validator("code_dir")

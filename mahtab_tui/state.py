@@ -24,6 +24,7 @@ from mahtab_tui.workbench import Workbench
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
+    from mahtab_tui.tools.toolset import Toolset
 
 ACTIVITY = 1_000
 """Records of cells that are kept; the oldest go first."""
@@ -147,7 +148,11 @@ class SessionState(BaseModel):
 
     def skills(self) -> dict[str, str]:
         """Descriptions of skills by name."""
-        return self._workbench().skills.descriptions()
+        return self._workbench().knowledge.skills.descriptions()
+
+    def tools(self) -> Toolset:
+        """What it knows, and the tools over that."""
+        return self._workbench().knowledge.toolset
 
     def adopt(self, agent: ReplAgent) -> None:
         """An agent has been made over this session."""

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Kernel, Variable
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.knowledge.library import SkillLibrary
-from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model, get_llm
 from mahtab_tui.session.cells import YOU, Cells
-from mahtab_tui.session.code_calls import CodeCalls
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.searches import Searches
+from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings import load_settings
 from mahtab_tui.usage import Spending
@@ -56,11 +55,17 @@ class Workbench:
         self.namespace = namespace
         self.log, prompt = setup_logging()
         self.log.addHandler(listener)
-        folders = skill_folders(Path.cwd(), (skills_dir,) if skills_dir else ())
-        self.skills = SkillLibrary(SkillsLoader(*folders), self.log.warning)
         self._agent: ReplAgent | None = None
         settings = load_settings()
         spending = Spending()
+        self.knowledge = Knowledge(
+            self.log,
+            self.log.warning,
+            skills_dir=(skills_dir,) if skills_dir else (),
+            skills_budget=settings.skills_budget,
+            code_dir=settings.code_dir,
+        )
+        tool_calls = ToolCalls(lambda: self.knowledge.toolset)
         make_llm = partial(get_llm, timeout=settings.model_timeout, **settings.model_access())
         self.searches = Searches(self.log, settings, model=self._model, make_llm=make_llm, spending=spending, asking="refuse")
         host = _KernelHost(
@@ -68,15 +73,15 @@ class Workbench:
             NoFace(),
             ask=self._ask_from_cell,
             stop_asking=self._stop_asking,
-            skills=lambda: self.skills,
             usage=spending.table,
-            code=CodeCalls(settings.code_dir),
+            tools=tool_calls,
             searches=self.searches,
             current_cell=lambda: self.cells.last,
         )
         self.brought = kernel
         self.kernel: Kernel = InProcessKernel(host, namespace) if kernel is None else kernel
         self.cells = Cells(self.kernel, self.log)
+        self.cells.functions = lambda: tool_calls.names
         self.host = ProgramHost(self.log, self.kernel, self.cells, prompt, party=YOU, approval="auto", spending=spending)
         if kernel is None:
             self.kernel.start()

@@ -30,6 +30,8 @@ from mahtab_tui.waiting import result_of
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from mahtab_tui.tools.toolset import Toolset
+
 DEFAULT_MODEL = "claude-sonnet-4-20250514"
 
 
@@ -45,6 +47,7 @@ class ReplAgent:
         reflection: ReflectionMode = "always",
         reflection_llm: BaseChatModel | None = None,
         skills: Mapping[str, str] | None = None,
+        tools: Toolset | None = None,
         history: Sequence[tuple[str, str] | Said] = (),
     ) -> None:
         self._host = host
@@ -52,7 +55,8 @@ class ReplAgent:
         """The model as it was chosen: by its name, or itself."""
         self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm)
         self._graph = build_graph(self._nodes, max_turns, reflection)
-        self._system_prompt = system_prompt(skills)
+        self._skills = dict(skills or {})
+        self._tools = tools
         self._one_at_a_time = threading.Lock()
         self._current: Future[str] | None = None
         self._turn = 0
@@ -153,7 +157,7 @@ class ReplAgent:
             emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
         self._conversation.ask(self._turn, prompt, encodable(self._host.context()))
         told = self.messages
-        state = create_initial_state(prompt, messages=told, system_prompt=self._system_prompt, turn=self._turn)
+        state = create_initial_state(prompt, messages=told, system_prompt=self._system_prompt(), turn=self._turn)
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
@@ -161,6 +165,12 @@ class ReplAgent:
         if state["failure"]:
             raise ModelError(state["failure"])
         return parse_response(state["current_response"], ended=state["ended"]).chat
+
+    def _system_prompt(self) -> str:
+        """Made anew for each question: skills come and go."""
+        if (tools := self._tools) is None:
+            return system_prompt(self._skills)
+        return system_prompt({**tools.skills.descriptions(), **self._skills}, tools.functions(), tools.loaded.instructions())
 
     def _withdraw(self, turn: Future[str]) -> None:
         """Nobody waits for a turn any more: it does not begin, or it stops."""
@@ -182,8 +192,8 @@ class AgentSession(Protocol):
     def conversation(self) -> Sequence[tuple[str, str]]:
         """What was said so far: pairs of "user" or "assistant" and text."""
 
-    def skills(self) -> Mapping[str, str]:
-        """Descriptions of skills by name."""
+    def tools(self) -> Toolset:
+        """What it knows, and the tools over that."""
 
     def adopt(self, agent: ReplAgent) -> None:
         """An agent has been made over this session."""
@@ -197,12 +207,14 @@ def create_repl_agent(
     *,
     reflection_llm: BaseChatModel | None = None,
     skills: Mapping[str, str] | None = None,
+    tools: Toolset | None = None,
     history: Sequence[tuple[str, str] | Said] = (),
 ) -> ReplAgent:
-    """An agent over a session: a `SessionState` (code runs at once, in this process, and skills and history are its own), or a host.
+    """An agent over a session: a `SessionState` (code runs at once, in this process, and tools and history are its own), or a host.
 
     model: a model, or the name of one (see `get_llm`). max_turns: how many answers with code one question may have. reflection: when what
-    ran is checked for completeness; reflection_llm: by which model, else by the same. history: pairs of "user" or "assistant" and text.
+    ran is checked for completeness; reflection_llm: by which model, else by the same. skills: descriptions by name, beside those of the tools.
+    history: pairs of "user" or "assistant" and text.
     Raises `ModelError`.
     """
     llm = get_llm(model) if isinstance(model, str) else model
@@ -210,7 +222,7 @@ def create_repl_agent(
         host = session
     else:
         host = session.agent_host(model if isinstance(model, str) else llm._llm_type)
-        skills, history = {**session.skills(), **(skills or {})}, [*session.conversation(), *history]
+        tools, history = tools or session.tools(), [*session.conversation(), *history]
     agent = ReplAgent(
         host,
         llm,
@@ -218,6 +230,7 @@ def create_repl_agent(
         reflection=reflection,
         reflection_llm=reflection_llm,
         skills=skills,
+        tools=tools,
         history=history,
     )
     agent.model = model

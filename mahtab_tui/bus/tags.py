@@ -35,7 +35,11 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``session`` (what the header shows of the session): ``name``, ``model`` (as it was chosen), ``approval`` ("ask", "auto").
 - ``hide``: ``entry``, ``hidden`` (bool): the model is not told of it any more, or is again. ``replace`` (text: a sentence): ``entry``: it and all
   that came after it have left the conversation for good. An entry is named "cell 3" (with its output), "question 2", "answer 2.0" (the words of
-  ``turn`` and ``step``) or "code 2.0.1" (a block that did not run); `bus.left_out` makes the names.
+  ``turn`` and ``step``), "tool 2.0.1" or "code 2.0.1" (a block that did not run); `bus.left_out` makes the names.
+- ``assistant-tool`` (a tool that the model calls; text: what it gave, or why it did not): ``call`` (id: "2.0.1" is the second call of the answer 2.0),
+  ``turn``, ``step``, ``party``, ``name``, ``arguments`` (JSON), ``state`` ("running", then "ok", "error", "refused" or "stopped"), ``duration`` (seconds).
+- ``skill``: ``name``, ``loaded`` (bool: it stays loaded in the session from now on, or does no longer), ``chars`` (of its instructions), ``budget``
+  (characters of all that are loaded).
 - ``pin``: ``entry`` (named so, too), ``pinned`` (bool): it stays at the top of the transcript, or no longer.
 - ``notice`` (text: a sentence or two): ``level`` ("info", "warning", "error").
 - ``rlm-…``: the events of a recursive search. All have ``tree`` (id of the run) and ``node`` ("1" the root, "1.3" its third child); all but the
@@ -64,6 +68,7 @@ DISPLAY = "display"
 USER_CHAT = "user-chat"
 ASSISTANT_CHAT = "assistant-chat"
 ASSISTANT_CHAT_STREAM = "assistant-chat-stream"
+ASSISTANT_TOOL = "assistant-tool"
 RLM_CALL = "rlm-call"
 RLM_CHAT = "rlm-chat"
 RLM_CHAT_STREAM = "rlm-chat-stream"
@@ -82,6 +87,7 @@ SESSION = "session"
 HIDE = "hide"
 REPLACE = "replace"
 PIN = "pin"
+SKILL = "skill"
 
 
 class Route(NamedTuple):
@@ -107,6 +113,7 @@ ROUTES: Mapping[str, Route] = {
     # Displayed too: it ends the streamed words and corrects them where the transport did.
     ASSISTANT_CHAT: Route(display=True, prompt=True, store=True),
     ASSISTANT_CHAT_STREAM: Route(display=True, prompt=False, store=False),
+    ASSISTANT_TOOL: Route(display=True, prompt=False, store=True),
     RLM_CALL: Route(display=True, prompt=False, store=True),
     RLM_CHAT: Route(display=True, prompt=False, store=True),
     RLM_CHAT_STREAM: Route(display=True, prompt=False, store=False),
@@ -126,6 +133,7 @@ ROUTES: Mapping[str, Route] = {
     HIDE: Route(display=True, prompt=True, store=True),
     REPLACE: Route(display=True, prompt=True, store=True),
     PIN: Route(display=True, prompt=False, store=True),
+    SKILL: Route(display=True, prompt=False, store=True),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
 

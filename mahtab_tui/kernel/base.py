@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
@@ -194,6 +194,17 @@ class KernelInfo:
     state: KernelState
 
 
+class HostFunction(NamedTuple):
+    """A function of every namespace that the host answers: its call goes to `KernelHost.call`."""
+
+    name: str
+    called: str
+    """Under which name the host knows it."""
+    parameters: Sequence[tuple[str, str, str | None]]
+    """Name, annotation and default of each, as they are written; None where there is no default. Their values go as JSON."""
+    doc: str
+
+
 class KernelHost(Protocol):
     """What a kernel tells and asks its host. Called from the kernel's own threads."""
 
@@ -202,6 +213,9 @@ class KernelHost(Protocol):
 
     def late_output(self, text: str) -> None:
         """Something was printed while no cell ran: by a thread, a child, a task of the loop."""
+
+    def functions(self) -> Sequence[HostFunction]:
+        """What every new namespace gets beside the tools that the kernel has by itself."""
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         """Code in the kernel calls the host by name and waits; arguments and answer are JSON values.

@@ -216,6 +216,7 @@ class InProcessKernel:
         before = dict(builtins.__dict__)
         self._executor = Executor(self._namespace, surroundings, self._interrupts, self._loop)
         toolbox.install(self._calls.call)
+        toolbox.add(function._asdict() for function in self._host.functions())
         self._tools = {name: value for name, value in builtins.__dict__.items() if name not in before}
         self._executor.watch.changes(None)
         self._ready.set_result(None)

@@ -237,6 +237,7 @@ class ProcessKernel:
                 self._startup = ""  # one that ends the process must not end the next one, too
         if worker is None:
             return
+        worker.tell("functions", functions=[function._asdict() for function in self._host.functions()])
         if self._reload:
             worker.tell("reload")
         if startup:

@@ -40,10 +40,6 @@ class SkillLibrary:
         self._told: set[str] = set()
         self._looked = float("-inf")
 
-    def start(self) -> None:
-        """Begin to load, on a thread."""
-        threading.Thread(target=self.index, name="skills", daemon=True).start()
-
     def skills(self) -> dict[str, Skill]:
         """All skills by name, as the files are now; waits for the first loading."""
         with self._lock:
@@ -88,21 +84,17 @@ class SkillLibrary:
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
-        """What `skill(name, args)` gives, with the names of the skill's other files. Raises `NoSkill`."""
+        """The instructions of a skill, with what it is to be used on and the names of the skill's other files. Raises `NoSkill`."""
         skill = self.get(name)
         parts = [skill.content]
         if args:
             parts.append(f"Arguments: {args}")
         if files := skill_files(skill):
-            parts.append(f"Files of this skill, by skill({name!r}, file=...): {', '.join(files)}")
+            parts.append(f"Files of this skill, by load_skill({name!r}, file=...): {', '.join(files)}")
         return "\n\n".join(parts)
 
-    def told(self, name: str, args: str = "", file: str = "") -> str:
-        """What `skill()` gives in a cell: the instructions, or a file of the skill. Raises `NoSkill`."""
-        return self.file(name, file) if file else self.instructions(name, args)
-
     def found(self, query: str, limit: int = 5) -> str:
-        """What `search_skills()` gives in a cell: a line each."""
+        """What `search_skills` gives: a line each."""
         hits = self.search(query, limit)
         return "\n".join(f"{hit.name}: {hit.description}" for hit in hits) or f"No skill has anything of {query!r}."
 
@@ -145,7 +137,12 @@ def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, s
 
 def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
     """The instructions of a skill by its name. Raises `NoSkill`."""
-    return SkillLibrary(_loader(skills_dir), lambda problem: None).get(name).content
+    return skill_library(skills_dir).get(name).content
+
+
+def skill_library(skills_dir: Path | str | None = None) -> SkillLibrary:
+    """The skills of a folder, or all that a session in this folder would have; nobody is told of broken ones."""
+    return SkillLibrary(_loader(skills_dir), lambda problem: None)
 
 
 def _loader(skills_dir: Path | str | None) -> SkillsLoader:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from mahtab_tui.bus.formatters import defuse
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.base import OUTPUT_LIMIT, Variable
-from mahtab_tui.kernel.worker.toolbox import TOOLS
+from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction, Variable
+from mahtab_tui.kernel.worker.toolbox import TOOLS, Tool
 
 MAX_VARIABLES = 50
 
@@ -39,7 +39,8 @@ You finish lines while somebody types {kind}. You get the variables that there a
 characters that come next in the same line, not with what is there already; no explanation, no fences. If nothing is likely, answer nothing.
 """
 
-_SKILLS = "\nSkills: instructions that print(skill(name)) brings\n{skills}\n"
+_SKILLS = "\nSkills: instructions that print(load_skill(name)) brings\n{skills}\n"
+_LOADED = "\nThe instructions of the skills that are loaded. Follow them where they suit the question.\n{loaded}\n"
 
 CLOSING = (
     "That is all that was to be run. Now tell the person in words, shortly, what came out, with the figures that answer it and the"
@@ -72,13 +73,21 @@ Answer with one JSON object and nothing else:
 _SECTIONS = re.compile(r"<(?=\s*/?\s*(?:prior-session|variables|recent-activity)\b)", re.IGNORECASE)
 
 
-def system_prompt(skills: Mapping[str, str] | None = None) -> str:
-    """The stable part: who the model is, the format, the tools, and the skills' names with their descriptions."""
-    tools = "\n".join(f"- {tool.name}{tool.signature}: {tool.summary}" for tool in TOOLS)
+def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[HostFunction] = (), loaded: Mapping[str, str] | None = None) -> str:
+    """The stable part: who the model is, the format, the functions, the skills' names with their descriptions, and what is loaded of them."""
+    listed = [*TOOLS, *(Tool(function.name, _signature(function), function.doc.split("\n")[0]) for function in functions)]
+    tools = "\n".join(f"- {tool.name}{tool.signature}: {tool.summary}" for tool in listed)
     text = _SYSTEM.format(tools=tools, limit=OUTPUT_LIMIT)
     if skills:
         text += _SKILLS.format(skills="\n".join(f"- {name}: {description}" for name, description in sorted(skills.items())))
+    if loaded:
+        text += _LOADED.format(loaded="\n".join(f'<skill name="{name}">\n{content}\n</skill>' for name, content in loaded.items()))
     return text
+
+
+def _signature(function: HostFunction) -> str:
+    written = (f"{name}: {annotation}" + (f" = {default}" if default else "") for name, annotation, default in function.parameters)
+    return f"({', '.join(written)}) -> str"
 
 
 def edited(block: int) -> str:

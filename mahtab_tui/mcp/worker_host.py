@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mahtab_tui.kernel.base import KernelInfo, OutputKind
+from mahtab_tui.kernel.base import HostFunction, KernelInfo, OutputKind
 
 LATE = 20_000
 """Characters that are kept of what is printed between cells."""
@@ -25,6 +25,9 @@ class WorkerHost:
     def late_output(self, text: str) -> None:
         with self._lock:
             self._late = (self._late + text)[-LATE:]
+
+    def functions(self) -> Sequence[HostFunction]:
+        return ()
 
     def take_late(self) -> str:
         """What was printed between cells since it was last taken."""

@@ -57,6 +57,8 @@ class Cells:
         self._numbers = itertools.count(first)
         self._number_lock = threading.Lock()
         self._running: list[str] = []
+        self.functions: Callable[[], frozenset[str]] = frozenset
+        """The names of the host's functions in the namespace."""
         self._alone = threading.Lock()
         """Held by a cell of an agent's or the model's that is not nested: they wait for each other before their time begins."""
         self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
@@ -200,6 +202,6 @@ class Cells:
     def _tell_hidden_tools(self, new: Sequence[str]) -> None:
         from mahtab_tui.kernel.worker import toolbox
 
-        for name in toolbox.shadowed(new):
+        for name in (toolbox.NAMES | self.functions()).intersection(new):
             text = f"{name} hides the tool of that name from now on, for the model too. `del {name}` brings it back."
             emit(self._log, tags.NOTICE, text, level="info")

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
-from mahtab_tui.kernel.base import KernelInfo, KernelState
-from mahtab_tui.session.code_calls import CodeCalls
+from mahtab_tui.kernel.base import HostFunction, KernelInfo, KernelState
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.session.searches import Searches
-
-if TYPE_CHECKING:
-    from mahtab_tui.knowledge.library import SkillLibrary
+from mahtab_tui.session.tool_calls import ToolCalls
 
 
 class SessionKernelHost:
@@ -29,9 +26,8 @@ class SessionKernelHost:
         *,
         ask: Callable[[str], str],
         stop_asking: Callable[[], None],
-        skills: Callable[[], SkillLibrary],
         usage: Callable[[], str],
-        code: CodeCalls,
+        tools: ToolCalls,
         searches: Searches,
         current_cell: Callable[[], int],
     ) -> None:
@@ -40,7 +36,7 @@ class SessionKernelHost:
         self._current_cell = current_cell
         self._stop_asking = stop_asking
         self._searches = searches
-        self._code = code
+        self._tools = tools
         self.inputs: Requests[str | None] = Requests()
         self.info: KernelInfo | None = None
         self._leaves = threading.Event()
@@ -49,11 +45,7 @@ class SessionKernelHost:
         """Called with each state of the kernel, once it was told."""
         self._calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
             "ask": lambda args: ask(str(args["prompt"])),
-            "skill": lambda args: skills().told(str(args["name"]), str(args.get("args", "")), str(args.get("file", ""))),
-            "search_skills": lambda args: skills().found(str(args["query"]), int(args["limit"])),
             "usage": lambda args: usage(),
-            "search_code": code.search,
-            "read_file": code.read,
             "rlm": lambda args: searches.from_cell(args, current_cell()),
             "terminal": lambda args: face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"])),
             "quit": lambda args: self._leaves.set(),
@@ -78,21 +70,25 @@ class SessionKernelHost:
     def late_output(self, text: str) -> None:
         emit(self._log, tags.USER_REPL_OUT, text, cell=self._current_cell(), late=True, kinds=[["stdout", len(text)]])
 
+    def functions(self) -> Sequence[HostFunction]:
+        return self._tools.functions()
+
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        served = self._calls.get(name)
-        if served is None:
-            raise RuntimeError(f"The host has nothing called {name!r}.")
-        return served(args)
+        if (served := self._calls.get(name)) is not None:
+            return served(args)
+        if name in self._tools:
+            return self._tools.call(name, args)
+        raise RuntimeError(f"The host has nothing called {name!r}.")
 
     def call_cancelled(self, name: str) -> None:
         if name == "input":
             self.inputs.cancel_all()
         elif name == "ask":
             self._stop_asking()
-        elif name == "search_code":
-            self._code.cancel()
         elif name == "rlm":
             self._searches.stop_all()
+        else:
+            self._tools.cancel(name)
 
     def cell_ended(self) -> None:
         """Leave, if the cell has called `exit()`: not earlier, lest the cell itself be what leaving would cut off."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import Decision
@@ -19,13 +17,14 @@ from mahtab_tui.llm.providers import OnNotice, check_model, default_model, get_l
 from mahtab_tui.session.agent_thread import AgentThread, conversation
 from mahtab_tui.session.broadcast import Broadcast
 from mahtab_tui.session.cells import YOU, Cells
-from mahtab_tui.session.code_calls import CodeCalls
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.guests import Guests
 from mahtab_tui.session.inbox import Inbox, Item, Mode
 from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.suggestions import Suggestions
+from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings import ApprovalMode, Settings
 from mahtab_tui.usage import Spending
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
-    from mahtab_tui.knowledge.library import SkillLibrary
 
 ANSWER_TOKENS = 8_192
 """Of one answer, where the session may not cost more than so much: what it may come to must be known before."""
@@ -76,20 +74,29 @@ class Session:
             spending=self.spending,
             asking="ask" if face.can_ask else "refuse",
         )
+        self.knowledge = Knowledge(
+            self.log,
+            lambda problem: self.notice(problem, "warning"),
+            skills_dir=settings.skills_dir,
+            skills_budget=settings.skills_budget,
+            code_dir=settings.code_dir,
+            past=past,
+        )
+        self._tool_calls = ToolCalls(lambda: self.knowledge.toolset)
         self.host = SessionKernelHost(
             self.log,
             face,
             ask=self._ask_from_cell,
             stop_asking=self._stop_turn,
-            skills=lambda: self.skills,
             usage=self.spending.table,
-            code=CodeCalls(settings.code_dir),
+            tools=self._tool_calls,
             searches=self.searches,
             current_cell=lambda: self.cells.last,
         )
         self.kernel = make_kernel(self.host)
         self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
         self.cells.on_end = self.host.cell_ended
+        self.cells.functions = lambda: self._tool_calls.names
         self.host.on_state = self.cells.follow
         self.inbox = Inbox(self.log)
         self.guests = Guests(self.log)
@@ -119,7 +126,7 @@ class Session:
     def start(self) -> None:
         """Begin: the kernel starts on a thread, and inputs are served from now on."""
         self._tell_session()
-        self.skills.start()
+        self.knowledge.start()
         self._runner.start()
         self.agent.start()
 
@@ -140,15 +147,6 @@ class Session:
         if self._runner.is_alive():
             self._runner.join(2.0)
         close_logging(self.log)
-
-    @cached_property
-    def skills(self) -> SkillLibrary:
-        """What there is to know, loaded in the background once it was started."""
-        from mahtab_tui.knowledge.library import SkillLibrary
-        from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
-
-        folders = skill_folders(Path.cwd(), self.settings.skills_dir)
-        return SkillLibrary(SkillsLoader(*folders), lambda problem: self.notice(problem, "warning"))
 
     # What the person enters
 
@@ -337,7 +335,7 @@ class Session:
             reflection_llm=reflection_llm,
             reflection=self.settings.reflection,
             max_turns=self.settings.max_turns,
-            skills=self.skills.descriptions(),
+            tools=self.knowledge.toolset,
             history=conversation(self.past),
         )
 

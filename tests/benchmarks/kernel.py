@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.kernel.base import CellResult, KernelInfo, OutputKind
+from mahtab_tui.kernel.base import CellResult, HostFunction, KernelInfo, OutputKind
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.worker.variables import NamespaceWatch
 from tests.benchmarks.table import Row, median, timed
@@ -23,6 +23,9 @@ class QuietHost:
     def kernel_state(self, info: KernelInfo, text: str) -> None: ...
 
     def late_output(self, text: str) -> None: ...
+
+    def functions(self) -> Sequence[HostFunction]:
+        return ()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         raise RuntimeError(name)

@@ -6,11 +6,11 @@ import os
 import queue
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.kernel.base import CellResult, Kernel, KernelInfo, KernelState, Origin, OutputKind
+from mahtab_tui.kernel.base import CellResult, HostFunction, Kernel, KernelInfo, KernelState, Origin, OutputKind
 
 PATIENCE = 30.0
 """Seconds after which something that must come counts as lost."""
@@ -24,6 +24,7 @@ class RecordingHost:
         self.late: queue.Queue[str] = queue.Queue()
         self.calls: queue.Queue[tuple[str, Mapping[str, Any]]] = queue.Queue()
         self.cancelled: queue.Queue[str] = queue.Queue()
+        self.given: Sequence[HostFunction] = ()
         self.answer: Callable[[str, Mapping[str, Any]], Any] = lambda name, args: None
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
@@ -31,6 +32,9 @@ class RecordingHost:
 
     def late_output(self, text: str) -> None:
         self.late.put(text)
+
+    def functions(self) -> Sequence[HostFunction]:
+        return self.given
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
         self.calls.put((name, args))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.base import CellResult, Status
+from mahtab_tui.kernel.base import CellResult, HostFunction, Status
 from tests.integration.kernels import PATIENCE, Cells
 
 
@@ -161,3 +161,26 @@ with ThreadPoolExecutor(2) as pool:
     got = sorted(pool.map(input, ['', '']))
 got"""
     assert cells.text(code).endswith("['a', 'b']\n")
+
+
+def test_functions_of_the_host_are_in_the_namespace_and_outlive_a_cell_that_empties_builtins(cells: Cells) -> None:
+    cells.host.given = [HostFunction("find", "search", (("what", "str", None), ("limit", "int", "5")), "Find something.")]
+    cells.kernel.reset()
+    cells.host.answer = lambda name, args: f"{name} {dict(args)}"
+    assert cells.text("print(find('x'))") == "search {'what': 'x', 'limit': 5}\n"
+    cells.run("import builtins; builtins.__dict__.clear()")
+    assert cells.text("find('y', limit=2)") == "\"search {'what': 'y', 'limit': 2}\"\n"
+    assert cells.text("find.__doc__") == "'Find something.'\n"
+
+
+def test_what_a_function_of_the_host_raises_shows_no_frame_of_ours(cells: Cells) -> None:
+    cells.host.given = [HostFunction("find", "find", (), "Find something.")]
+    cells.kernel.reset()
+
+    def answer(name: str, args: Mapping[str, Any]) -> str:
+        raise ValueError("nothing there")
+
+    cells.host.answer = answer
+    output = cells.run("find()").output
+    assert output.endswith("RuntimeError: nothing there\n")
+    assert output.count("File ") == 1

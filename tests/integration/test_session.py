@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.messages import BaseMessage
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.agent.repl_agent import ReplAgent
@@ -17,12 +18,14 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
+from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
 from mahtab_tui.tui.panes.transcript.entries import Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched
+from tests.skills import write_skill
 
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
 COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
@@ -159,6 +162,37 @@ def test_a_broken_skill_is_a_notice_at_the_start(open_session: Callable[..., Ope
     path.write_text("x")
     it = open_session()
     assert it.store.wait(tags.NOTICE, level="warning").text.startswith(str(path))
+
+
+def test_a_skill_that_a_cell_loads_is_told_to_the_model_with_every_question_until_it_is_unloaded(
+    open_session: Callable[..., Opened], project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
+    told: list[bool] = []
+
+    def hear(self: ChatReplay, messages: list[BaseMessage], *args: Any, **options: Any) -> Iterator[Any]:
+        told.append("Put things away." in messages[0].text)
+        return stream(self, messages, *args, **options)
+
+    stream = ChatReplay._stream
+    monkeypatch.setattr(ChatReplay, "_stream", hear)
+    it = open_session("One.", "Two.", "Three.")
+    for place, step in enumerate(("skill('tidy').splitlines()[0]", None, "unload")):
+        if step == "unload":
+            it.session.knowledge.loaded.unload("tidy")
+        elif step:
+            it.session.submit("python", step)
+            assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "'Put things away.'\n"
+        it.session.submit("ask", "go")
+        it.store.wait(tags.AGENT, state="done", turn=place + 1)
+    assert told == [True, True, False]
+    assert [record.attrs["loaded"] for record in it.store.records if record.tag == tags.SKILL] == [True, False]
+
+
+def test_a_resumed_session_has_its_skills_loaded(open_session: Callable[..., Opened], project: Path) -> None:
+    write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
+    it = open_session(past=[Record(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 16, "budget": 60_000})])
+    assert it.session.knowledge.loaded.instructions() == {"tidy": "Put things away."}
 
 
 def test_ask_in_a_cell_returns_the_answer_and_its_code_runs_inside(open_session: Callable[..., Opened]) -> None:

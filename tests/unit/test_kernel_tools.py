@@ -126,18 +126,10 @@ def test_every_tool_is_documented_from_one_source() -> None:
         "display",
         "ask",
         "rlm",
-        "skill",
-        "search_skills",
-        "search_code",
-        "read_file",
         "usage",
         "load_claude_sessions",
     ]
     assert all(tool.summary.endswith(".") and tool.signature.startswith("(") for tool in toolbox.TOOLS)
-
-
-def test_a_tools_name_that_was_rebound_is_told() -> None:
-    assert toolbox.shadowed(["grep", "x"]) == ["grep"]
 
 
 @given(st.text(alphabet="ab!='\"\n ()[]:#\\", max_size=40))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mahtab_tui.kernel.base import Variable
+from mahtab_tui.kernel.base import HostFunction, Variable
 from mahtab_tui.kernel.worker.toolbox import TOOLS
 from mahtab_tui.llm.prompts import render_context, render_variables, skipped, system_prompt, user_turn
 
@@ -27,6 +27,16 @@ def test_both_ways_of_writing_code_are_explained() -> None:
 def test_skills_are_listed_by_name_and_description() -> None:
     assert "Skills" not in system_prompt()
     assert "- debug: Find the bug {here}" in system_prompt({"debug": "Find the bug {here}"})
+
+
+def test_the_functions_of_the_session_are_listed_with_the_others() -> None:
+    function = HostFunction("find", "find", (("what", "str", None), ("limit", "int", "5")), "Find something.\nAnd more.")
+    assert "- find(what: str, limit: int = 5) -> str: Find something.\n" in system_prompt(functions=[function])
+
+
+def test_loaded_skills_are_told_whole() -> None:
+    assert '<skill name="debug">\nLook at {it}.\n</skill>' in system_prompt(loaded={"debug": "Look at {it}."})
+    assert "loaded. Follow" not in system_prompt()
 
 
 def test_variables_are_a_line_each_with_functions_last_and_private_ones_left_out() -> None:

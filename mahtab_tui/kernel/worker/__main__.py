@@ -63,6 +63,7 @@ class Worker:
                 "variables": self._variables,
                 "interrupt": self._interrupt,
                 "reload": self._reload,
+                "functions": self._add_functions,
             },
             active=lambda: self._begun != self._ended_cells or self._loop.exists,
             flush=self._surroundings.flush,
@@ -129,6 +130,9 @@ class Worker:
 
     def _reload(self, frame: Frame) -> None:
         self._executor.reloader = late_import(f"{__package__}.habits.reloading").Reloader()
+
+    def _add_functions(self, frame: Frame) -> None:
+        self._surroundings.keep(toolbox.add(frame["functions"]))
 
     def _variables(self, frame: Frame) -> None:
         self._channel.send({"op": "reply", "id": frame["id"], "value": self._executor.watch.listing()})

@@ -32,7 +32,7 @@ class Stage(NamedTuple):
 
 
 class ProcessSurroundings:
-    """Streams, descriptors, builtins, signals of the kernel's process. Made when all of our names are in builtins."""
+    """Streams, descriptors, builtins, signals of the kernel's process. Made when our own names are in builtins."""
 
     def __init__(self, main: ModuleType, interrupts: Interrupts) -> None:
         self._main = main
@@ -100,6 +100,10 @@ class ProcessSurroundings:
         flush(self._out, self._err)
 
     _builtins_now: dict[str, Any] = builtins.__dict__
+
+    def keep(self, added: dict[str, Any]) -> None:
+        """More of our names are in builtins now."""
+        self._builtins = {**self._builtins, **added}
 
     def repair_builtins(self) -> None:
         """For the control thread, which must live through a cell that empties them."""

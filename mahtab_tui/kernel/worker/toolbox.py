@@ -11,6 +11,7 @@ from . import shell
 from .claude_sessions import load_claude_sessions
 from .files import create, edit, read
 from .host import Host
+from .host_functions import make
 from .search import rlm
 from .stdlib import late_import
 from .text_tools import grep, partition, peek
@@ -42,46 +43,6 @@ def display(*values: object) -> None:
     Example: display(df.head(), figure).
     """
     late_import(f"{__package__}.showing.displays").display(*values)
-
-
-def skill(name: str, args: str = "", file: str = "") -> str:
-    """Return the instructions of a skill by its name, or a file that they name.
-
-    args: what the skill is to be used on. file: its path inside the skill's folder.
-    Raises RuntimeError where there is no such skill, or no such file of it.
-    Example: print(skill("explore-data")).
-    """
-    return str(Host.call("skill", {"name": str(name), "args": str(args), "file": str(file)}))
-
-
-def search_skills(query: str, limit: int = 5) -> str:
-    """Return the skills that answer a query best, a line each: name and description.
-
-    Example: print(search_skills("slow query")).
-    """
-    return str(Host.call("search_skills", {"query": str(query), "limit": int(limit)}))
-
-
-def search_code(
-    pattern: str, file_pattern: str = "*", context_lines: int = 2, ignore_case: bool = False, limit: int = 100, encoding: str = ""
-) -> str:
-    r"""Return the lines of the project's files that match a regular expression, with lines around them.
-
-    file_pattern: of names ("*.py") or paths ("src/**/*.cbl"). encoding: of files that do not tell theirs, as in "cp037".
-    Held inside the project's folder; hidden and binary files and what .gitignore names are passed over. Raises RuntimeError with a sentence.
-    Example: print(search_code(r"def load_\w+", "*.py")).
-    """
-    given = {"pattern": str(pattern), "file_pattern": str(file_pattern), "encoding": str(encoding)}
-    return str(Host.call("search_code", {**given, "context_lines": int(context_lines), "ignore_case": bool(ignore_case), "limit": int(limit)}))
-
-
-def read_file(path: str, start: int = 1, end: int | None = None) -> str:
-    """Return lines of a file of the project, each with its number; held inside the project's folder.
-
-    start, end: the first and the last line, from 1. Raises RuntimeError with a sentence.
-    Example: print(read_file("src/app.py", 10, 40)).
-    """
-    return str(Host.call("read_file", {"path": str(path), "start": int(start), "end": None if end is None else int(end)}))
 
 
 def usage() -> str:
@@ -119,17 +80,15 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     display,
     ask,
     rlm,
-    skill,
-    search_skills,
-    search_code,
-    read_file,
     usage,
     load_claude_sessions,
 )
 
+NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
+
 if TYPE_CHECKING:
     TOOLS: tuple[Tool, ...]
-    """The one catalogue: from the functions' own signatures and docstrings."""
+    """The catalogue of what is always there: from the functions' own signatures and docstrings."""
 
 
 def __getattr__(name: str) -> Any:
@@ -150,7 +109,8 @@ def install(call_host: CallHost) -> None:
     shell.install(call_host)
 
 
-def shadowed(names: Iterable[str]) -> list[str]:
-    """Those of the names that hide a tool where the person binds them."""
-    tools = {function.__name__ for function in _FUNCTIONS}
-    return [name for name in names if name in tools]
+def add(functions: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Put functions of the host's (`kernel.base.HostFunction` as dicts) into builtins, too; they by name."""
+    made = {described["name"]: make(described) for described in functions}
+    builtins.__dict__.update(made)
+    return made

@@ -1,0 +1,85 @@
+"""The skills that stay loaded in a session: the model is told their instructions with every question."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
+
+
+class OverBudget(RuntimeError):
+    """A skill does not fit beside those that are loaded; the message is a sentence."""
+
+
+class LoadedSkills:
+    """Which skills are loaded, kept by the records of the bus. Any thread may call it."""
+
+    def __init__(self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None) -> None:
+        """budget: characters of the instructions of all of them."""
+        self._skills = skills
+        self._budget = budget
+        self._log = log
+        self._lock = threading.RLock()
+        self._sizes: dict[str, int] = {}
+        """Characters of each, in the order of their loading."""
+
+    def fold(self, record: Record) -> None:
+        """Take in a record of the session that is resumed."""
+        if record.tag != tags.SKILL:
+            return
+        if record.attrs["loaded"]:
+            self._sizes[record.attrs["name"]] = record.attrs["chars"]
+        else:
+            self._sizes.pop(record.attrs["name"], None)
+
+    @property
+    def names(self) -> list[str]:
+        with self._lock:
+            return list(self._sizes)
+
+    def load(self, name: str) -> None:
+        """Keep a skill loaded. Raises `NoSkill`, `OverBudget`."""
+        size = len(self._skills().instructions(name))
+        with self._lock:
+            if self._sizes.get(name) == size:
+                return
+            left = self._budget - sum(self._sizes.values()) + self._sizes.get(name, 0)
+            if size > left:
+                loaded = ", ".join(f"{each} ({chars:,})" for each, chars in self._sizes.items()) or "none"
+                raise OverBudget(
+                    f"The skill {name} has {size:,} characters; {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
+                )
+            self._tell(name, size)
+
+    def unload(self, name: str) -> None:
+        """Load it no longer. Raises `NoSkill` where it is not loaded."""
+        with self._lock:
+            if name not in self._sizes:
+                raise NoSkill(f"The skill {name!r} is not loaded. Loaded: {', '.join(self._sizes) or 'none'}.")
+            self._tell(name, None)
+
+    def instructions(self) -> dict[str, str]:
+        """The instructions of the loaded skills by name, as their files are now; what is gone or has outgrown the budget is unloaded."""
+        told: dict[str, str] = {}
+        for name in self.names:
+            try:
+                self.load(name)
+                told[name] = self._skills().instructions(name)
+            except (NoSkill, OverBudget) as error:
+                with self._lock:
+                    self._tell(name, None)
+                if self._log is not None:
+                    emit(self._log, tags.NOTICE, f"The skill {name} is no longer loaded. {error}", level="warning")
+        return told
+
+    def _tell(self, name: str, size: int | None) -> None:
+        """size: characters; None: it is loaded no longer."""
+        chars = self._sizes.pop(name, 0) if size is None else size
+        if size is not None:
+            self._sizes[name] = size
+        if self._log is not None:
+            emit(self._log, tags.SKILL, name=name, loaded=size is not None, chars=chars, budget=self._budget)

@@ -1,0 +1,26 @@
+"""What a model can call: each tool is one function and one schema, in one registry."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mahtab_tui.tools.definition import Tool, ToolError, Workplace
+    from mahtab_tui.tools.registry import get_all_tools
+
+_HOMES = {
+    "Tool": "mahtab_tui.tools.definition",
+    "ToolError": "mahtab_tui.tools.definition",
+    "Workplace": "mahtab_tui.tools.definition",
+    "get_all_tools": "mahtab_tui.tools.registry",
+}
+
+__all__ = ["Tool", "ToolError", "Workplace", "get_all_tools"]
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, loaded when they are first wanted."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

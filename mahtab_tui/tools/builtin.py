@@ -1,0 +1,86 @@
+"""The tools that are always there: finding and loading skills, searching and reading the project's source."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mahtab_tui.knowledge.loaded import OverBudget
+from mahtab_tui.tools.definition import Tool, Workplace
+
+
+class _Arguments(BaseModel):
+    """What is not there is refused, so that nobody believes that it was heard."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SearchSkills(_Arguments):
+    query: str = Field(description="words, or an identifier or a part of one")
+    limit: int = Field(5, ge=1, le=50, description="how many at the most")
+
+
+def search_skills(at: Workplace, given: SearchSkills) -> str:
+    """Return the skills that answer a query best, a line each: name and description."""
+    return at.skills.found(given.query, given.limit)
+
+
+class LoadSkill(_Arguments):
+    name: str = Field(description="the skill's name")
+    args: str = Field("", description="what the skill is to be used on")
+    file: str = Field("", description="in place of the instructions: a file that they name, by its path inside the skill's folder")
+
+
+def load_skill(at: Workplace, given: LoadSkill) -> str:
+    """Return the instructions of a skill, which stays loaded in the session from now on; or a file of the skill."""
+    if given.file:
+        return at.skills.file(given.name, given.file)
+    instructions = at.skills.instructions(given.name, given.args)
+    try:
+        at.loaded.load(given.name)
+    except OverBudget as error:
+        return f"{instructions}\n\n[It does not stay loaded. {error}]"
+    return instructions
+
+
+class SearchCode(_Arguments):
+    pattern: str = Field(description="a regular expression of Python's")
+    file_pattern: str = Field("*", description='of names ("*.py") or paths ("src/**/*.cbl")')
+    context_lines: int = Field(2, ge=0, le=50, description="lines shown before and after each match")
+    ignore_case: bool = Field(False, description="whether upper and lower case are the same")
+    limit: int = Field(100, ge=1, le=10_000, description="matches at the most")
+    encoding: str = Field("", description='of files that do not tell theirs, as in "cp037"')
+
+
+def search_code(at: Workplace, given: SearchCode) -> str:
+    """Return the lines of the project's files that match a regular expression, with lines around them.
+
+    Held inside the project's folder; hidden and binary files and what .gitignore names are passed over.
+    """
+    return at.code.search(
+        given.pattern,
+        given.file_pattern,
+        given.context_lines,
+        ignore_case=given.ignore_case,
+        limit=given.limit,
+        encoding=given.encoding or None,
+        cancelled=at.cancelled,
+    ).as_text()
+
+
+class ReadFile(_Arguments):
+    path: str = Field(description="relative to the project's folder")
+    start: int = Field(1, description="the first line, from 1")
+    end: int | None = Field(None, description="the last line; without it, the file's")
+
+
+def read_file(at: Workplace, given: ReadFile) -> str:
+    """Return lines of a file of the project, each with its number; held inside the project's folder."""
+    return at.code.read_file(given.path, given.start, given.end)
+
+
+BUILTIN: tuple[Tool, ...] = (
+    Tool(search_skills, SearchSkills, keeps="searches"),
+    Tool(load_skill, LoadSkill, keeps="skills", also="skill"),
+    Tool(search_code, SearchCode, keeps="searches"),
+    Tool(read_file, ReadFile, keeps="files"),
+)

@@ -1,0 +1,115 @@
+"""What a tool is.
+
+A tool is a function and the schema of its arguments; whatever else there is of it (what a model is told, the function in the namespace) is
+made from these two::
+
+    class CountLines(BaseModel):
+        path: str = Field(description="A file of the project")
+
+    def count_lines(at: Workplace, given: CountLines) -> str:
+        '''Return how many lines a file of the project has.'''
+        return str(len(at.code.read_file(given.path).splitlines()))
+
+    tool = Tool(count_lines, CountLines)
+
+A package brings it by an entry point of the group ``mahtab_tui.tools`` that names ``tool``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import threading
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+from pydantic import BaseModel, ValidationError
+
+from mahtab_tui.kernel.base import HostFunction
+from mahtab_tui.knowledge.code import CodeError, CodeSearcher
+from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
+from mahtab_tui.knowledge.loaded import LoadedSkills
+
+
+class ToolError(Exception):
+    """A tool cannot do what it was asked for; the message is a sentence, which the model is told."""
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a tool works."""
+
+    code: CodeSearcher
+    """The project's source, held inside its folder."""
+    skills: SkillLibrary
+    loaded: LoadedSkills
+    """The skills that stay loaded in the session."""
+    cancelled: threading.Event
+    """Set when nobody waits for this call any more."""
+
+
+class Tool(NamedTuple):
+    """A function that a model can call."""
+
+    function: Callable[[Workplace, Any], str]
+    """Its name is the tool's, its docstring what a model is told of it. Raises `ToolError`."""
+    arguments: type[BaseModel]
+    """The schema; the descriptions of its fields are told, too."""
+    keeps: Literal["", "searches", "files", "skills"] = ""
+    """Where the state of a turn keeps its results."""
+    also: str = ""
+    """Another name that it has in the namespace."""
+
+    @property
+    def name(self) -> str:
+        return self.function.__name__
+
+    @property
+    def description(self) -> str:
+        return inspect.getdoc(self.function) or ""
+
+    def call(self, at: Workplace, arguments: Mapping[str, Any]) -> str:
+        """Check the arguments and do it. Raises `ToolError`, whatever goes wrong."""
+        try:
+            given = self.arguments.model_validate(dict(arguments))
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors())
+            raise ToolError(f"{self.name} was not called: {wrong}.") from None
+        try:
+            return str(self.function(at, given))
+        except (ToolError, NoSkill, CodeError) as error:
+            raise ToolError(str(error)) from None
+        except Exception as error:  # a plug-in's own code
+            raise ToolError(f"{self.name} failed: {type(error).__name__}: {error}") from error
+
+    def host_functions(self) -> list[HostFunction]:
+        """The tool as functions of the namespace, one for each of its names."""
+        fields = self.arguments.model_fields.items()
+        parameters = tuple(
+            (name, _annotation(field.annotation), None if field.is_required() else repr(field.get_default(call_default_factory=True)))
+            for name, field in fields
+        )
+        told = [f"{name}: {field.description}" for name, field in fields if field.description]
+        doc = "\n".join([self.description, "", *told, "Raises RuntimeError with a sentence."])
+        return [HostFunction(name, self.name, parameters, doc) for name in (self.name, self.also) if name]
+
+    def problem(self) -> str:
+        """What is wrong with a definition, as the end of a sentence; empty where nothing is."""
+        function, arguments = cast(Any, self.function), cast(Any, self.arguments)
+        if not hasattr(function, "__name__") or not (isinstance(arguments, type) and issubclass(arguments, BaseModel)):
+            return "it is not a function and a pydantic model"
+        names = [self.name, *self.arguments.model_fields]
+        if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
+            return "its names are no names of Python"
+        return "" if self.description else "its function has no docstring"
+
+
+def _annotation(annotation: Any) -> str:
+    """A type as it is written."""
+    if annotation is type(None):
+        return "None"
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        return annotation.__name__
+    return str(annotation).replace("typing.", "")

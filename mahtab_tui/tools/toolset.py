@@ -1,0 +1,72 @@
+"""The tools over one session's knowledge."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.kernel.base import HostFunction
+from mahtab_tui.knowledge.code import CodeSearcher
+from mahtab_tui.knowledge.library import SkillLibrary
+from mahtab_tui.knowledge.loaded import LoadedSkills
+from mahtab_tui.tools.definition import Tool, ToolError, Workplace
+from mahtab_tui.tools.registry import load_tools
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
+
+class Toolset:
+    """Any thread may call it."""
+
+    def __init__(self, code_dir: Path, skills: SkillLibrary, loaded: LoadedSkills, on_problem: Callable[[str], None]) -> None:
+        """on_problem: told of each plug-in that cannot be used."""
+        self.skills = skills
+        self.loaded = loaded
+        self._code = CodeSearcher(code_dir)
+        self._on_problem = on_problem
+        self._loading = threading.Lock()
+        self._tools: dict[str, Tool] | None = None
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All by name; waits while they are loaded."""
+        with self._loading:
+            if self._tools is None:
+                self._tools = {tool.name: tool for tool in load_tools(self._on_problem)}
+            return self._tools
+
+    def run(self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None) -> str:
+        """What a tool gives; waits for it. cancelled: set when nobody waits any more. Raises `ToolError`."""
+        tool = self.tools.get(name)
+        if tool is None:
+            raise ToolError(f"There is no tool {name!r}. There are: {', '.join(self.tools)}.")
+        return tool.call(Workplace(self._code, self.skills, self.loaded, cancelled or threading.Event()), arguments)
+
+    def functions(self) -> list[HostFunction]:
+        """What the namespace gets."""
+        return [function for tool in self.tools.values() for function in tool.host_functions()]
+
+    @cached_property
+    def structured(self) -> list[BaseTool]:
+        """What a model that calls tools gets: LangChain's own. Errors come back as text."""
+        from langchain_core.tools import StructuredTool
+
+        def runner(name: str) -> Callable[..., str]:
+            def run(**arguments: Any) -> str:
+                try:
+                    return self.run(name, arguments)
+                except ToolError as error:
+                    return str(error)
+
+            return run
+
+        return [
+            StructuredTool.from_function(
+                runner(tool.name), name=tool.name, description=tool.description, args_schema=tool.arguments, handle_validation_error=True
+            )
+            for tool in self.tools.values()
+        ]

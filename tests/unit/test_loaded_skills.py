@@ -1,0 +1,117 @@
+"""Skills that stay loaded: a budget, the records of the bus, and files that change."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.knowledge import library as library_module
+from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
+from mahtab_tui.knowledge.loaded import LoadedSkills, OverBudget
+from mahtab_tui.knowledge.loader import SkillsLoader
+from tests.skills import write_skill
+
+
+class Shelf(logging.Handler):
+    """Two skills in a folder, and the records of what is done with them."""
+
+    def __init__(self, folder: Path, budget: int = 1_000) -> None:
+        super().__init__()
+        self.folder = folder
+        write_skill(folder, "tidy", content="Put things away.")
+        write_skill(folder, "wash", content="Use warm water.")
+        self.log, _ = setup_logging()
+        self.log.addHandler(self)
+        self.records: list[Record] = []
+        self.library = SkillLibrary(SkillsLoader(folder), pytest.fail)
+        self.loaded = LoadedSkills(lambda: self.library, budget, self.log)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(Record.of(record))
+
+    def told(self) -> list[tuple[str, bool, int]]:
+        """What the bus was told of skills."""
+        return [(record.attrs["name"], record.attrs["loaded"], record.attrs["chars"]) for record in self.records if record.tag == tags.SKILL]
+
+    def notices(self) -> list[str]:
+        return [record.text for record in self.records if record.tag == tags.NOTICE]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    monkeypatch.setattr(library_module, "FRESH", -1.0)  # files are looked at each time
+    return Shelf(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def closed(shelf: Shelf) -> object:
+    yield
+    close_logging(shelf.log)
+
+
+def test_what_is_loaded_is_told_by_the_bus_and_to_the_model(shelf: Shelf) -> None:
+    shelf.loaded.load("wash")
+    shelf.loaded.load("tidy")
+    shelf.loaded.load("wash")
+    assert shelf.loaded.names == ["wash", "tidy"]
+    assert shelf.loaded.instructions() == {"wash": "Use warm water.", "tidy": "Put things away."}
+    assert shelf.told() == [("wash", True, 15), ("tidy", True, 16)]
+
+
+def test_what_is_unloaded_is_told_no_longer(shelf: Shelf) -> None:
+    shelf.loaded.load("tidy")
+    shelf.loaded.unload("tidy")
+    assert (shelf.loaded.names, shelf.loaded.instructions()) == ([], {})
+    assert shelf.told()[-1] == ("tidy", False, 16)
+    with pytest.raises(NoSkill, match=r"The skill 'tidy' is not loaded\. Loaded: none\."):
+        shelf.loaded.unload("tidy")
+
+
+def test_a_skill_that_is_not_there_is_not_loaded(shelf: Shelf) -> None:
+    with pytest.raises(NoSkill, match="There is no skill 'iron'"):
+        shelf.loaded.load("iron")
+    assert shelf.told() == []
+
+
+def test_what_does_not_fit_is_refused_with_the_figures(shelf: Shelf) -> None:
+    write_skill(shelf.folder, "long", content="x" * 990)
+    shelf.loaded.load("tidy")
+    with pytest.raises(OverBudget, match=r"The skill long has 990 characters; 984 of the 1,000 for loaded skills are left\. Loaded: tidy \(16\)\."):
+        shelf.loaded.load("long")
+    assert shelf.loaded.names == ["tidy"]
+
+
+def test_a_resumed_session_has_its_skills_again(shelf: Shelf) -> None:
+    shelf.loaded.load("tidy")
+    shelf.loaded.load("wash")
+    shelf.loaded.unload("tidy")
+    again = LoadedSkills(lambda: shelf.library, 1_000)
+    for record in shelf.records:
+        again.fold(record)
+    assert again.instructions() == {"wash": "Use warm water."}
+
+
+def test_a_changed_file_is_told_as_it_is_now(shelf: Shelf) -> None:
+    shelf.loaded.load("tidy")
+    write_skill(shelf.folder, "tidy", content="Throw things away.")
+    assert shelf.loaded.instructions() == {"tidy": "Throw things away."}
+    assert shelf.told()[-1] == ("tidy", True, 18)
+
+
+@pytest.mark.parametrize("grown", [True, False])
+def test_what_is_gone_or_has_outgrown_the_budget_is_unloaded_with_a_notice(shelf: Shelf, grown: bool) -> None:
+    shelf.loaded.load("tidy")
+    shelf.loaded.load("wash")
+    if grown:
+        write_skill(shelf.folder, "tidy", content="x" * 1_001)
+    else:
+        (shelf.folder / "tidy" / "SKILL.md").unlink()
+    assert shelf.loaded.instructions() == {"wash": "Use warm water."}
+    assert shelf.told()[-1] == ("tidy", False, 16)
+    [notice] = shelf.notices()
+    assert notice.startswith("The skill tidy is no longer loaded. The" if grown else "The skill tidy is no longer loaded. There is no skill")

@@ -1,0 +1,180 @@
+"""The tools: one function and one schema each, from which all else is made."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from mahtab_tui.kernel.worker.host_functions import make
+from mahtab_tui.knowledge.library import SkillLibrary
+from mahtab_tui.knowledge.loaded import LoadedSkills
+from mahtab_tui.knowledge.loader import SkillsLoader
+from mahtab_tui.tools import Tool, ToolError, Workplace, get_all_tools
+from mahtab_tui.tools.toolset import Toolset
+from tests.skills import write_skill
+
+
+class CountLines(BaseModel):
+    path: str = Field(description="A file of the project")
+    times: int = 1
+
+
+def count_lines(at: Workplace, given: CountLines) -> str:
+    """Return how many lines a file of the project has."""
+    return str(given.times * len(at.code.read_file(given.path).splitlines()))
+
+
+counting = Tool(count_lines, CountLines)
+
+
+def without_words(at: Workplace, given: CountLines) -> str:
+    return ""
+
+
+wordless = Tool(without_words, CountLines)
+builtin_name = Tool(lambda at, given: "", CountLines)
+no_tool = 42
+
+
+def raising(at: Workplace, given: CountLines) -> str:
+    """Fail in a way of its own."""
+    raise KeyError("a plug-in's")
+
+
+failing = Tool(raising, CountLines)
+
+
+def toolset(folder: Path, problems: list[str] | None = None) -> Toolset:
+    library = SkillLibrary(SkillsLoader(folder / "skills"), pytest.fail)
+    return Toolset(folder, library, LoadedSkills(lambda: library, 1_000), pytest.fail if problems is None else problems.append)
+
+
+@pytest.fixture
+def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Have these objects of this file brought by entry points."""
+
+    def bring(*values: str) -> None:
+        found = EntryPoints(EntryPoint(value.partition(":")[2] or value, value, "mahtab_tui.tools") for value in values)
+        monkeypatch.setattr("mahtab_tui.tools.registry.entry_points", lambda group: found.select(group=group))
+
+    return bring
+
+
+def test_the_four_tools_are_langchains_with_schemas(project: Path) -> None:
+    tools = {tool.name: tool for tool in get_all_tools()}
+    assert list(tools) == ["search_skills", "load_skill", "search_code", "read_file"]
+    assert all(tool.description and tool.get_input_jsonschema()["properties"] for tool in tools.values())
+    assert tools["search_code"].args["pattern"]["description"] == "a regular expression of Python's"
+    assert tools["search_skills"].args["limit"]["default"] == 5
+
+
+def test_what_a_tool_cannot_do_comes_back_as_text(project: Path) -> None:
+    read_file = {tool.name: tool for tool in get_all_tools()}["read_file"]
+    assert read_file.invoke({"path": "xyz.cbl"}) == "File not found: xyz.cbl"
+    assert "validation" in read_file.invoke({"start": 3}).lower()
+
+
+def test_tools_work_in_the_folders_that_they_are_given(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    write_skill(tmp_path / "own", "tidy", "Tidy up")
+    tools = {tool.name: tool for tool in get_all_tools(tmp_path, tmp_path / "own")}
+    assert tools["search_code"].invoke({"pattern": "x"}) == "a.py\n     1: x = 1"
+    assert tools["search_skills"].invoke({"query": "tidying"}) == "tidy: Tidy up"
+    assert tools["load_skill"].invoke({"name": "tidy"}) == "Good."
+
+
+def test_a_tool_of_a_package_is_there_for_everybody(plug_ins: Any, tmp_path: Path) -> None:
+    plug_ins(f"{__name__}:counting")
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    tools = toolset(tmp_path)
+    assert tools.run("count_lines", {"path": "a.txt"}) == "2"
+    assert "count_lines" in {tool.name for tool in tools.structured}
+    [function] = [function for function in tools.functions() if function.name == "count_lines"]
+    assert function.parameters == (("path", "str", None), ("times", "int", "1"))
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (f"{__name__}:wordless", "its function has no docstring"),
+        (f"{__name__}:builtin_name", "its names are no names of Python"),
+        (f"{__name__}:no_tool", "it is no mahtab_tui.tools.Tool"),
+        ("mahtab_tui.tools.builtin:BUILTIN", "it is no mahtab_tui.tools.Tool"),
+        ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
+    ],
+)
+def test_a_plug_in_that_cannot_be_used_is_one_problem_and_the_others_are_there(plug_ins: Any, tmp_path: Path, value: str, sentence: str) -> None:
+    plug_ins(value, f"{__name__}:counting")
+    problems: list[str] = []
+    assert list(toolset(tmp_path, problems).tools) == ["search_skills", "load_skill", "search_code", "read_file", "count_lines"]
+    [problem] = problems
+    assert value in problem
+    assert sentence in problem
+
+
+def test_a_plug_in_takes_no_name_that_is_taken(plug_ins: Any, tmp_path: Path) -> None:
+    plug_ins(f"{__name__}:counting", f"{__name__}:counting")
+    problems: list[str] = []
+    assert "count_lines" in toolset(tmp_path, problems).tools
+    assert problems[0].endswith("there is a tool count_lines already.")
+
+
+def test_whatever_goes_wrong_in_a_tool_is_a_sentence(plug_ins: Any, tmp_path: Path) -> None:
+    plug_ins(f"{__name__}:failing")
+    tools = toolset(tmp_path)
+    for name, arguments, sentence in [
+        ("raising", {"path": "x"}, 'raising failed: KeyError: "a plug-in\'s"'),
+        ("read_file", {"path": "x"}, "File not found: x"),
+        ("read_file", {"paht": "x"}, "read_file was not called: path: Field required; paht: Extra inputs are not permitted."),
+        ("search_code", {"pattern": "("}, "is not a regular expression"),
+        ("load_skill", {"name": "none"}, "There is no skill 'none'"),
+        ("reed_file", {}, "There is no tool 'reed_file'. There are: search_skills, load_skill"),
+    ]:
+        with pytest.raises(ToolError) as raised:
+            tools.run(name, arguments)
+        assert sentence in str(raised.value)
+
+
+def test_a_search_is_cancelled_by_whoever_waits(tmp_path: Path) -> None:
+    (tmp_path / "endless.txt").write_text("a" * 40)
+    cancelled = threading.Event()
+    cancelled.set()
+    assert toolset(tmp_path).run("search_code", {"pattern": "(a|a)*b$"}, cancelled) == "[Cancelled.]"
+
+
+def test_the_functions_of_the_namespace_are_made_of_the_same_definitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mahtab_tui.kernel.worker.host import Host
+
+    tools = toolset(tmp_path)
+    asked: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append((name, args))))
+    made = {function.name: make(function._asdict()) for function in tools.functions()}
+    assert list(made) == ["search_skills", "load_skill", "skill", "search_code", "read_file"]
+    assert str(inspect.signature(made["read_file"])) == "(path: 'str', start: 'int' = 1, end: 'int | None' = None) -> 'str'"
+    assert (inspect.getdoc(made["load_skill"]) or "").startswith("Return the instructions of a skill")
+    made["read_file"](tmp_path, end=3)
+    made["skill"]("tidy", "the desk")
+    assert asked == [
+        ("read_file", {"path": str(tmp_path), "start": 1, "end": 3}),
+        ("load_skill", {"name": "tidy", "args": "the desk", "file": ""}),
+    ]
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'path'"):
+        made["read_file"]()
+
+
+def test_numbers_of_other_libraries_reach_the_host_as_numbers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import numpy
+
+    from mahtab_tui.kernel.worker.host import Host
+
+    asked: list[Any] = []
+    monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append(args["limit"])))
+    [function] = [function for function in toolset(tmp_path).functions() if function.name == "search_skills"]
+    make(function._asdict())("x", numpy.int64(7))
+    assert (asked, type(asked[0])) == ([7], int)
