@@ -126,6 +126,10 @@ class Settings(BaseSettings):
         """Where a value comes from, or one entry of a table ("keymap.help"). Raises `SettingsError` where a file cannot be read any more."""
         return place_of(type(self), key, self._given)
 
+    def anew(self) -> Settings:
+        """What the sources say now. Raises `SettingsError`."""
+        return load_settings(**self._given)
+
     def change(self, key: str, value: Any) -> None:
         """Set a value for the time that the program runs. Raises `ValidationError`."""
         setattr(self, key, value)

@@ -126,6 +126,15 @@ class ReplAgent:
         if isinstance(old, Stoppable):
             old.close()
 
+    def configure(self, max_turns: int, reflection: ReflectionMode, reflection_llm: BaseChatModel | None) -> None:
+        """Answer within other limits from the next question on; the conversation stays. Waits for the turn that goes on."""
+        with self._one_at_a_time:
+            old = self._nodes.reflection_llm
+            self._nodes = Nodes(self._nodes.llm, self._host, max_turns, reflection_llm=reflection_llm)
+            self._graph = build_graph(self._nodes, max_turns, reflection)
+        if isinstance(old, Stoppable):
+            old.close()
+
     def forget(self) -> None:
         """Begin a new conversation; waits for the turn that goes on."""
         with self._one_at_a_time:

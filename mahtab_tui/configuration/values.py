@@ -11,6 +11,7 @@ from pydantic import SecretStr, ValidationError
 from mahtab_tui.setting_sources import Place, no_setting
 from mahtab_tui.settings import Settings, SettingsError, reason
 
+THIS_SESSION = "this session"
 NOT_SET = "(not set)"
 MASK = "••••••••"
 
@@ -27,14 +28,15 @@ class Entry(NamedTuple):
 
 
 def entries(settings: Settings) -> list[Entry]:
-    """All settings in their order, those of a table each for itself. Raises `SettingsError` where a source cannot be read any more."""
+    """All settings in their order, those of a table each for itself. Raises `SettingsError` where a source cannot be used any more."""
+    sources = settings.anew()
     found: list[Entry] = []
     for key, field in Settings.model_fields.items():
-        value, about = getattr(settings, key), field.description or ""
-        if isinstance(value, dict) and value:
-            found += [Entry(f"{key}.{name}", shown(each), settings.place_of(f"{key}.{name}"), about) for name, each in value.items()]
-        else:
-            found.append(Entry(key, shown(value), settings.place_of(key), about))
+        value, same = getattr(settings, key), getattr(settings, key) == getattr(sources, key)
+        names = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
+        for each in names or [key]:
+            text = shown(value[each.partition(".")[2]]) if names else shown(value)
+            found.append(Entry(each, text, settings.place_of(each) if same else Place(THIS_SESSION), field.description or ""))
     return found
 
 

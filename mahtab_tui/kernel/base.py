@@ -267,6 +267,9 @@ class Kernel(Protocol):
     def set_size(self, columns: int, lines: int) -> None:
         """Tell the code how wide the screen's transcript is (COLUMNS, LINES)."""
 
+    def set_reload(self, on: bool) -> None:
+        """Whether modules of the project are loaded anew before a cell when their file has changed."""
+
     def variables(self) -> list[Variable]:
         """All names of the namespace. Works while a cell runs. No code of the person's classes runs."""
 

@@ -156,6 +156,9 @@ class InProcessKernel:
     def set_size(self, columns: int, lines: int) -> None:
         """Nothing: COLUMNS and LINES of this process would also be the screen's own."""
 
+    def set_reload(self, on: bool) -> None:
+        """Nothing: the modules are the caller's program."""
+
     def variables(self) -> list[Variable]:
         return [variable(listed) for listed in self._executor.watch.listing()]
 

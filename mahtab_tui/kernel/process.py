@@ -141,6 +141,11 @@ class ProcessKernel:
         if self._worker is not None:
             self._worker.tell("size", columns=columns, lines=lines)
 
+    def set_reload(self, on: bool) -> None:
+        self._reload = on
+        if self._worker is not None:
+            self._worker.tell("reload", on=on)
+
     def variables(self) -> list[Variable]:
         return [variable(listed) for listed in self._needed_worker().request("variables", VARIABLES_TIMEOUT)]
 
@@ -239,7 +244,7 @@ class ProcessKernel:
             return
         worker.tell("functions", functions=[function._asdict() for function in self._host.functions()])
         if self._reload:
-            worker.tell("reload")
+            worker.tell("reload", on=True)
         if startup:
             result = worker.execute(startup, 0, lambda kind, text: None, None, False)
             if result.output and result.status is Status.OK:

@@ -16,8 +16,6 @@ from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.session.inbox import Inbox
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.session.turns import TurnHost
 
@@ -77,19 +75,17 @@ class AgentThread:
         if self._agent is not None:
             self._agent.stop()
 
-    def change_model(self, make_llm: Callable[[], BaseChatModel]) -> None:
-        """Answer with another model from the next question on; waits on a thread for the turn that goes on."""
+    def change(self, change: Callable[[ReplAgent], None]) -> None:
+        """Change the agent, where there is one already; on a thread, since it may wait for the turn that goes on."""
 
-        def change() -> None:
-            agent = self._agent
-            if agent is None:
-                return
+        def work() -> None:
             try:
-                agent.set_model(make_llm())
+                if self._agent is not None:
+                    change(self._agent)
             except ModelError as error:
                 emit(self._log, tags.NOTICE, str(error), level="error")
 
-        threading.Thread(target=change, name="agent-model", daemon=True).start()
+        threading.Thread(target=work, name="agent-change", daemon=True).start()
 
     def close(self) -> None:
         """Stop what runs and end; the inbox must be closed first."""

@@ -254,6 +254,7 @@ class Session:
     def set_approval(self, approval: ApprovalMode) -> None:
         """Whether the model's code waits for the person from now on. What waits already goes on waiting."""
         self.turns.approval = approval
+        self.settings.change("approval", approval)
         self._tell_session()
 
     def set_model(self, model: str) -> None:
@@ -261,8 +262,13 @@ class Session:
         check_model(model, **self.settings.model_access())
         self.model = model
         self.turns.party = model_label(model)
-        self.agent.change_model(self._llm)
+        self.settings.change("model", model)
+        self.renew_model()
         self._tell_session()
+
+    def renew_model(self) -> None:
+        """Make the model anew, by the settings as they are now."""
+        self.agent.change(lambda agent: agent.set_model(self._llm()))
 
     # Looking
 
@@ -324,20 +330,23 @@ class Session:
     def _make_agent(self) -> ReplAgent:
         from mahtab_tui.agent.repl_agent import create_repl_agent
 
-        reflection = self.settings.reflection_model
-        try:
-            reflection_llm = self._llm(reflection) if reflection else None
-        except ModelError as error:
-            raise ModelError(f"reflection_model: {error}") from None
         return create_repl_agent(
             self.turns,
             model=self._llm(),
-            reflection_llm=reflection_llm,
+            reflection_llm=self.reflection_llm(),
             reflection=self.settings.reflection,
             max_turns=self.settings.max_turns,
             tools=self.knowledge.toolset,
             history=conversation(self.past),
         )
+
+    def reflection_llm(self) -> BaseChatModel | None:
+        """The model that checks whether a turn is complete, where one was chosen for it. Raises `ModelError`."""
+        name = self.settings.reflection_model
+        try:
+            return self._llm(name) if name else None
+        except ModelError as error:
+            raise ModelError(f"reflection_model: {error}") from None
 
     def _llm(self, name: str | None = None, *, on_notice: OnNotice | None = None) -> BaseChatModel:
         """A model by its name, by default the session's. Raises `ModelError`."""

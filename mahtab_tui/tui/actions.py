@@ -11,7 +11,6 @@ from textual.command import CommandPalette
 from textual.dom import DOMNode
 from textual.widgets import Input, TextArea
 
-from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import Command, acts_above
 from mahtab_tui.tui.panes.transcript import TranscriptPane
@@ -132,9 +131,6 @@ class SessionActions(PressGuard[int]):
         cwd = self.session.kernel.info().cwd
         self._with_value(value, "Working directory", self.session.change_directory, cwd)
 
-    def action_choose_model(self, value: str = "") -> None:
-        self._with_value(value, "Model (claude, claude:opus, demo, replay:FILE, anthropic:…, openai:…)", self._set_model, self.session.model)
-
     def action_agents(self) -> None:
         self.session.notice(self.session.guests.sentence())
 
@@ -208,12 +204,6 @@ class SessionActions(PressGuard[int]):
     def tell(self, text: str, severity: str = "information") -> None:
         """A short notification; the text is never read as markup."""
         self.notify(text, severity=severity, markup=False, timeout=3)  # type: ignore[arg-type]
-
-    def _set_model(self, model: str) -> None:
-        try:
-            self.session.set_model(model)
-        except ModelError as error:
-            self.tell(str(error), "error")
 
     def _with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
         """Use a value that was given, or ask for one."""

@@ -23,7 +23,6 @@ from mahtab_tui.recursion.control import Control
 from mahtab_tui.session import Session
 from mahtab_tui.settings import resource_folder
 from mahtab_tui.store.history import History
-from mahtab_tui.tui.actions import SessionActions
 from mahtab_tui.tui.attention import Attention, notification
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.clipboard import copy
@@ -38,6 +37,7 @@ from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.settings_actions import SettingsActions
 from mahtab_tui.tui.slash import parse_slash
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
@@ -64,7 +64,7 @@ class Panes(Screen[None]):
     AUTO_FOCUS = "#code"
 
 
-class MahtabApp(SessionActions, PaneActions, KeyOrder):
+class MahtabApp(SettingsActions, PaneActions, KeyOrder):
     """The full screen over one session."""
 
     TITLE = "mahtab"
@@ -88,7 +88,7 @@ class MahtabApp(SessionActions, PaneActions, KeyOrder):
         self.guard = guard
         self.history = history
         self.searches: Control = session.searches
-        self.choices = Choices.load()
+        self.choices = Choices.load().with_model(session.model)
         self.keymap_given = keymap or {}
         self.attention = Attention(self._call_back)
         for theme in (MAHTAB, MAHTAB_DAY):

@@ -1,4 +1,4 @@
-"""What the person last chose on the screen, kept for the next time: the theme and the panes' sizes."""
+"""What the person last chose on the screen, kept for the next time: the theme, the panes' sizes, the models."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from pydantic import BaseModel, Field, ValidationError
 from mahtab_tui.settings import home_folder
 from mahtab_tui.tui.layout import PaneLayout
 
+_MODELS = 12
+"""So many are remembered."""
+
 
 class Choices(BaseModel):
     """Kept in ``~/.mahtab/screen.json``."""
 
     theme: str = "mahtab"
     layout: PaneLayout = Field(default_factory=PaneLayout)
+    models: tuple[str, ...] = ()
+    """By name, the last one first."""
 
     @staticmethod
     def path() -> Path:
@@ -30,6 +35,10 @@ class Choices(BaseModel):
             return cls.model_validate_json(cls.path().read_bytes())
         except (OSError, ValidationError):
             return cls()
+
+    def with_model(self, name: str) -> Choices:
+        """The choices once a model is used."""
+        return self.model_copy(update={"models": (name, *(other for other in self.models if other != name))[:_MODELS]})
 
     def save(self) -> None:
         """Keep them; a folder that cannot be written to keeps nothing."""

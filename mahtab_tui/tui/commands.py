@@ -51,7 +51,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("reset", "reset", "f9", "Reset kernel", "A fresh kernel with an empty namespace; the transcript stays", "Session", slash="reset"),
     Command("kill-kernel", "kill_kernel", "", "Kill kernel", "Kill a kernel that does not react, and start a new one", "Session", slash="kill"),
-    Command("model", "choose_model", "", "Model", "Choose who answers", "Session", slash="model", argument="NAME"),
+    Command("model", "choose_model", "", "Model", "Choose who answers; the conversation stays", "Session", slash="model", argument="NAME"),
     Command(
         "python",
         "choose_python",
@@ -90,6 +90,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("narrower", "resize_pane('narrower')", "alt+right", "Narrower side", "Give the side panes less room", "Panes"),
     Command("taller", "resize_pane('taller')", "alt+down", "Taller namespace", "Give the namespace more room", "Panes"),
     Command("shorter", "resize_pane('shorter')", "alt+up", "Shorter namespace", "Give the namespace less room", "Panes"),
+    Command("settings", "settings", "f12", "Settings", "See all settings, where each comes from, and change them", "Screen", slash="settings"),
     Command("theme", "change_theme", "", "Theme", "Choose a theme; the choice is kept", "Screen", slash="theme", argument="NAME"),
     Command("dark-light", "dark_light", "f10", "Dark / light", "Go from the dark theme to the light one or back", "Screen"),
     Command("copy", "copy", "ctrl+shift+c", "Copy", "Copy what is selected", "Screen"),
@@ -266,6 +267,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("[, ]", "In its text: the places that were found", "Recursion"),
     Row("1 … 9", "Bring that code block of the last answer into the editor", "Transcript"),
     Row("pageup, pagedown, home, end", "Scroll", "Transcript"),
+    Row("enter, tab, ctrl+r", "Change the setting; write to your file or the project's; take it out of the file", "Settings"),
 )
 
 

@@ -123,7 +123,7 @@ class EditorApp(App[None]):
         self.said.append(("stop",))
 
 
-async def write(pilot: Pilot[None], text: str) -> None:
+async def write(pilot: Pilot[Any], text: str) -> None:
     """Type a text, a key for each character; a line break is Enter."""
     names = {"\n": "enter", " ": "space", "`": "grave_accent"}
     await pilot.press(*(names.get(character, character) for character in text))

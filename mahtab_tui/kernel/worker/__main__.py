@@ -129,7 +129,7 @@ class Worker:
             os.killpg(0, signal.SIGINT)
 
     def _reload(self, frame: Frame) -> None:
-        self._executor.reloader = late_import(f"{__package__}.habits.reloading").Reloader()
+        self._executor.reloader = late_import(f"{__package__}.habits.reloading").Reloader() if frame["on"] else None
 
     def _add_functions(self, frame: Frame) -> None:
         self._surroundings.keep(toolbox.add(frame["functions"]))

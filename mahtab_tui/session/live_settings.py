@@ -1,0 +1,39 @@
+"""Changing a setting while a session runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.llm.providers import check_model, default_model
+from mahtab_tui.session.session import Session
+
+if TYPE_CHECKING:
+    from mahtab_tui.agent.repl_agent import ReplAgent
+
+_AT_ONCE = frozenset({"model", "approval", "max_turns", "reflection", "reflection_model", "reload", "sub_model", "agent_gone"})
+"""What a session follows; so it does those of searches."""
+_OF_THE_MODEL = frozenset({"base_url", "api_keys", "model_timeout"})
+"""What a model is made with."""
+
+
+def change_setting(session: Session, key: str, value: Any) -> bool:
+    """Set a setting for this session; whether that holds at once, or has to wait for the next start. Raises `ModelError`."""
+    settings, agent = session.settings, session.agent
+    if value is not None and key.endswith("_model"):
+        check_model(value, **settings.model_access())
+    if key == "model":
+        session.set_model(value or default_model())
+    elif key == "approval":
+        session.set_approval(value)
+    settings.change(key, value)
+
+    def configure(agent: ReplAgent) -> None:
+        agent.configure(settings.max_turns, settings.reflection, session.reflection_llm())
+
+    if key in ("max_turns", "reflection", "reflection_model"):
+        agent.change(configure)
+    elif key in _OF_THE_MODEL:
+        session.renew_model()
+    elif key == "reload":
+        session.kernel.set_reload(value)
+    return key in _AT_ONCE | _OF_THE_MODEL or key.startswith("rlm_")

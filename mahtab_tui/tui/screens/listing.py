@@ -1,0 +1,162 @@
+"""Rows under a line that filters them: what the settings and the choice of a model have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Generic, TypeVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import ScreenResultType
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.widgets.line import Line
+
+Row = TypeVar("Row")
+
+
+class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
+    """Typing filters, the arrows choose, Enter takes. A subclass says what the rows are, how they look and what taking one does."""
+
+    TITLE = ""
+    HINT = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "leave", "Leave"),
+        ("down,ctrl+n", "move(1)", "Down"),
+        ("up,ctrl+p", "move(-1)", "Up"),
+        ("pagedown", "move(10)", "Page down"),
+        ("pageup", "move(-10)", "Page up"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: Sequence[Row] = ()
+
+    def rows(self, wanted: str) -> Sequence[Row]:
+        """The rows that hold a text."""
+        raise NotImplementedError
+
+    def line(self, row: Row, width: int) -> Content:
+        """A row on one line."""
+        raise NotImplementedError
+
+    def about(self, row: Row | None) -> Content:
+        """What is told below the list of the chosen row; of none where there is no row."""
+        raise NotImplementedError
+
+    def take(self, row: Row) -> None:
+        """Enter was pressed on a row, or it was clicked."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog large listing"):
+            with Horizontal(classes="listing-title"):
+                yield Static(self.title or self.TITLE, markup=False)
+                yield Static(classes="listing-count", markup=False)
+            yield Line(placeholder="type to filter", compact=True)
+            found = OptionList(compact=True, markup=False)
+            found.can_focus = False
+            yield found
+            yield Static(classes="listing-about", markup=False)
+            yield Static(classes="listing-said", markup=False)
+            yield Static(self.HINT, classes="quiet", markup=False)
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self.fill)
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.say("")
+        self.fill(0)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._take()
+
+    @on(OptionList.OptionSelected)
+    def _clicked(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._take()
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        self.query_one(".listing-about", Static).update(self.about(self.chosen))
+
+    @property
+    def wanted(self) -> str:
+        """What is typed."""
+        return self.query_one(Line).value.strip()
+
+    @property
+    def chosen(self) -> Row | None:
+        """The row at the cursor."""
+        place = self.query_one(OptionList).highlighted
+        return self._rows[place] if place is not None and place < len(self._rows) else None
+
+    def fill(self, highlighted: int | None = None) -> None:
+        """Show the rows anew; the cursor stays on its line where none is given."""
+        options = self.query_one(OptionList)
+        place = options.highlighted if highlighted is None else highlighted
+        self._rows = self.rows(self.wanted)
+        width = options.scrollable_content_region.width
+        options.set_options(Option(self.line(row, width).truncate(max(width, 1), ellipsis=True)) for row in self._rows)
+        options.highlighted = min(place or 0, len(self._rows) - 1) if self._rows else None
+        self.query_one(".listing-about", Static).update(self.about(self.chosen))
+
+    def count(self, text: str) -> None:
+        """Say something at the end of the title."""
+        self.query_one(".listing-count", Static).update(Content(text))
+
+    def say(self, text: str, style: str = "$bad") -> None:
+        """Say what came of it, below the list."""
+        self.query_one(".listing-said", Static).update(Content.styled(plain(text), style))
+
+    def action_move(self, step: int) -> None:
+        if self._rows:
+            options = self.query_one(OptionList)
+            place = (options.highlighted or 0) + step
+            options.highlighted = place % len(self._rows) if abs(step) == 1 else max(0, min(place, len(self._rows) - 1))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+    def _take(self) -> None:
+        if (row := self.chosen) is not None:
+            self.take(row)
+
+
+class ChooseOne(Listing[str, str | None]):
+    """One of a few values, or None after Escape."""
+
+    HINT = "Enter takes it · ↑ ↓ choose · Esc leaves all as it is"
+
+    def __init__(self, title: str, values: Sequence[str], present: str) -> None:
+        super().__init__()
+        self.title = title
+        self._values = values
+        self._present = present
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self.fill, self._values.index(self._present) if self._present in self._values else 0)
+
+    def rows(self, wanted: str) -> Sequence[str]:
+        return [value for value in self._values if wanted.lower() in value.lower()]
+
+    def line(self, row: str, width: int) -> Content:
+        return Content.assemble(("● " if row == self._present else "  ", "$moon"), row)
+
+    def about(self, row: str | None) -> Content:
+        return Content("" if row is not None else "There is none with this in its name.")
+
+    def take(self, row: str) -> None:
+        self.dismiss(row)

@@ -1,0 +1,84 @@
+"""Settings that change while a session runs; the conversation over a change of the model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.session.live_settings import change_setting
+from tests.fake_claude import install_fake_claude
+from tests.integration.kernels import Cells
+from tests.integration.sessions import Opened
+from tests.integration.test_left_out import wait_until
+
+CODE = {"text": "```python\nprint(1)\n```", "repeat": True, "match": "^(?!.*(is_complete|Tell the person))"}
+
+
+def test_the_model_changes_and_the_conversation_stays(open_session: Callable[..., Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = install_fake_claude(tmp_path / "bin", "answers", answers=["Two."])
+    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    it = open_session("One.")
+    it.session.submit("ask", "first?")
+    it.store.wait(tags.ASSISTANT_CHAT, turn=1)
+    assert change_setting(it.session, "model", "claude")
+    assert (it.session.model, it.session.settings.model) == ("claude", "claude")
+    agent = it.session.agent.agent
+    wait_until(lambda: "claude" in type(agent._nodes.llm).__name__.lower())
+    it.session.submit("ask", "second?")
+    assert it.store.wait(tags.ASSISTANT_CHAT, turn=2).text.strip() == "Two."
+    (prompt,) = fake.prompts
+    assert prompt.startswith("<conversation><human>first?</human><assistant>One.</assistant></conversation>")
+
+
+def test_a_model_that_cannot_be_had_changes_nothing(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    before = it.session.model
+    for key in ("model", "sub_model", "reflection_model"):
+        with pytest.raises(ModelError):
+            change_setting(it.session, key, "nonsense")
+    assert (it.session.model, it.session.settings.sub_model, it.session.settings.reflection_model) == (before, None, None)
+
+
+def test_the_limit_of_turns_and_the_reflection_change_in_a_session(open_session: Callable[..., Opened]) -> None:
+    it = open_session(CODE, {"text": "x", "match": "is_complete"}, {"text": "The end.", "repeat": True}, approval="auto")
+    _ = it.session.agent.agent
+    assert change_setting(it.session, "reflection", "never")
+    assert change_setting(it.session, "max_turns", 2)
+    wait_until(lambda: it.session.agent.agent._nodes._max_turns == 2)
+    it.session.submit("ask", "go")
+    it.store.wait(tags.ASSISTANT_CHAT, step=2)
+    ran = [record for record in it.store.records if record.tag == tags.ASSISTANT_REPL_IN]
+    assert len(ran) == 2
+    assert not [record for record in it.store.records if record.tag == tags.AGENT and record.attrs.get("state") == "reflecting"]
+
+
+def test_reloading_is_switched_on_and_off_in_a_kernel_that_runs(project: Path, cells: Cells) -> None:
+    module = project / "mine.py"
+    module.write_text("value = 1\n")
+    kernel = cells.kernel
+    assert isinstance(kernel, ProcessKernel)
+    kernel.set_reload(True)
+    cells.run("import mine")
+    write_later(module, "value = 2\n", 1)
+    assert "2" in cells.run("mine.value").output
+    kernel.set_reload(False)
+    write_later(module, "value = 3\n", 2)
+    assert "3" not in cells.run("mine.value").output
+    kernel.set_reload(True)
+    kernel.reset()
+    cells.run("import mine")
+    write_later(module, "value = 4\n", 3)
+    assert "4" in cells.run("mine.value").output
+
+
+def write_later(path: Path, text: str, seconds: int) -> None:
+    """Write a file that was changed some seconds after it was."""
+    moment = path.stat().st_mtime + seconds
+    path.write_text(text)
+    os.utime(path, (moment, moment))

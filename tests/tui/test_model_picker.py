@@ -1,0 +1,144 @@
+"""Choosing a model on the screen, with a fake `claude` and no network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import OptionList, Static
+
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.models import ModelPicker
+from mahtab_tui.tui.widgets.line import Line
+from tests.fake_claude import install_fake_claude
+from tests.tui.editor_app import until, write
+from tests.tui.story import drawn, story
+
+MakeApp = Callable[..., MahtabApp]
+
+
+@pytest.fixture(autouse=True)
+def claude(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `claude` that is there, an Ollama that is not, every package, no key."""
+    fake = install_fake_claude(tmp_path_factory.mktemp("bin"), "answers", answers=["Hi."])
+    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:1")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if "anthropic" in name else object())
+
+
+def picker(pilot: Pilot[int]) -> ModelPicker:
+    screen = pilot.app.screen
+    assert isinstance(screen, ModelPicker)
+    return screen
+
+
+def specs(pilot: Pilot[int]) -> list[str]:
+    return [row.spec for row in picker(pilot)._rows]
+
+
+def text(pilot: Pilot[int], selector: str) -> str:
+    return str(pilot.app.screen.query_one(selector, Static).content)
+
+
+async def opened(pilot: Pilot[int]) -> None:
+    """Open the picker as a slash command does, and wait until everybody was asked."""
+    await drawn(pilot)
+    await pilot.press("f2", *"/model", "enter")
+    await until(pilot, lambda: isinstance(pilot.app.screen, ModelPicker) and bool(pilot.app.screen._models))
+    await until(pilot, lambda: text(pilot, ".listing-count") == "" and "ollama:" in specs(pilot))
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]) -> None:
+    async def run(pilot: Pilot[int]) -> None:
+        await opened(pilot)
+        await pilot.press("down", "down")
+        await pilot.pause()
+
+    run_before: Callable[[Pilot[int]], Awaitable[None]] = run
+    assert snap_compare(make_app(*story()), terminal_size=size, run_before=run_before)
+
+
+async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        assert specs(pilot)[:2] == ["demo", "claude"]
+        assert {"claude:opus", "anthropic:", "openai:", "openrouter:"} < set(specs(pilot))
+        rows = {row.spec: row for row in picker(pilot)._rows}
+        assert "pip install langchain-anthropic" in rows["anthropic:"].problem
+        assert "OPENAI_API_KEY" in rows["openai:"].problem
+        assert "nobody answers at http://127.0.0.1:1" in rows["ollama:"].about
+        await write(pilot, "anthropic")
+        await pilot.press("enter")
+        assert "pip install langchain-anthropic" in text(pilot, ".listing-said")
+        assert isinstance(app.screen, ModelPicker)
+        assert app.session.model == "demo"
+
+
+async def test_typing_filters_and_enter_takes_the_model(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await write(pilot, "opus")
+        await until(pilot, lambda: specs(pilot) == ["claude:opus", "opus"])
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, ModelPicker))
+        assert app.session.model == "claude:opus"
+        assert app.choices.models[:2] == ("claude:opus", "demo")
+
+
+async def test_any_name_can_be_typed_and_one_that_is_none_is_said(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await write(pilot, "[/x]nonsense")
+        await pilot.press("enter")
+        await until(pilot, lambda: "There is no model '[/x]nonsense'" in text(pilot, ".listing-said"))
+        app.screen.query_one(Line).value = ""
+        await write(pilot, "claude-opus-9")
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, ModelPicker))
+        assert app.session.model == "claude-opus-9"
+
+
+async def test_a_provider_asks_for_the_models_name(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await write(pilot, "ollama")
+        await pilot.press("enter")
+        await until(pilot, lambda: app.screen.query_one(Line).value == "ollama:")
+        await write(pilot, "tiny")
+        await until(pilot, lambda: specs(pilot) == ["ollama:tiny"])
+        await pilot.press("enter")
+        await until(pilot, lambda: not isinstance(app.screen, ModelPicker))
+        assert app.session.model == "ollama:tiny"
+
+
+async def test_escape_leaves_all_as_it_is(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        await pilot.press("down", "escape")
+        await until(pilot, lambda: not isinstance(app.screen, ModelPicker))
+        assert app.session.model == "demo"
+
+
+async def test_models_that_were_used_are_offered_again(make_app: MakeApp, project: Path) -> None:
+    (project / "a.jsonl").write_text('{"text": "a"}\n')
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        app.action_choose_model("replay:a.jsonl")
+        await until(pilot, lambda: app.session.model == "replay:a.jsonl")
+    app.choices.save()
+    again = make_app()
+    async with again.run_test(size=(80, 24)) as pilot:
+        await opened(pilot)
+        assert specs(pilot)[:2] == ["demo", "replay:a.jsonl"]
+        assert "used before" in str(pilot.app.screen.query_one(OptionList).options[1].prompt)
