@@ -289,7 +289,7 @@ class MahtabApp(SettingsActions, PaneActions, KeyOrder):
     def _variable_asked(self, message: NamespacePane.Asked) -> None:
         from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
 
-        actions = VariableActions(self, lambda code: self.session.submit("python", code))
+        actions = VariableActions(self, lambda code: self.session.submit("python", code), self.query_one(NamespacePane).has)
         {"rename": actions.rename, "delete": actions.delete, "copy": actions.copy_name}[message.what](message.name)
 
     @on(Splitter.Dragged)

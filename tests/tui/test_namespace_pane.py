@@ -206,10 +206,12 @@ async def test_a_watched_variable_stays_on_top_whatever_comes_and_is_filtered(ma
     [
         (("ctrl+n", "end", "_", "2", "enter"), "data_2 = data; del data"),
         (("ctrl+n", "home", "2", "enter"), None),
+        (("ctrl+n", "home", "shift+end", "a", "enter"), None),
+        (("ctrl+n", "home", "shift+end", "ª", "enter"), None),
         (("delete", "y"), "del data"),
         (("delete", "n"), None),
     ],
-    ids=["rename", "no name", "delete", "keep"],
+    ids=["rename", "no name", "taken", "taken once it is normalized", "delete", "keep"],
 )
 async def test_renaming_and_deleting_are_cells_of_the_persons(
     make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], cell: str | None
@@ -229,3 +231,24 @@ async def test_renaming_and_deleting_are_cells_of_the_persons(
         await pilot.press(*keys[1:])
         await until(pilot, lambda: len(app.screen_stack) == 1)
         assert run == ([] if cell is None else [cell])
+
+
+async def test_a_name_that_is_no_name_is_drawn_in_a_line_and_acted_on_as_what_it_is(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "a\nb\tc\x1b]0;x\x07; print(1)"
+    app = make_app(changes(1, change(name, "int", "1"), change("class", "int", "2")))
+    async with app.run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        assert [line.split("  ")[0] for line in lines(pilot)[2:]] == ["class int", "a b c; print(1) int"] or names(pilot) == ["class", "a"]
+        assert not {"\n", "\t", "\x1b"} & set("".join(strip.text for strip in pilot.app.screen._compositor.render_strips()))
+        run: list[str] = []
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: run.append(text))
+        for keys in (("end", "delete"), ("home", "delete")):
+            await pilot.press(*keys)
+            await until(pilot, lambda: len(app.screen_stack) == 2)
+            await pilot.press("y")
+            await until(pilot, lambda: len(app.screen_stack) == 1)
+        assert run == [f"del globals()[{name!r}]", "del globals()['class']"]
+        await pilot.press("end", "enter")
+        await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
+        assert isinstance(app.screen, InspectorScreen)
+        assert app.screen.way == [name]

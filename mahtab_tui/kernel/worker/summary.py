@@ -10,6 +10,7 @@ import sys
 import types
 from typing import Any, Callable
 
+from .own import as_own
 from .statics import Classes, descends, mro_of
 
 WIDTH = 60
@@ -253,7 +254,7 @@ def summary(value: object) -> str:
     if kind != "data":
         return ""
     try:
-        found = _library(value)
+        found = _library(as_own(value))
     except Exception:  # a library's object in a state that it does not expect itself
         return ""
     if found is not None:

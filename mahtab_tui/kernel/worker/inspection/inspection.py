@@ -10,11 +10,11 @@ from typing import Any
 
 from ..limited_repr import limited_repr
 from ..limits import TooSlow, within
+from ..own import as_own
 from ..summary import kind_of, summary, type_name
 from . import arrays, pictures, plots, texts
 from .children import Child, all_attributes, children_of, count_of, described
 from .code import source
-from .own import as_own
 from .pace import Abandoned, LookError, Pace
 from .paths import Made, Way, follow
 from .registered import Registered, views

@@ -11,10 +11,10 @@ import keyword
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from ..own import as_own
 from ..statics import MISSING, Classes
 from .arrays import sliced
 from .children import base_of, child_at, key_at, stored
-from .own import as_own
 from .pace import LookError
 
 _WRITTEN = Classes(str, bytes, type(None))

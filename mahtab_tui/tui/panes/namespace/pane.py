@@ -78,6 +78,10 @@ class NamespacePane(LinesView, can_focus=True):
             if self._fading is None:
                 self._fading = self.set_interval(FADE / _STEPS, self._fade)
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a variable."""
+        return name in self._rows
+
     def _fade(self) -> None:
         self.refresh()
         if time.time() > self._faded and self._fading is not None:
@@ -162,7 +166,7 @@ class NamespacePane(LinesView, can_focus=True):
             style = base + Style(bgcolor=ground.blend(glow, 1 - int(age * _STEPS) / _STEPS).rich_color)
         name = Style(bold=True) + (self._colour(_SIGNS[row.sign]) if row.sign else Style())
         parts = [
-            (fitted(f"● {row.name}" if row.name in self._rows.watched and not row.sign else row.shown_name, columns.name) + " ", name),
+            (fitted(f"● {row.label}" if row.name in self._rows.watched and not row.sign else row.shown_name, columns.name) + " ", name),
             (fitted(row.type, columns.type) + " ", muted),
             (fitted(row.summary, columns.value) + " ", Style()),
             (fitted(fitted_author(row.by, columns.by), columns.by), author),

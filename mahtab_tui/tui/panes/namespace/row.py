@@ -13,6 +13,7 @@ class Row(NamedTuple):
     """One name of the namespace."""
 
     name: str
+    """As it is; only as `label` it may be drawn."""
     type: str
     summary: str
     kind: str
@@ -32,7 +33,12 @@ class Row(NamedTuple):
     @property
     def shown_name(self) -> str:
         """The name with its sign."""
-        return f"{self.sign} {self.name}" if self.sign else self.name
+        return f"{self.sign} {self.label}" if self.sign else self.label
+
+    @property
+    def label(self) -> str:
+        """The name in a line."""
+        return " ".join(plain(self.name).split())
 
     @property
     def by(self) -> str:
@@ -48,7 +54,7 @@ class Row(NamedTuple):
 def row_of(record: Record, change: Mapping[str, Any], number: int) -> Row:
     """What a `namespace` record says of one name."""
     return Row(
-        name=plain(str(change["name"])),
+        name=str(change["name"]),
         type=plain(str(change.get("type", ""))),
         summary=plain(str(change.get("summary", ""))),
         kind=str(change.get("kind", "data")),

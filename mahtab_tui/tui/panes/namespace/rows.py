@@ -7,7 +7,6 @@ from typing import Literal
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.panes.namespace.difference import Difference
 from mahtab_tui.tui.panes.namespace.row import Row, row_of
 
@@ -93,7 +92,7 @@ class Rows:
         if record.attrs.get("fresh"):
             self._rows.clear()
         for change in record.attrs.get("changes", ()):
-            name = plain(str(change["name"]))
+            name = str(change["name"])
             if change["change"] == "deleted":
                 self._rows.pop(name, None)
                 continue

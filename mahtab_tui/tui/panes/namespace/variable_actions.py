@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import keyword
+import unicodedata
 from collections.abc import Callable
 
 from textual.app import App
 
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.prompt import Prompt
 
 
 class VariableActions:
-    """Rename, delete and copy. `run` runs a cell of the person's."""
+    """Rename, delete and copy. `run` runs a cell of the person's; `taken` says whether there is a variable of a name."""
 
-    def __init__(self, app: App[int], run: Callable[[str], object]) -> None:
+    def __init__(self, app: App[int], run: Callable[[str], object], taken: Callable[[str], bool]) -> None:
         self._app = app
         self._run = run
+        self._taken = taken
 
     def rename(self, name: str) -> None:
         """Ask for another name."""
@@ -25,22 +28,42 @@ class VariableActions:
         def chosen(new: str | None) -> None:
             if not new or new == name:
                 return
-            if not new.isidentifier() or keyword.iskeyword(new):
-                self._app.notify(f"{new} cannot be the name of a variable.", severity="warning", markup=False, timeout=3)
+            if not _is_name(new):
+                self._refuse(f"{new} cannot be the name of a variable.")
+            elif self._taken(unicodedata.normalize("NFKC", new)):
+                self._refuse(f"There is a variable {new} already; both were left as they are.")
             else:
-                self._run(f"{new} = {name}; del {name}")
+                self._run(f"{new} = {_written(name)}; del {_written(name)}")
 
-        self._app.push_screen(Prompt(f"Another name for {name}", name), chosen)
+        self._app.push_screen(Prompt(f"Another name for {_shown(name)}", _shown(name)), chosen)
 
     def delete(self, name: str) -> None:
         """Delete it, after a question."""
 
         def sure(yes: bool | None) -> None:
             if yes:
-                self._run(f"del {name}")
+                self._run(f"del {_written(name)}")
 
-        self._app.push_screen(Confirm(f"Delete the variable {name}? Its value is lost where nothing else holds it.", yes="Delete", no="Keep"), sure)
+        self._app.push_screen(
+            Confirm(f"Delete the variable {_shown(name)}? Its value is lost where nothing else holds it.", yes="Delete", no="Keep"), sure
+        )
 
     def copy_name(self, name: str) -> None:
         """Copy its name."""
-        copy(self._app, name)
+        copy(self._app, _shown(name))
+
+    def _refuse(self, sentence: str) -> None:
+        self._app.notify(sentence, severity="warning", markup=False, timeout=3)
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _written(name: str) -> str:
+    """A variable in code: what code put into the namespace may have any text for a name."""
+    return name if _is_name(name) else f"globals()[{name!r}]"
+
+
+def _shown(name: str) -> str:
+    return " ".join(plain(name).split())

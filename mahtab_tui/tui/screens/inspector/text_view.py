@@ -49,6 +49,8 @@ class TextView(View, ScrolledRows, can_focus=True):
         self._top = 0
         self._left = 0
         self._rows: list[TextRow] = []
+        self._reserved = 8
+        """Cells for numbers of lines, beside which rows are cut. More only where there are longer ones, so that nothing jumps."""
         self._found: tuple[int, int] | None = None
         self._words = ""
         self._waiting: list[Callable[[], None]] = []
@@ -128,26 +130,32 @@ class TextView(View, ScrolledRows, can_focus=True):
 
     @property
     def _gutter(self) -> int:
-        return len(f"{max((row.number or 0 for row in self._rows), default=0):,}") + 2
+        """Cells of the lines' numbers."""
+        return len(f"{max((row.number or 0 for row in self._rows), default=0):,}") + 3
 
     @property
     def _width(self) -> int:
         """Cells of a row."""
-        return max(10, self.size.width - 9) if self._wrapped else LINE
+        return max(10, self.size.width - 1 - self._reserved) if self._wrapped else LINE
 
     def _look(self) -> None:
         """The rows that are seen are others."""
-        if self.size:
+        if not self.size:
+            return
+        self._rows = self._window.rows(self._top, max(1, self.size.height), self._width)
+        if self._gutter > self._reserved:
+            self._reserved = self._gutter
+            self._top = self._window.row_at(self._top, self._width)
             self._rows = self._window.rows(self._top, max(1, self.size.height), self._width)
-            self._tell()
-            self.refresh()
+        self._tell()
+        self.refresh()
 
     def on_resize(self, event: Resize) -> None:
         self._start_at(self._top)
 
     def _tell(self) -> None:
         first = next((row.number for row in self._rows if row.number is not None), 1)
-        parts: list[tuple[str, str] | str] = [(f"line {first:,}  ·  {self._source.size:,} characters", "$muted")]
+        parts: list[tuple[str, str] | str] = [(f"line {first:,}  ·  {counted(self._source.size)}", "$muted")]
         if self._colours is not None:
             parts.append((f"  ·  {self._colours.language}", "$muted"))
         if self._words:
@@ -164,7 +172,7 @@ class TextView(View, ScrolledRows, can_focus=True):
             return Strip([*Strip([Segment(empty, base + palette.muted)]).crop_extend(0, width - 1, base), edge])
         row = self._rows[y]
         number = f"{row.number:,}" if row.number is not None else ""
-        gutter = Segment(number.rjust(self._gutter - 1) + "  ", base + palette.muted)
+        gutter = Segment(number.rjust(self._gutter - 2) + "  ", base + palette.muted)
         text = Strip(self._segments(row, base + palette.text)).crop(self._left, self._left + width)
         return Strip([*Strip([gutter, *text]).crop_extend(0, width - 1, base), edge])
 
@@ -207,8 +215,11 @@ class TextView(View, ScrolledRows, can_focus=True):
 
     def action_end(self) -> None:
         def go() -> None:
-            self._top = self._last_top()
-            self._look()
+            reserved = 0
+            while reserved != self._reserved:  # longer numbers of lines take room, and the end is further down
+                reserved = self._reserved
+                self._top = self._last_top()
+                self._look()
 
         self._do(go)
 
@@ -280,3 +291,8 @@ class TextView(View, ScrolledRows, can_focus=True):
             row = next((row for row in self._window.rows(self._window.row_at(start, self._width), 1, self._width)), None)
             self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
         self._look()
+
+
+def counted(characters: int) -> str:
+    """``1 character``, ``2,000 characters``."""
+    return f"{characters:,} character{'' if characters == 1 else 's'}"

@@ -77,7 +77,7 @@ class CellRows:
         for change in self._cell.changes[:CHANGES]:
             sign = _SIGNS.get(change.get("change", ""), "~")
             described = _described(change)
-            item: list[Span] = [(f"{sign} ", styles[sign]), (plain(str(change.get("name", ""))), styles[sign])]
+            item: list[Span] = [(f"{sign} ", styles[sign]), (" ".join(plain(str(change.get("name", ""))).split()), styles[sign])]
             if described and sign != "−":
                 item.append((" " + described.replace("\n", " "), palette.muted))
             items.append(item)

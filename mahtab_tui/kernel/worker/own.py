@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..statics import MISSING, descends, in_class, loaded, own_dict
+from .statics import MISSING, descends, in_class, loaded, own_dict
 
 
 def as_own(value: Any) -> Any:

@@ -1,0 +1,220 @@
+"""What is open while its variable, the kernel or the terminal changes; and keys that come faster than what they ask for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from rich.cells import cell_len
+from textual.app import App
+from textual.pilot import Pilot
+
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.inspector.highlighting import Colours, language_of
+from mahtab_tui.tui.screens.inspector.table_view import TableView
+from tests.tui.editor_app import until
+from tests.tui.inspecting import MakeApp, inspector, lines, look, reads, shown
+
+SIZE = (80, 24)
+FRAME = "import pandas as pd; df = pd.DataFrame({'old': range(1000), 'b': 1})"
+
+
+async def cell(app: App[int], code: str) -> None:
+    """Run a cell while the screen is open."""
+    assert isinstance(app, MahtabApp)
+    await asyncio.to_thread(app.session.cells.run, code)
+
+
+async def says(pilot: Pilot[int], wanted: str) -> None:
+    """Wait for a sentence in the line below."""
+    await until(pilot, lambda: wanted in shown(pilot, "status"))
+
+
+async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_again(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, FRAME, "df")
+        await reads(pilot, "old", "row 1 of 1,000")
+        await cell(app, "df = pd.DataFrame({'new': range(1000, 2000), 'b': 1})")
+        await pilot.press("ctrl+end")
+        await says(pilot, "df is another object by now; r looks again.")
+        assert not any("1999" in line for line in lines(pilot))
+        await pilot.press("enter", "r")
+        await reads(pilot, "new", "1999", "row 1,000 of 1,000")
+
+
+async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_again(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, "d = {'k': ['old']}", "d")
+        await reads(pilot, "'k'")
+        await cell(app, "d = {'k': ['new', 'er']}")
+        await pilot.press("enter")
+        await says(pilot, "d is another object by now")
+        await pilot.press("r")
+        await reads(pilot, "'new'", "1 of 2")
+        await pilot.press("escape", "r")
+        await reads(pilot, "2 items")
+
+
+async def test_rows_that_were_added_in_place_are_never_mixed_with_those_before(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, FRAME, "df")
+        await reads(pilot, "row 1 of 1,000", "mean 499.5")
+        await cell(app, "df.drop(index=range(0, 500), inplace=True)")
+        await pilot.press("pagedown", *["pagedown"] * 8)
+        await reads(pilot, "of 500", "mean 749.5")
+        await pilot.press("ctrl+home")
+        await reads(pilot, "500", "row 1 of 500")
+
+
+async def test_columns_that_were_inserted_in_place_are_told(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, FRAME, "df")
+        await reads(pilot, "row 1 of 1,000")
+        await cell(app, "df.insert(0, 'first', -7)")
+        await pilot.press("ctrl+end")
+        await says(pilot, "It has other columns by now; r looks again.")
+        assert not any("-7" in line for line in lines(pilot))
+        await pilot.press("r")
+        await reads(pilot, "first", "-7")
+
+
+async def test_what_is_unfolded_and_becomes_something_else_is_folded(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, "d = {'a': [10, 20], 'b': 1}", "d")
+        await pilot.press("right")
+        await reads(pilot, "▾ 'a'", "20", "1 of 4")
+        await cell(app, "d['a'] = 5")
+        await pilot.press("r")
+        await reads(pilot, "1 of 2")
+
+
+async def test_a_second_enter_of_the_same_bunch_walks_once(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "d = {'a': {'b': [1]}}", "d")
+        await reads(pilot, "'a'")
+        view = inspector(pilot).view
+        assert view is not None
+        for _ in range(3):
+            view.call_later(view.run_action, "open_row")
+        await reads(pilot, "d › 'a'", "'b'")
+        await pilot.pause()
+        assert inspector(pilot).way == ["d", "'a'"]
+
+
+async def test_a_kernel_that_dies_is_told_and_the_next_one_is_asked(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, "numbers = list(range(1000))", "numbers")
+        await reads(pilot, "1,000 inside")
+        kernel = app.session.kernel
+        assert isinstance(kernel, ProcessKernel)
+        await cell(app, "import os; os._exit(3)")
+        await pilot.press("end")
+        await until(pilot, lambda: "inside" not in shown(pilot, "status"))
+        await cell(app, "numbers = [7]")
+        await pilot.press("r")
+        await reads(pilot, "7", "1 of 1")
+        await pilot.press("q")
+        await until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_columns_after_one_without_figures_have_theirs(make_app: MakeApp) -> None:
+    """A column whose type nobody here knows has none."""
+    code = """
+import numpy as np, pandas as pd
+from pandas.api.extensions import ExtensionArray, ExtensionDtype
+class Shape(ExtensionDtype):
+    name, type, na_value = "shape", object, None
+    @classmethod
+    def construct_array_type(cls): return Shapes
+class Shapes(ExtensionArray):
+    dtype = Shape()
+    def __init__(self, values): self.values = values
+    def __len__(self): return len(self.values)
+    def __getitem__(self, item): return type(self)(self.values[item]) if isinstance(item, slice) else self.values[item]
+    @classmethod
+    def _from_sequence(cls, values, *, dtype=None, copy=False): return cls(list(values))
+    def copy(self): return self
+    def isna(self): return np.zeros(len(self), bool)
+df = pd.DataFrame({"shape": Shapes(["a", "b"]), "size": [1.5, 2.5]})
+"""
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, code, "df")
+        await reads(pilot, "shape", "size", "?", "2.5", "█")
+        await pilot.press("right")
+        await says(pilot, "1.5 … 2.5, mean 2")
+
+
+async def test_a_table_without_columns_says_so(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "import pandas as pd; df = pd.DataFrame(index=range(3))", "df")
+        await reads(pilot, "It has no columns.", "row 1 of 3")
+        await pilot.press("s", "o", "end", "enter", "down")
+        await says(pilot, "row 2 of 3")
+
+
+async def test_names_of_types_and_keys_are_only_text(make_app: MakeApp) -> None:
+    code = "import pyarrow as pa; t = pa.table({'a\\x1b]0;x\\x07b': pa.array([{'[bold]\\x1b[2Jf': 1}])}); d = {'t': t}"
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, code, "d")
+        await reads(pilot, "'t'")
+        await pilot.press("enter")
+        await reads(pilot, "struct<[bold]f: int64>", "row 1 of 1")
+        assert not {"\x1b", "\x07"} & set("".join(lines(pilot)))
+
+
+async def test_a_long_way_and_wide_letters_stay_in_their_line(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "d = {'数' * 60: {'very long key ' * 5: {'t\\tab': [1] * 3}}}", "d")
+        for wanted in ("very long", "'t", "3 items"):
+            await pilot.press("enter")
+            await reads(pilot, wanted)
+        top = lines(pilot)[0]
+        assert cell_len(top) <= 80
+        assert top.rstrip().endswith("list  3 items")
+        assert "› …" in top or "…" in top
+
+
+async def test_all_characters_of_long_lines_with_high_numbers_are_seen(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "t = '\\n' * 1_200_000 + ''.join(f'<{n}>' for n in range(200))", "t")
+        await reads(pilot, "line 1")
+        await pilot.press("end")
+        await reads(pilot, "<199>", "1,200,001")
+        rows = [line[len("1,200,001   ") : 79].strip() for line in lines(pilot)[3:-2]]
+        assert "".join(rows) == "".join(f"<{n}>" for n in range(200))
+
+
+async def test_another_theme_and_another_size_redraw_what_is_open(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, FRAME, "df")
+        await reads(pilot, "row 1 of 1,000", "mean 499.5")
+        await pilot.press("ctrl+end")
+        await reads(pilot, "row 1,000 of 1,000", "999")
+        table = app.screen.query_one(TableView)
+        before = [segment.style for segment in table.render_line(0)]
+        app.theme = "mahtab-day"
+        await until(pilot, lambda: [segment.style for segment in table.render_line(0)] != before)
+        for size in ((20, 5), (200, 50), (1, 1), (80, 24)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+        await reads(pilot, "row 1,000 of 1,000", "999", "b")
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, "[a](" * 50_000, "|" * 200_000, "x = 1\n\n" * 30_000, "<!--" * 50_000])
+def test_no_text_keeps_the_program_from_finding_out_its_language(text: str) -> None:
+    """Patterns that go through a text anew from each of its characters held everything up for seconds."""
+    assert language_of(text) in ("", "xml", "markdown", "python")
+
+
+def test_a_text_whose_colours_take_too_long_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.tui.screens.inspector.highlighting.SECONDS", 0.0)
+    with pytest.raises(TimeoutError):
+        Colours("<!--" * 50_000, "xml")
