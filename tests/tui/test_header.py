@@ -68,6 +68,23 @@ async def test_a_busy_kernel_shows_for_how_long(make_app: MakeApp, monkeypatch: 
         assert line(pilot).endswith("busy    0.0 s")
 
 
+async def test_of_many_states_at_once_the_last_is_shown_and_time_counts_from_where_it_began(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
+        header = pilot.app.query_one(HeaderBar)
+        states = [("idle", 9.5), ("busy", 9.0), ("idle", 8.0), ("busy", 5.0), ("busy", 1.0)]
+        header.fold([Record(tags.KERNEL, "", {**IDLE, "state": state}, now - ago) for state, ago in states])
+        await pilot.pause()
+        assert line(pilot).endswith("busy    5.0 s")
+        header.fold([Record(tags.KERNEL, "", {**IDLE, "state": state}, now) for state in ("busy", "idle")])
+        await pilot.pause()
+        assert line(pilot).endswith("idle")
+        assert header._ticking is None
+
+
 async def test_the_elapsed_time_moves_by_itself(make_app: MakeApp) -> None:
     async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
         await told(pilot, kernel("busy"))

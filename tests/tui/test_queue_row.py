@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from textual.geometry import Region
 from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
@@ -45,6 +46,29 @@ async def test_it_shows_how_many_wait_and_what(pilot: Pilot[None]) -> None:
     assert lines(pilot) == ["queued 2  ❯ x = 1 … ✕ ", "          ❯ z ✕ "]
     await queue(pilot)
     assert not row_of(pilot).display
+
+
+async def test_the_screen_is_laid_out_anew_only_where_the_row_grows_or_shrinks(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    row = row_of(pilot)
+    layouts: list[bool] = []
+    refresh = row.refresh
+
+    def refreshed(*regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> QueueRow:
+        layouts.append(layout)
+        return refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    monkeypatch.setattr(row, "refresh", refreshed)
+    await queue(pilot, *"abcdef")
+    assert layouts.count(True) > 0
+    layouts.clear()
+    await queue(pilot, *"bcdefgh")
+    await queue(pilot, *"cdef")
+    assert layouts.count(True) == 0
+    assert layouts.count(False) > 0
+    assert row.size.height == 4
+    await queue(pilot, *"def")
+    assert layouts.count(True) > 0
+    assert row.size.height == 3
 
 
 async def test_outside_text_is_neither_markup_nor_control(pilot: Pilot[None]) -> None:

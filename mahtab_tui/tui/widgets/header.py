@@ -58,8 +58,7 @@ class HeaderBar(Widget):
                 self.session_name, self.model, self.approval = attrs["name"], attrs["model"], attrs["approval"]
             elif record.tag == tags.USAGE:
                 self._add_usage(attrs)
-            elif record.tag == tags.KERNEL:
-                self._kernel_changed(record)
+        self._kernel_changed([record for record in records if record.tag == tags.KERNEL])
 
     def _add_usage(self, attrs: dict[str, Any]) -> None:
         self.tokens += sum(int(attrs.get(name) or 0) for name in ("input_tokens", "output_tokens"))
@@ -68,11 +67,16 @@ class HeaderBar(Widget):
         else:
             self.cost = (self.cost or 0.0) + float(attrs["cost"])
 
-    def _kernel_changed(self, record: Record) -> None:
-        if record.attrs.get("state") == "busy" and self.kernel.get("state") != "busy":
-            self._busy_since = record.time
-        self.kernel = record.attrs
-        busy = record.attrs.get("state") == "busy"
+    def _kernel_changed(self, records: Sequence[Record]) -> None:
+        if not records:
+            return
+        state = self.kernel.get("state")
+        for record in records:
+            if record.attrs.get("state") == "busy" and state != "busy":
+                self._busy_since = record.time
+            state = record.attrs.get("state")
+        self.kernel = records[-1].attrs
+        busy = state == "busy"
         if busy and self._ticking is None:
             self._ticking = self.set_interval(0.1, self.refresh)
         elif not busy and self._ticking is not None:

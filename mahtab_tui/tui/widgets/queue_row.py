@@ -32,7 +32,7 @@ class QueueRow(Widget, can_focus=True):
         ("delete,backspace", "cancel", "Take back"),
     ]
 
-    items: reactive[list[dict[str, Any]]] = reactive(list, layout=True)
+    items: reactive[list[dict[str, Any]]] = reactive(list)
     chosen: reactive[int] = reactive(0)
 
     class Cancelled(Message):
@@ -44,11 +44,13 @@ class QueueRow(Widget, can_focus=True):
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought."""
-        for record in records:
-            if record.tag == tags.QUEUE:
-                self.items = record.attrs["items"]
+        last = next((record for record in reversed(records) if record.tag == tags.QUEUE), None)
+        if last is not None:
+            self.items = last.attrs["items"]
 
-    def watch_items(self, items: list[dict[str, Any]]) -> None:
+    def watch_items(self, before: list[dict[str, Any]], items: list[dict[str, Any]]) -> None:
+        if min(len(before), SHOWN) != min(len(items), SHOWN):  # else the screen need not be laid out anew
+            self.refresh(layout=True)
         if not items and self.display and self.is_attached:
             FocusLoan(self).give_back()
         self.display = bool(items)
