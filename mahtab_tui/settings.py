@@ -72,6 +72,7 @@ class Settings(BaseSettings):
         None, pattern=r"^https?://", description="Where a service that is compatible with OpenAI's answers, for the models of openai:"
     )
     model_timeout: float = Field(120.0, gt=0, description="Seconds without a sign of the model before it is given up")
+    max_history: int = Field(20, ge=1, description="Questions that the model is told as they were; of earlier ones it knows a summary")
     max_usd: float | None = Field(None, gt=0, description="US dollars that a session may cost: questions, checks, suggestions and searches")
     approval: ApprovalMode = Field("ask", description="Whether the model's code waits for the person")
     python: str | None = Field(None, description="The kernel's interpreter: a file, or a virtual environment's folder")

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
+from mahtab_tui.agent.fitting import with_short_outputs
 from mahtab_tui.agent.host import Said
 from mahtab_tui.bus.left_out import LeftOut, answer_entry, cell_entry, question_entry
 from mahtab_tui.bus.parser import parse_response
@@ -51,13 +52,34 @@ class Conversation:
             step += message.type == "ai"
             self._messages.append(Remembered("answer" if message.type == "ai" else "results", str(message.text), turn, step))
 
-    def told(self, left_out: LeftOut) -> list[AnyMessage]:
-        """The messages for the model. Two of one party in a row, where something between them was replaced, are one."""
+    def questions(self, left_out: LeftOut) -> list[int]:
+        """Where the questions stand that were not replaced."""
+        asked = ((place, message) for place, message in enumerate(self._messages) if message.kind == "question")
+        return [place for place, message in asked if not left_out.replaced(question_entry(message.turn))]
+
+    def after(self, turn: int | None) -> int:
+        """Where the first question after one of this number stands; the end where there is none."""
+        if turn is None:
+            return 0
+        later = (place for place, said in enumerate(self._messages) if said.kind == "question" and said.turn is not None and said.turn > turn)
+        return next(later, len(self._messages))
+
+    def turn_before(self, place: int) -> int | None:
+        """The number of the last question before a message; None where it has none."""
+        return next((said.turn for said in reversed(self._messages[:place]) if said.kind == "question"), None)
+
+    def told(self, left_out: LeftOut, start: int = 0, end: int | None = None, *, short: int = 0) -> list[AnyMessage]:
+        """The messages for the model. Two of one party in a row, where something between them was replaced, are one.
+
+        start, end: from which on and before which. short: before which outputs are shortened.
+        """
         messages: list[AnyMessage] = []
-        for remembered in self._messages:
+        for place, remembered in enumerate(self._messages[start:end], start):
             text = _whole(remembered) if not left_out else _rest(remembered, left_out)
             if not text:
                 continue
+            if place < short:
+                text = with_short_outputs(text)
             kind = AIMessage if remembered.kind == "answer" else HumanMessage
             if messages and isinstance(messages[-1], kind):
                 text = f"{messages.pop().text}\n\n{text}"

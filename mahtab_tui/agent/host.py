@@ -55,6 +55,15 @@ class Said(NamedTuple):
     """Which answer to it."""
 
 
+class Summary(NamedTuple):
+    """What stands for the beginning of a conversation."""
+
+    turn: int | None
+    """The last question that it tells of."""
+    text: str
+    """Empty where that was left out altogether."""
+
+
 class AgentHost(Protocol):
     """The session as the agent sees it."""
 

@@ -5,14 +5,15 @@ What the person is to see goes into the graph's custom stream: tokens as text, a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langgraph.types import StreamWriter, interrupt
 
-from mahtab_tui.agent.hearing import Answer, hear
+from mahtab_tui.agent.calling import call
+from mahtab_tui.agent.fitting import fit, size
+from mahtab_tui.agent.hearing import Answer
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest, Decision
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.results import render_results
@@ -23,8 +24,7 @@ from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.chunks import encodable
-from mahtab_tui.llm.usage import model_name, worst_cost
-from mahtab_tui.usage import OverBudget
+from mahtab_tui.llm.windows import room_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -38,6 +38,8 @@ class Nodes:
     def __init__(self, llm: BaseChatModel, session: AgentHost, max_turns: int, *, reflection_llm: BaseChatModel | None = None) -> None:
         self.llm = llm
         self.reflection_llm = reflection_llm
+        self.most: int | None = None
+        """Tokens that the model was found to read at once, where it has once said that it was too much."""
         self._session = session
         self._max_turns = max_turns
 
@@ -86,7 +88,8 @@ class Nodes:
         """Judge whether the question is answered. What cannot be read counts as complete."""
         self._say(writer, "reflecting", state, state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
-        answer = self._hear(self.reflection_llm or self.llm, [HumanMessage(prompt)], state, "reflection", writer)
+        pausing = partial(_notice, writer, level="warning")
+        answer = call(self._session, self.reflection_llm or self.llm, [HumanMessage(prompt)], state["turn"], "reflection", pausing)
         result = parse_reflection(answer.text)
         if result is None:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
@@ -105,7 +108,13 @@ class Nodes:
         step = state["step"] + 1
         self._say(writer, "thinking", state, step)
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
-        answer = self._hear(self.llm, [*system, *messages], state, "agent", writer, on_token=writer)
+        pausing = partial(_notice, writer, level="warning")
+        told = self._fitted(messages, system, writer)
+        answer = call(self._session, self.llm, [*system, *told], state["turn"], "agent", pausing, writer)
+        if answer.too_long and not answer.text:
+            self.most = (size(system) + size(told)) // 2
+            told = self._fitted(messages, system, writer)
+            answer = call(self._session, self.llm, [*system, *told], state["turn"], "agent", pausing, writer)
         if answer.cut:
             _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")
         if answer.ended and not answer.text.strip():
@@ -119,28 +128,17 @@ class Nodes:
             "failure": answer.failure,
         }
 
-    def _hear(
-        self,
-        llm: BaseChatModel,
-        messages: list[AnyMessage],
-        state: AgentState,
-        source: Literal["agent", "reflection"],
-        writer: StreamWriter,
-        on_token: Callable[[str], object] = lambda token: None,
-    ) -> Answer:
-        """One call, within what the session may cost."""
-
-        def worst() -> float | None:
-            return worst_cost(llm, (str(message.text) for message in messages))
-
-        try:
-            with self._session.spending.afford(model_name(llm) or llm._llm_type, worst):
-                answer = hear(llm, messages, self._session.cancelled, on_token, partial(_notice, writer, level="warning"))
-                if answer.usage is not None:
-                    self._session.usage(**answer.usage, source=source, turn=state["turn"])
-        except OverBudget as refusal:
-            return Answer("", stopped=False, cut=False, failure=str(refusal), usage=None)
-        return answer
+    def _fitted(self, messages: list[AnyMessage], system: list[SystemMessage], writer: StreamWriter) -> list[AnyMessage]:
+        """What of the messages the model can read at once."""
+        room = room_of(self.llm)
+        fitted = fit(messages, (room if self.most is None else min(room, self.most)) - size(system))
+        if fitted != messages:
+            _notice(
+                writer,
+                "The conversation is too long for the model: it is told this time with outputs shortened, or without its beginning.",
+                "warning",
+            )
+        return fitted
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         request = request_of(state)

@@ -12,7 +12,8 @@ from langchain_core.messages import AnyMessage
 
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
-from mahtab_tui.agent.host import AgentHost, Interruptible, Said
+from mahtab_tui.agent.history import History
+from mahtab_tui.agent.host import AgentHost, Interruptible, Said, Summary
 from mahtab_tui.agent.narration import Callbacks
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from mahtab_tui.tools.toolset import Toolset
 
+MAX_HISTORY = 20
 DEFAULT_MODEL = "claude-sonnet-4-20250514"
 
 
@@ -49,6 +51,8 @@ class ReplAgent:
         skills: Mapping[str, str] | None = None,
         tools: Toolset | None = None,
         history: Sequence[tuple[str, str] | Said] = (),
+        max_history: int = MAX_HISTORY,
+        summary: Summary | None = None,
     ) -> None:
         self._host = host
         self.model: str | BaseChatModel = llm
@@ -61,11 +65,12 @@ class ReplAgent:
         self._current: Future[str] | None = None
         self._turn = 0
         self._conversation = Conversation(said if isinstance(said, Said) else Said(*said) for said in history)
+        self._history = History(host, self._conversation, max_history, summary)
 
     @property
     def messages(self) -> list[AnyMessage]:
         """The conversation so far as the model is told it, without the system prompt."""
-        return self._conversation.told(self._host.left_out)
+        return self._history.messages
 
     def ask_sync(self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None) -> str:
         """Ask, and wait for the final words. Raises `ModelError` where the model fails; what was said until then stays.
@@ -122,13 +127,14 @@ class ReplAgent:
         self.model = model
         llm = get_llm(model) if isinstance(model, str) else model
         with self._one_at_a_time:
-            old, self._nodes.llm = self._nodes.llm, llm
+            old, self._nodes.llm, self._nodes.most = self._nodes.llm, llm, None
         if isinstance(old, Stoppable):
             old.close()
 
-    def configure(self, max_turns: int, reflection: ReflectionMode, reflection_llm: BaseChatModel | None) -> None:
+    def configure(self, max_turns: int, reflection: ReflectionMode, reflection_llm: BaseChatModel | None, max_history: int) -> None:
         """Answer within other limits from the next question on; the conversation stays. Waits for the turn that goes on."""
         with self._one_at_a_time:
+            self._history.max_history = max_history
             old = self._nodes.reflection_llm
             self._nodes = Nodes(self._nodes.llm, self._host, max_turns, reflection_llm=reflection_llm)
             self._graph = build_graph(self._nodes, max_turns, reflection)
@@ -139,6 +145,7 @@ class ReplAgent:
         """Begin a new conversation; waits for the turn that goes on."""
         with self._one_at_a_time:
             self._conversation = Conversation()
+            self._history = History(self._host, self._conversation, self._history.max_history)
 
     def _begin(self, prompt: str, callbacks: Callbacks, shown: int | None = None) -> Future[str]:
         """Ask on a thread of its own, so that whoever waits can stop waiting."""
@@ -165,8 +172,9 @@ class ReplAgent:
         if shown is None:
             emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
         self._conversation.ask(self._turn, prompt, encodable(self._host.context()))
-        told = self.messages
-        state = create_initial_state(prompt, messages=told, system_prompt=self._system_prompt(), turn=self._turn)
+        nodes, system = self._nodes, self._system_prompt()
+        told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, self._turn, nodes.most)
+        state = create_initial_state(prompt, messages=told, system_prompt=system, turn=self._turn)
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
@@ -218,12 +226,15 @@ def create_repl_agent(
     skills: Mapping[str, str] | None = None,
     tools: Toolset | None = None,
     history: Sequence[tuple[str, str] | Said] = (),
+    max_history: int = MAX_HISTORY,
+    summary: Summary | None = None,
 ) -> ReplAgent:
     """An agent over a session: a `SessionState` (code runs at once, in this process, and tools and history are its own), or a host.
 
     model: a model, or the name of one (see `get_llm`). max_turns: how many answers with code one question may have. reflection: when what
     ran is checked for completeness; reflection_llm: by which model, else by the same. skills: descriptions by name, beside those of the tools.
-    history: pairs of "user" or "assistant" and text.
+    history: pairs of "user" or "assistant" and text. max_history: how many questions the model is told as they were; of earlier ones it is told
+    a summary, which reflection_llm makes, else the same model. summary: what stands for the beginning of `history` already.
     Raises `ModelError`.
     """
     llm = get_llm(model) if isinstance(model, str) else model
@@ -241,6 +252,8 @@ def create_repl_agent(
         skills=skills,
         tools=tools,
         history=history,
+        max_history=max_history,
+        summary=summary,
     )
     agent.model = model
     if isinstance(session, AgentSession):

@@ -31,7 +31,8 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   changed, perhaps, deleted), "type", "summary", "kind" (data, module, function, class), and
   "was_type", "was": type and summary before, where they were others}).
 - ``usage``: ``model``, ``input_tokens``, ``output_tokens``, ``cache_read_tokens``, ``cache_creation_tokens``, ``cost`` (US dollars, or null
-  where the price is not known), ``source`` ("agent", "reflection", "rlm").
+  where the price is not known), ``source`` ("agent", "reflection",
+  "summary", both with ``turn``, "suggestion", "rlm"), ``estimated`` (true: the call ended before the model could tell).
 - ``session`` (what the header shows of the session): ``name``, ``model`` (as it was chosen), ``approval`` ("ask", "auto").
 - ``hide``: ``entry``, ``hidden`` (bool): the model is not told of it any more, or is again. ``replace`` (text: a sentence): ``entry``: it and all
   that came after it have left the conversation for good. An entry is named "cell 3" (with its output), "question 2", "answer 2.0" (the words of
@@ -42,6 +43,7 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   (characters of all that are loaded).
 - ``pin``: ``entry`` (named so, too), ``pinned`` (bool): it stays at the top of the transcript, or no longer.
 - ``notice`` (text: a sentence or two): ``level`` ("info", "warning", "error").
+- ``summary`` (text: what the model is told in the place of the conversation's beginning; empty: nothing): ``turn`` (the last question that it stands for).
 - ``rlm-…``: the events of a recursive search. All have ``tree`` (id of the run) and ``node`` ("1" the root, "1.3" its third child); all but the
   stream have ``seq`` (from 0 in the tree), and so have the tree's ``usage`` records, with ``turn``.
   ``rlm-call`` (text: the query), ``event``: "begin" (``parent``, ``depth``, ``kind`` "rlm" or "llm", ``batch``, ``index``, ``of``, ``spans`` of the
@@ -83,6 +85,7 @@ KERNEL = "kernel"
 NAMESPACE = "namespace"
 USAGE = "usage"
 NOTICE = "notice"
+SUMMARY = "summary"
 SESSION = "session"
 HIDE = "hide"
 REPLACE = "replace"
@@ -128,6 +131,7 @@ ROUTES: Mapping[str, Route] = {
     NAMESPACE: Route(display=True, prompt=False, store=True),
     USAGE: Route(display=True, prompt=False, store=True),
     NOTICE: Route(display=True, prompt=False, store=True),
+    SUMMARY: Route(display=True, prompt=False, store=True),
     SESSION: Route(display=True, prompt=False, store=False),
     # They say what of the others is in the prompt.
     HIDE: Route(display=True, prompt=True, store=True),

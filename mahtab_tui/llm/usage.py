@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from mahtab_tui.llm.sizes import tokens_in
 
 if TYPE_CHECKING:
+    from genai_prices.types import PriceCalculation
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages.ai import UsageMetadata
 
@@ -98,19 +99,32 @@ def price(
     """
     if provider in (LOCAL, "ollama") or urlsplit(provider).hostname in _OWN_MACHINE:
         return 0.0
-    try:
-        from genai_prices import Usage, calc_price
-    except ImportError:  # it comes with the extras of the models that are paid for
-        return None
-    used = Usage(
+    found = _looked_up(
+        provider,
+        model,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         cache_read_tokens=cache_read_tokens,
         cache_write_tokens=cache_creation_tokens,
     )
+    return None if found is None else float(found.total_price)
+
+
+def known_window(llm: BaseChatModel) -> int | None:
+    """Tokens that a model reads at once, by the tables of genai-prices."""
+    provider = priced_as(llm)
+    found = None if provider == LOCAL else _looked_up(provider, model_name(llm), input_tokens=1, output_tokens=1)
+    return None if found is None else found.model.context_window
+
+
+def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | None:
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:  # it comes with the extras of the models that are paid for
+        return None
     try:
         if "://" in provider:
-            return float(calc_price(used, model_ref=model, provider_api_url=provider).total_price)
-        return float(calc_price(used, model_ref=model, provider_id="openrouter" if "/" in model else provider or None).total_price)
+            return calc_price(Usage(**used), model_ref=model, provider_api_url=provider)
+        return calc_price(Usage(**used), model_ref=model, provider_id="openrouter" if "/" in model else provider or None)
     except (LookupError, ValueError):  # a model that its tables lack, counts that do not add up
         return None

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mahtab_tui.agent.host import Said
+from mahtab_tui.agent.host import Said, Summary
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.left_out import entry_of
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
@@ -113,3 +114,17 @@ def conversation(past: Sequence[Record]) -> list[Said]:
     """The conversation of a resumed session."""
     roles = {tags.USER_CHAT: "user", tags.ASSISTANT_CHAT: "assistant"}
     return [Said(roles[record.tag], record.text, record.attrs.get("turn"), record.attrs.get("step")) for record in past if record.tag in roles]
+
+
+def summary(past: Sequence[Record]) -> Summary | None:
+    """What stood for the beginning of a resumed conversation, unless the person has taken something out of that beginning since."""
+    made: Summary | None = None
+    later: set[str] = set()
+    for record in past:
+        if record.tag == tags.SUMMARY:
+            made, later = Summary(record.attrs.get("turn"), record.text), set()
+        elif record.tag in (tags.HIDE, tags.REPLACE) and record.attrs.get("entry") not in later:
+            made = None
+        elif entry := entry_of(record):
+            later.add(entry)
+    return made

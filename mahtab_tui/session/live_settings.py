@@ -10,9 +10,9 @@ from mahtab_tui.session.session import Session
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
 
-_AT_ONCE = frozenset({"model", "approval", "max_turns", "reflection", "reflection_model", "reload", "sub_model", "agent_gone"})
+_AT_ONCE = frozenset({"model", "approval", "max_turns", "max_history", "reflection", "reflection_model", "reload", "sub_model", "agent_gone"})
 """What a session follows; so it does those of searches."""
-_OF_THE_MODEL = frozenset({"base_url", "api_keys", "model_timeout"})
+_OF_THE_MODEL = frozenset({"base_url", "api_keys", "model_timeout", "max_usd"})
 """What a model is made with."""
 
 
@@ -28,9 +28,9 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
     settings.change(key, value)
 
     def configure(agent: ReplAgent) -> None:
-        agent.configure(settings.max_turns, settings.reflection, session.reflection_llm())
+        agent.configure(settings.max_turns, settings.reflection, session.reflection_llm(), settings.max_history)
 
-    if key in ("max_turns", "reflection", "reflection_model"):
+    if key in ("max_turns", "max_history", "reflection", "reflection_model"):
         agent.change(configure)
     elif key in _OF_THE_MODEL:
         session.renew_model()

@@ -14,7 +14,7 @@ from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import OnNotice, check_model, default_model, get_llm, model_label
-from mahtab_tui.session.agent_thread import AgentThread, conversation
+from mahtab_tui.session.agent_thread import AgentThread, conversation, summary
 from mahtab_tui.session.broadcast import Broadcast
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.face import Face
@@ -338,6 +338,8 @@ class Session:
             max_turns=self.settings.max_turns,
             tools=self.knowledge.toolset,
             history=conversation(self.past),
+            max_history=self.settings.max_history,
+            summary=summary(self.past),
         )
 
     def reflection_llm(self) -> BaseChatModel | None:

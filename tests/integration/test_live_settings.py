@@ -82,3 +82,22 @@ def write_later(path: Path, text: str, seconds: int) -> None:
     moment = path.stat().st_mtime + seconds
     path.write_text(text)
     os.utime(path, (moment, moment))
+
+
+def test_what_a_session_may_cost_and_how_much_is_told_change_in_a_session(open_session: Callable[..., Opened]) -> None:
+    cost = {"usage": {"cost": 0.4}, "repeat": True}
+    it = open_session({"match": "keep the memory", "text": "Little.", **cost}, {"text": "Yes.", **cost})
+    for turn, question in enumerate(("first?", "second?", "third?"), 1):
+        it.session.submit("ask", question)
+        it.store.wait(tags.AGENT, state="done", turn=turn)
+    assert change_setting(it.session, "max_history", 2)
+    wait_until(lambda: it.session.agent.agent._history.max_history == 2)
+    it.session.submit("ask", "fourth?")
+    it.store.wait(tags.AGENT, state="done", turn=4)
+    assert "Little." in it.store.wait(tags.SUMMARY, turn=3).text
+    assert change_setting(it.session, "max_usd", 1.0)
+    it.session.submit("ask", "fifth?")
+    assert "(max_usd)" in it.store.wait(tags.NOTICE, level="error").text
+    assert change_setting(it.session, "max_usd", None)
+    it.session.submit("ask", "sixth?")
+    it.store.wait(tags.AGENT, state="done", turn=6)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from langchain_core.messages import HumanMessage
 
-from mahtab_tui.agent import hearing
+from mahtab_tui.agent import create_repl_agent, hearing
 from mahtab_tui.agent.hearing import Answer, hear
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.remote import ChatRemote
+from tests.agents import Desk
 from tests.services import OLLAMA, OPENAI, OPENROUTER, PROTOCOLS, Protocol, Reply, Service, refusing, serving
 
 PATIENCE = 30.0
@@ -338,3 +340,19 @@ def test_a_model_without_its_error_classes_raises_sentences(service: Service) ->
     service.replies = [refusing(401, "Incorrect API key provided.")]
     with pytest.raises(ModelError, match=r"The key is not accepted: Incorrect API key provided\. Check OPENAI_API_KEY\."):
         get_llm(OPENAI.spec).invoke("hi")
+
+
+def test_a_service_that_says_too_long_is_asked_once_more_with_less(service: Service, protocol: Protocol, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    too_long = refusing(400, "prompt is too long: 9 tokens > 8 maximum", plain=protocol is OLLAMA)
+    service.replies = [protocol.reply("One."), too_long, protocol.reply("Two.")]
+    agent = create_repl_agent(desk.host, get_llm(protocol.spec))
+    try:
+        agent.ask_sync("zebra " * 4_000)
+        assert agent.ask_sync("second?") == "Two."
+    finally:
+        desk.session.close()
+    _, whole, less = (len(str(body["messages"])) for body in service.asked)
+    assert less < whole / 2 + 6_000
+    assert "zebra" not in str(service.asked[2]["messages"])
+    assert desk.notices("error") == []

@@ -1,0 +1,40 @@
+"""One call of a model by the agent: within what the session may cost, and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from langchain_core.messages import AnyMessage
+
+from mahtab_tui.agent.hearing import Answer, hear
+from mahtab_tui.agent.host import AgentHost
+from mahtab_tui.llm.usage import model_name, worst_cost
+from mahtab_tui.usage import OverBudget
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+
+def call(
+    host: AgentHost,
+    llm: BaseChatModel,
+    messages: Sequence[AnyMessage],
+    turn: int,
+    source: Literal["agent", "reflection", "summary"],
+    on_pause: Callable[[str], object],
+    on_token: Callable[[str], object] = lambda token: None,
+) -> Answer:
+    """What the model says, as `hear` has it; one that could cost too much is not asked, and has failed."""
+
+    def worst() -> float | None:
+        return worst_cost(llm, (str(message.text) for message in messages))
+
+    try:
+        with host.spending.afford(model_name(llm) or llm._llm_type, worst):
+            answer = hear(llm, messages, host.cancelled, on_token, on_pause)
+            if answer.usage is not None:
+                host.usage(**answer.usage, source=source, turn=turn)
+    except OverBudget as refusal:
+        return Answer("", stopped=False, cut=False, failure=str(refusal), usage=None)
+    return answer

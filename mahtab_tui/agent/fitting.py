@@ -1,0 +1,45 @@
+"""Making a conversation fit what a model reads at once: outputs are shortened first, then its beginning is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from langchain_core.messages import AnyMessage, HumanMessage
+
+from mahtab_tui.bus.prompt import shorten
+from mahtab_tui.llm import prompts
+from mahtab_tui.llm.sizes import tokens_in
+
+SHORT = 600
+"""Characters of an output that is told shortened."""
+_OUTPUT = re.compile(r"(<((?:user|assistant)-repl-out)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)", re.DOTALL)
+"""What a cell has printed; it cannot hold its own end, since it is defused."""
+
+
+def size(messages: Sequence[AnyMessage]) -> int:
+    """About how many tokens messages are."""
+    return tokens_in(str(message.text) for message in messages)
+
+
+def with_short_outputs(text: str, limit: int = SHORT) -> str:
+    """A text of the conversation, with the head and tail of each output."""
+    return _OUTPUT.sub(lambda found: f"{found[1]}{shorten(found[3], limit)}{found[4]}", text)
+
+
+def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
+    """Messages of at most about `room` tokens, as they are where they fit: with short outputs, without the beginning, with a short end."""
+    fitted = list(messages)
+    for limit in (8 * SHORT, SHORT, SHORT // 4):
+        if size(fitted) <= room:
+            return fitted
+        fitted = [type(message)(with_short_outputs(str(message.text), limit)) if message.type == "human" else message for message in fitted]
+    if size(fitted) <= room:
+        return fitted
+    while len(fitted) > 1 and size(fitted) + tokens_in([prompts.BEGINNING_LEFT_OUT]) > room:
+        del fitted[0]
+        while len(fitted) > 1 and fitted[0].type != "human":
+            del fitted[0]
+    text = f"{prompts.BEGINNING_LEFT_OUT}\n\n{fitted[0].text}" if len(fitted) < len(messages) else str(fitted[0].text)
+    fitted[0] = HumanMessage(shorten(text, max(SHORT, 2 * room)) if size(fitted) > room else text)
+    return fitted
