@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from mahtab_tui.bus.masking import masked
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 
 _LONGEST = 300
@@ -56,11 +57,11 @@ _UNPAID = ("insufficient_quota", "credit balance")
 """These come as a limit or a wrong request, and waiting does not help."""
 
 
-def explained(error: Exception, *, key: str = "", timeout: float | None = None) -> ModelError:
-    """What a provider's code raised, for a person. key: the variable that holds the key. timeout: seconds of silence that were waited for."""
+def explained(error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None) -> ModelError:
+    """What a provider's code raised, for a person. key: the variable that holds the key. secret: the key, which is not told. timeout: seconds of silence that were waited for."""
     if isinstance(error, ModelError):
         return error
-    status, said = _status(error), _said(error)
+    status, said = _status(error), masked(_said(error), secret)
     reason = f": {said.rstrip('.')}." if said else "."
     kind = f"{_field(error, 'code')} {_field(error, 'type')} {said}".lower()
     if status in (None, 200, -1):  # in the middle of a stream

@@ -135,6 +135,8 @@ def _packaged(package: _Package, key: str, provider: str, model: str, timeout: f
         module = importlib.import_module(package.module)
     except ImportError:
         raise _missing(package) from None
+    from pydantic import SecretStr
+
     from mahtab_tui.llm.remote import ChatRemote
 
     # Asking again is left to whoever can tell the person of it, and be stopped.
@@ -166,6 +168,7 @@ def _packaged(package: _Package, key: str, provider: str, model: str, timeout: f
             priced_as=priced_as,
             timeout=timeout,
             key=package.key,
+            secret=SecretStr(key),
             max_tokens=max_tokens or most.get("max_output_tokens"),
             window=_OLLAMA_WINDOW if provider == "ollama" else most.get("max_input_tokens"),
         )

@@ -14,7 +14,7 @@ from langchain_core.language_models.chat_models import generate_from_stream
 from langchain_core.messages import AIMessageChunk, BaseMessage, BaseMessageChunk
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
-from pydantic import ConfigDict
+from pydantic import ConfigDict, SecretStr
 
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.failures import explained
@@ -39,6 +39,8 @@ class ChatRemote(BaseChatModel):
     """Seconds without a sign of the service before the answer is given up."""
     key: str = ""
     """The variable that holds the key."""
+    secret: SecretStr = SecretStr("")
+    """The key."""
     max_tokens: int | None = None
     """Of one answer; None where that is not known."""
     window: int | None = None
@@ -85,7 +87,7 @@ class ChatRemote(BaseChatModel):
                 put(chunk)
             put(None)
         except Exception as error:  # the provider's own code
-            put(explained(error, key=self.key, timeout=self.timeout))
+            put(explained(error, key=self.key, secret=self.secret.get_secret_value(), timeout=self.timeout))
 
     def _generate(self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         return generate_from_stream(self._stream(messages, stop, run_manager, **kwargs))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import Masking
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, KernelHost
@@ -62,6 +63,7 @@ class Session:
         self.past = past
         """The records of the conversation that is resumed, in order; empty for a new one."""
         self.log, prompt = setup_logging(store)
+        self.log.addFilter(Masking(lambda: settings.model_access()["api_keys"].values()))
         self.broadcast = Broadcast()
         self.log.addHandler(self.broadcast)
         self.model = settings.model or default_model()

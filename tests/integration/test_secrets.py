@@ -1,0 +1,106 @@
+"""Keys of the configuration reach their provider, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings import load_settings
+from tests.fake_claude import install_fake_claude
+from tests.integration.sessions import Opened, Watched
+from tests.services import OPENAI, Service, refusing, serving
+
+IN_ENV, IN_FILE, OF_THE_PERSON = "sk-in-env-file-1", "sk-in-config-file-2", "sk-of-the-shell-3"
+
+
+@pytest.fixture
+def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A service at a `base_url`, its key in `.env`, another key in a configuration file, a third in the person's shell."""
+    with serving() as service:
+        (project / ".env").write_text(f"OPENAI_COMPATIBLE_API_KEY={IN_ENV}\nMAHTAB_BASE_URL={service.url}/v1\n")
+        (home / ".mahtab").mkdir()
+        (home / ".mahtab" / "config.toml").write_text(f'[api_keys]\nanthropic = "{IN_FILE}"\n')
+        monkeypatch.setenv("OPENAI_API_KEY", OF_THE_PERSON)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield service
+
+
+@pytest.fixture
+def it(service: Service) -> Iterator[Opened]:
+    store = Watched()
+    session = Session(load_settings(model="openai:our-own", reflection="never"), ProcessKernel, NoFace(), store=store, name="test")
+    session.start()
+    yield Opened(session, store)
+    session.close()
+
+
+def kept(it: Opened) -> str:
+    """All that the store was given."""
+    return "".join(f"{record.text}{json.dumps(record.attrs)}" for record in it.store.records)
+
+
+def test_a_key_in_env_reaches_its_provider(it: Opened, service: Service) -> None:
+    service.replies = [OPENAI.reply("Hello")]
+    assert it.session.agent.ask("hi") == "Hello"
+    assert service.headers[0]["authorization"] == f"Bearer {IN_ENV}"
+    assert IN_ENV not in kept(it)
+
+
+def test_the_kernel_has_the_persons_variables_and_no_key_of_the_configuration(it: Opened) -> None:
+    it.session.submit(
+        "python", "import os, subprocess\n'\\n'.join(os.environ.values()) + subprocess.run(['env'], capture_output=True, text=True).stdout"
+    )
+    shown = it.store.wait(tags.USER_REPL_OUT, cell=1).text
+    assert OF_THE_PERSON in shown
+    assert "sk-in-" not in shown
+    assert not any("sk-in-" in value for value in os.environ.values())
+
+
+def test_the_claude_program_is_not_handed_a_key_of_the_configuration(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = install_fake_claude(tmp_path / "bin", "answers", answers=["Hi."])
+    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    session = Session(load_settings(model="claude"), ProcessKernel, NoFace(), store=(store := Watched()))
+    session.start()
+    try:
+        session.agent.ask("hi")
+    finally:
+        session.close()
+    (started,) = fake.starts
+    assert started["keys"] == []
+    assert "sk-in-" not in json.dumps(fake.told) + kept(Opened(session, store))
+
+
+def test_an_error_that_repeats_the_key_is_told_without_it(it: Opened, service: Service) -> None:
+    service.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
+    it.session.submit("ask", "hi")
+    told = it.store.wait(tags.NOTICE, level="error").text
+    assert "Incorrect API key provided: ••••••••" in told
+    assert IN_ENV not in kept(it)
+
+
+def test_what_a_cell_prints_is_kept_and_told_without_the_keys(it: Opened, service: Service) -> None:
+    it.session.submit("python", "text = open('.env').read()\nprint(text)")
+    shown = it.store.wait(tags.USER_REPL_OUT, cell=1).text
+    assert "OPENAI_COMPATIBLE_API_KEY=••••••••" in shown
+    service.replies = [OPENAI.reply("Hello")]
+    it.session.agent.ask("what did it print?")
+    assert "••••••••" in json.dumps(service.asked, ensure_ascii=False)
+    assert IN_ENV not in json.dumps(service.asked) + kept(it)
+
+
+def test_a_search_without_a_session_does_not_tell_the_key_either(service: Service) -> None:
+    service.replies = [refusing(401, f"Incorrect API key provided: {IN_ENV}.")]
+    llm = get_llm("openai:our-own", **load_settings().model_access())
+    with pytest.raises(ModelError, match=r"Incorrect API key provided: ••••••••\."):
+        llm.invoke("hi")
+    assert IN_ENV not in repr(llm)
