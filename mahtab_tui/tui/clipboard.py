@@ -8,9 +8,16 @@ from typing import Any
 
 from textual.app import App
 
+MOST = 1_000_000
+"""Characters that a clipboard is given: terminals cut longer ones, or hang."""
+
 
 def copy(app: App[Any], text: str) -> None:
     """Copy a text, and tell the person where it went. A system's clipboard is a program that may take its time: it is called on a thread."""
+    if len(text) > MOST:
+        app.notify(f"{len(text):,} characters are too many for the clipboard.", severity="warning", markup=False)
+        return
+    text = text.encode("utf-8", "replace").decode()  # lone surrogates
     app.copy_to_clipboard(text)
     threading.Thread(target=_copy_by_system, args=(app, text), name="clipboard", daemon=True).start()
 

@@ -11,17 +11,19 @@ import pytest
 from PIL import Image
 from textual.app import App
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
 from mahtab_tui.tui.screens.output.pictures import Picture
+from mahtab_tui.tui.screens.output.screen import saved
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.integration.kernels import RecordingHost
 from tests.tui.editor_app import until
@@ -104,6 +106,32 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
         assert isinstance(pilot.app.screen, PagerScreen)
         await pilot.press("q")
         assert len(pilot.app.screen_stack) == 1
+
+
+@pytest.mark.parametrize("name", ["~nobody-of-this-name/x", "no/such/folder", "a\0b", "\ud800", "x" * 300, "[/x]/[bold]"], ids=ascii)
+async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(look: Look, tmp_path: Path, name: str) -> None:
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        await opened(pilot, PagerScreen(1, lambda: "one", look, tmp_path))
+        await pilot.press("s")
+        pilot.app.screen.query_one(Input).value = name
+        await pilot.press("enter")
+        await until(pilot, lambda: "cannot be written: " in text(pilot, "#viewing-status"))
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_could_be_written_in_part_only_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.BytesIO):
+        def write(self, data: object) -> int:
+            raise OSError(28, "No space left on device")
+
+    def opened(path: Path, mode: str) -> Full:
+        path.touch()
+        return Full()
+
+    monkeypatch.setattr(Path, "open", opened)
+    with pytest.raises(KernelError, match="cannot be written: No space left on device"):
+        saved(tmp_path / "out", b"data")
+    assert list(tmp_path.iterdir()) == []
 
 
 def gone() -> str | None:

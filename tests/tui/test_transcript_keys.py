@@ -314,6 +314,16 @@ async def test_a_long_traceback_is_folded_to_its_last_frame_and_a_key_asks_about
         assert "part_18" not in seen()
 
 
+async def test_an_error_that_is_hidden_from_the_model_is_not_to_be_explained_by_it() -> None:
+    failed = [record(tags.USER_REPL_IN, "run()", cell=7), record(tags.USER_REPL_OUT, "ValueError: no\n", cell=7, status="error")]
+    async with KeysApp([*failed, record(tags.HIDE, entry="cell 7", hidden=True)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "x")
+        assert app.said == [("refused", "The model is not told of it.")]
+
+
 async def test_what_did_not_fail_has_no_error_to_explain() -> None:
     async with KeysApp(cell(1)).run_test(size=SIZE) as pilot:
         app = pilot.app

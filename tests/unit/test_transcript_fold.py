@@ -262,6 +262,16 @@ def test_old_outputs_keep_their_ends_when_all_together_are_too_long(monkeypatch:
     assert cells[0].output.left_out == 60
 
 
+def test_what_comes_of_an_answer_that_was_hidden_meanwhile_is_hidden_too() -> None:
+    hide = record(tags.HIDE, entry="answer 1.0", hidden=True)
+    transcript = folded(token("First words."), hide, token("a = 1", "code"), token("More words.", block=1), answer(ANSWER))
+    assert [entry.left_out for entry in transcript.entries] == ["hidden", "", "hidden", ""]
+    resumed = folded(hide, answer(ANSWER))
+    assert [entry.left_out for entry in resumed.entries] == ["hidden", "", "hidden", ""]
+    resumed.fold([record(tags.HIDE, entry="answer 1.0", hidden=False), answer("Again.", step=1)])
+    assert not any(entry.left_out for entry in resumed.entries)
+
+
 def test_clearing_keeps_what_runs() -> None:
     transcript = folded(
         record(tags.NOTICE, "gone", level="info"),

@@ -35,6 +35,8 @@ class Transcript:
         self._last_cell: Cell | None = None
         self.running: dict[int, Cell] = {}
         """Cells that run now, by number."""
+        self._hidden: set[str] = set()
+        """Names of what the model is not told; more of an answer may still come."""
         self._memory = Memory()
         self._answers = Answers(self.append, self.touch)
         self._guests = GuestCells(self.append, self.touch)
@@ -68,7 +70,7 @@ class Transcript:
     def renewed(self) -> Transcript:
         """An empty transcript in which what runs now goes on."""
         fresh = Transcript(self._since)
-        fresh.activity = self.activity
+        fresh.activity, fresh._hidden = self.activity, self._hidden
         fresh.codes = self.codes
         for number, cell in self.running.items():
             fresh.append(cell)
@@ -88,6 +90,8 @@ class Transcript:
         last = self.entries[-1] if self.entries else None
         entry.gap = last is not None and not (isinstance(entry, Note) and isinstance(last, Note))
         entry.joined = entry.joined and last is not None and last.ends_with_bar
+        if entry.key in self._hidden:
+            entry.left_out = "hidden"
         self._positions[entry] = len(self.entries)
         self._changed.add(len(self.entries))
         self.entries.append(entry)
@@ -225,9 +229,10 @@ class Transcript:
             self.append(Note(level="quiet", text="stopped"))
 
     def _hide(self, record: Record) -> None:
-        key, hidden = record.attrs.get("entry"), record.attrs.get("hidden")
+        key, hidden = str(record.attrs.get("entry")), record.attrs.get("hidden")
+        (self._hidden.add if hidden else self._hidden.discard)(key)
         for entry in self.entries:
-            if key and entry.key == key and entry.left_out != "replaced":
+            if entry.key == key and entry.left_out != "replaced":
                 entry.left_out = "hidden" if hidden else ""
                 self.touch(entry)
 

@@ -137,7 +137,9 @@ class TranscriptPane(SearchedView, can_focus=True):
     def action_explain_error(self) -> None:
         """Ask the model about the cell's error: it knows the code and the traceback from what was done before."""
         entry = self.marked
-        if isinstance(entry, Cell) and entry.status == "error" and entry.number is not None:
+        if entry is not None and entry.left_out:
+            self.post_message(self.Refused("The model is not told of it."))
+        elif isinstance(entry, Cell) and entry.status == "error" and entry.number is not None:
             self.post_message(self.Again("ask", f"Explain the error of cell {entry.number}, and say how to mend it.", edit=False))
         else:
             self.post_message(self.Refused("It has no error."))

@@ -13,14 +13,11 @@ from textual.widgets import Static
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look
-from mahtab_tui.tui.clipboard import copy
+from mahtab_tui.tui.clipboard import MOST, copy
 from mahtab_tui.tui.commands import PAGER_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.text_view import TextView
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place
 from mahtab_tui.tui.screens.output.whole import WholeOutput, readable
-
-MOST_COPIED = 1_000_000
-"""Characters that a clipboard is given: terminals cut longer ones, or hang."""
 
 
 class OutputView(TextView, inherit_bindings=False):
@@ -77,7 +74,7 @@ class PagerScreen(OutputScreen):
     def action_copy_all(self) -> None:
         if self._output is None:
             return
-        if self._output.size > MOST_COPIED:
+        if self._output.size > MOST:
             self.fail(f"{self._output.size:,} characters are too many for the clipboard; s saves them to a file.")
         else:
             copy(self.app, self._output.text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -63,7 +64,7 @@ class OutputScreen(ViewingScreen):
 
         def chosen(name: str | None) -> None:
             if name:
-                path = self._folder / Path(name).expanduser()
+                path = self._folder / os.path.expanduser(name)  # of no user, it is a name like any other
                 self._fetcher.ask("save", lambda: saved(path, content), lambda path: self.say(Content(plain(f"Saved to {path}"))), self.fail)
 
         self.app.push_screen(Prompt("Save to the file", self.file_name), chosen)
@@ -72,10 +73,15 @@ class OutputScreen(ViewingScreen):
 def saved(path: Path, content: bytes) -> Path:
     """Write a new file. Raises `KernelError` with a sentence where that cannot be; one that is there already stays as it is."""
     try:
-        with path.open("xb") as file:
-            file.write(content)
+        file = path.open("xb")
     except FileExistsError:
         raise KernelError(f"There is a file {path} already; it was left as it is.") from None
+    except (OSError, ValueError) as error:  # also a name that no file can have
+        raise KernelError(f"{path} cannot be written: {getattr(error, 'strerror', error)}.") from None
+    try:
+        with file:
+            file.write(content)
     except OSError as error:
+        path.unlink()
         raise KernelError(f"{path} cannot be written: {error.strerror}.") from None
     return path
