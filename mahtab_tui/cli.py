@@ -97,7 +97,7 @@ def screen(
         return
     share = False if no_share else None
     settings = checked_settings(
-        ("model",),
+        (),
         given,
         model=model,
         approval=approval,
@@ -108,6 +108,13 @@ def screen(
         code_dir=code_dir,
         max_usd=max_usd,
     )
+    from mahtab_tui.llm.base import ModelError
+    from mahtab_tui.llm.providers import check_name
+
+    try:
+        check_name(settings.model or "demo")
+    except ModelError as error:
+        fail(str(error))  # One that cannot be reached is said by Ask; Python works without it.
     from mahtab_tui.tui.collector import Collector
 
     collector = Collector()

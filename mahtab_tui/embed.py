@@ -21,7 +21,7 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
     `ns` afterwards. What only a main thread may do (signal handlers, a caller's sqlite connection) fails there with Python's own error.
 
     Raises `RuntimeError` inside a running event loop or without a terminal, `SettingsError` for settings that cannot be used, `ModelError` for a
-    model that there is not.
+    name that is no model's.
     """
     try:
         asyncio.get_running_loop()
@@ -29,7 +29,7 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
         pass
     else:
         raise RuntimeError(_IN_A_LOOP)
-    from mahtab_tui.llm.providers import check_model
+    from mahtab_tui.llm.providers import check_name
     from mahtab_tui.tui.open import NoTerminal, open_screen
 
     namespace = {"__name__": "__main__"} if ns is None else ns
@@ -41,7 +41,7 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
 
     settings = load_settings(model=model, approval=approval)
     if settings.model is not None:
-        check_model(settings.model)
+        check_name(settings.model)
     try:
         open_screen(settings, make_kernel)
     except NoTerminal as error:

@@ -73,15 +73,21 @@ def model_label(spec: str) -> str:
     return model.rpartition("/")[2] if provider in _PACKAGES and model else provider
 
 
-def check_model(spec: str, *, base_url: str | None = None, api_keys: Mapping[str, str] | None = None) -> None:
-    """Find out early, without loading anything, whether a model can be had; the rest: as `get_llm` takes it. Raises `ModelError`."""
+def check_name(spec: str) -> None:
+    """Find out whether a name is a model's, wherever that is; a file of prepared answers is read. Raises `ModelError`."""
     provider, model = split_spec(spec)
-    if provider == "claude" and shutil.which("claude") is None:
-        raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo.")
     if provider == "replay":
         from mahtab_tui.llm.replay_file import read_replay
 
         read_replay(Path(model))
+
+
+def check_model(spec: str, *, base_url: str | None = None, api_keys: Mapping[str, str] | None = None) -> None:
+    """Find out early, without loading anything, whether a model can be had; the rest: as `get_llm` takes it. Raises `ModelError`."""
+    check_name(spec)
+    provider, _ = split_spec(spec)
+    if provider == "claude" and shutil.which("claude") is None:
+        raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in --model demo.")
     if provider in _PACKAGES:
         package = _package(provider, base_url)
         if importlib.util.find_spec(package.module) is None:

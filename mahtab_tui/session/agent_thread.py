@@ -105,7 +105,7 @@ class AgentThread:
                 self.ask(item.text)
             except ModelError as error:
                 if self._agent is None:  # the agent itself could not be made: nobody has said it yet
-                    emit(self._log, tags.NOTICE, str(error), level="error")
+                    emit(self._log, tags.NOTICE, f"{error} /model chooses another one.", level="error")
             except Exception as error:  # the thread's outermost frame
                 emit(self._log, tags.NOTICE, f"The question could not be answered: {type(error).__name__}: {error}", level="error")
 

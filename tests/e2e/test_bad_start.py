@@ -49,6 +49,40 @@ def test_wrong_arguments_are_said_in_a_sentence(project: Path, arguments: tuple[
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(("model", "advice"), [("claude", "Install Claude Code"), ("openai:gpt-5", "set OPENAI_API_KEY")])
+def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_do(start: Start, model: str, advice: str) -> None:
+    screen = start("--model", model, env={"PATH": "/usr/bin:/bin"})
+    screen.wait("kernel .*idle")
+    screen.enter("6 * 7")
+    screen.wait(r"\b42\b")
+    screen.press("f2")
+    screen.enter("why?")
+    screen.wait(advice)
+    screen.wait("/model (demo|chooses)")
+    screen.enter("/model demo")
+    screen.wait("mahtab .* demo")
+    screen.enter("which variables are there?")
+    screen.wait("(?s)which variables are there.*(nothing|no variables|empty|namespace)")
+
+
+@pytest.mark.parametrize("option", ["--code-dir", "--skills-dir"])
+def test_a_named_folder_that_is_missing_is_an_error_at_the_start(start: Start, option: str) -> None:
+    screen = start("--model", "demo", option, "missing")
+    screen.wait(f"mahtab-tui: {option}: missing is not a folder")
+    assert screen.wait_end() == 2
+    done = run("ask", "x", "--model", "demo", option, "missing")
+    assert (done.returncode, done.stderr) == (2, f"mahtab-tui: {option}: missing is not a folder.\n")
+
+
+def test_a_named_folder_that_is_missing_is_an_error_wherever_it_was_named(project: Path) -> None:
+    (project / ".mahtab").mkdir()
+    (project / ".mahtab" / "config.toml").write_text('code_dir = "missing"\n')
+    done = run("ask", "x", "--model", "demo")
+    assert (done.returncode, "config.toml, line 1: code_dir: missing is not a folder." in done.stderr) == (2, True)
+    done = run("ask", "x", "--model", "demo", "--code-dir", ".", env={"MAHTAB_SKILLS_DIR": "gone"})
+    assert (done.returncode, done.stderr) == (2, "mahtab-tui: MAHTAB_SKILLS_DIR: gone is not a folder.\n")
+
+
 def test_a_wrong_configuration_is_said_with_key_and_line(project: Path, start: Start) -> None:
     folder = project / ".mahtab"
     folder.mkdir()
