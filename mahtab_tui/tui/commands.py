@@ -155,7 +155,7 @@ INSPECTOR_COMMANDS: tuple[Command, ...] = (
     Command("inspect-view", "next_view", "tab", "View", "See the object in its next view; also by its number", "Inspector", True),
     Command("inspect-again", "look_again", "r", "Look again", "Show what the object is now", "Inspector", True),
     Command("inspect-copy", "copy_expression", "y", "Copy name", "Copy how the object is written in code", "Inspector"),
-    Command("inspect-copy-text", "copy_text", "Y", "Copy text", "Copy the object as text, as its repr says it", "Inspector"),
+    Command("inspect-copy-text", "copy_text", "Y,shift+y", "Copy text", "Copy the object as text, as its repr says it", "Inspector"),
     Command("inspect-export", "export", "e", "Export", "Write the object to a file: .csv, .json, .txt or .pkl, by its ending", "Inspector"),
     Command("inspect-close", "close", "q", "Close", "Close all that is open of the object", "Inspector"),
 )
@@ -173,7 +173,7 @@ TABLE_COMMANDS: tuple[Command, ...] = (
 TEXT_COMMANDS: tuple[Command, ...] = (
     Command("text-search", "search", "slash", "Search", "Search the text; in bytes also 0x and digits of hex", "Inspector: text", True),
     Command("text-next", "next(False)", "n", "Next", "Go to the next place that was found", "Inspector: text", True),
-    Command("text-previous", "next(True)", "N", "Previous", "Go to the place before", "Inspector: text"),
+    Command("text-previous", "next(True)", "N,shift+n", "Previous", "Go to the place before", "Inspector: text"),
     Command("text-ask", "ask", "a", "Ask about this", "Ask about the text: a recursive search over it begins", "Inspector: text", True),
     Command("text-wrap", "wrap", "w", "Wrap", "Wrap long lines, or scroll them sideways", "Inspector: text", True),
 )

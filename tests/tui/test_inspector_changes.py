@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
@@ -11,7 +12,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.inspector.highlighting import Colours, language_of
+from mahtab_tui.tui.screens.inspector.highlighting import Colours
 from mahtab_tui.tui.screens.inspector.table_view import TableView
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, look, reads, shown
@@ -89,9 +90,9 @@ async def test_what_is_unfolded_and_becomes_something_else_is_folded(make_app: M
         await look(pilot, "d = {'a': [10, 20], 'b': 1}", "d")
         await pilot.press("right")
         await reads(pilot, "▾ 'a'", "20", "1 of 4")
-        await cell(app, "d['a'] = 5")
+        await cell(app, "d['a'] = d")
         await pilot.press("r")
-        await reads(pilot, "1 of 2")
+        await reads(pilot, "↺ 'a'", "1 of 2")
 
 
 async def test_a_second_enter_of_the_same_bunch_walks_once(make_app: MakeApp) -> None:
@@ -208,13 +209,22 @@ async def test_another_theme_and_another_size_redraw_what_is_open(make_app: Make
         await reads(pilot, "row 1,000 of 1,000", "999", "b")
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, "[a](" * 50_000, "|" * 200_000, "x = 1\n\n" * 30_000, "<!--" * 50_000])
-def test_no_text_keeps_the_program_from_finding_out_its_language(text: str) -> None:
-    """Patterns that go through a text anew from each of its characters held everything up for seconds."""
-    assert language_of(text) in ("", "xml", "markdown", "python")
-
-
 def test_a_text_whose_colours_take_too_long_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mahtab_tui.tui.screens.inspector.highlighting.SECONDS", 0.0)
     with pytest.raises(TimeoutError):
         Colours("<!--" * 50_000, "xml")
+
+
+async def test_what_an_inspector_of_the_environment_makes_is_made_anew(make_app: MakeApp, tmp_path: Path) -> None:
+    (tmp_path / "lamp.py").write_text("class Lamp: state = 'dark'\ndef inspect(lamp): return {'Tree\\n[bold]': {'state': lamp.state}}\n")
+    info = tmp_path / "lamp-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lamp\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[mahtab_tui.inspectors]\nlamp.Lamp = lamp:inspect\n")
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await look(pilot, f"import sys; sys.path.append({str(tmp_path)!r})\nimport lamp; it = lamp.Lamp()", "it")
+        await reads(pilot, "1 Tree [bold]   2 Inside", "'state'", "'dark'")
+        await cell(app, "it.state = 'bright'")
+        await pilot.press("r")
+        await reads(pilot, "'state'", "'bright'")
