@@ -61,4 +61,5 @@ def test_an_inspector_that_fails_is_told_and_the_object_is_seen_all_the_same(sha
 
 def test_objects_of_other_classes_have_none(shapes: Looking) -> None:
     shapes.run("class Polygon: pass\nPolygon.__module__ = 'shapes'\nfalse = Polygon()")
-    assert shapes.look.open(named("false")).shown == ()
+    opened = shapes.look.open(named("false"))
+    assert (opened.shown, opened.problem) == ((), "")

@@ -14,6 +14,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.inspector.highlighting import Colours
 from mahtab_tui.tui.screens.inspector.table_view import TableView
+from mahtab_tui.tui.screens.inspector.view import View
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, inspector, lines, look, reads, shown
 
@@ -108,6 +109,19 @@ async def test_a_second_enter_of_the_same_bunch_walks_once(make_app: MakeApp) ->
         assert inspector(pilot).way == ["d", "'a'"]
 
 
+async def test_a_view_that_is_left_before_it_stands_never_comes(make_app: MakeApp) -> None:
+    async with make_app().run_test(size=SIZE) as pilot:
+        await look(pilot, "d = {'a': {'b': [1]}}", "d")
+        await reads(pilot, "'a'")
+        await pilot.press("enter")
+        await reads(pilot, "d › 'a'", "'b'")
+        screen = inspector(pilot)
+        screen.action_next_view()
+        screen.go_back()
+        await reads(pilot, "'a'", "1 of 1")
+        await until(pilot, lambda: len(screen.query(View)) == 1)
+
+
 async def test_a_kernel_that_dies_is_told_and_the_next_one_is_asked(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
@@ -173,9 +187,10 @@ async def test_names_of_types_and_keys_are_only_text(make_app: MakeApp) -> None:
 async def test_a_long_way_and_wide_letters_stay_in_their_line(make_app: MakeApp) -> None:
     async with make_app().run_test(size=SIZE) as pilot:
         await look(pilot, "d = {'数' * 60: {'very long key ' * 5: {'t\\tab': [1] * 3}}}", "d")
-        for wanted in ("very long", "'t", "3 items"):
+        for wanted, facts in (("very long", "dict  1 item"), ("'t", "dict  1 item"), ("3 items", "list  3 items")):
             await pilot.press("enter")
             await reads(pilot, wanted)
+            await until(pilot, lambda facts=facts: lines(pilot)[0].rstrip().endswith(facts))  # type: ignore[misc]
         top = lines(pilot)[0]
         assert cell_len(top) <= 80
         assert top.rstrip().endswith("list  3 items")
@@ -200,9 +215,9 @@ async def test_another_theme_and_another_size_redraw_what_is_open(make_app: Make
         await pilot.press("ctrl+end")
         await reads(pilot, "row 1,000 of 1,000", "999")
         table = app.screen.query_one(TableView)
-        before = [segment.style for segment in table.render_line(0)]
+        before = table.palette
         app.theme = "mahtab-day"
-        await until(pilot, lambda: [segment.style for segment in table.render_line(0)] != before)
+        await until(pilot, lambda: table.palette != before)
         for size in ((20, 5), (200, 50), (1, 1), (80, 24)):
             await pilot.resize_terminal(*size)
             await pilot.pause()
