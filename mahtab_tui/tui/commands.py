@@ -156,7 +156,7 @@ INSPECTOR_COMMANDS: tuple[Command, ...] = (
     Command("inspect-again", "look_again", "r", "Look again", "Show what the object is now", "Inspector", True),
     Command("inspect-copy", "copy_expression", "y", "Copy name", "Copy how the object is written in code", "Inspector"),
     Command("inspect-copy-text", "copy_text", "Y,shift+y", "Copy text", "Copy the object as text, as its repr says it", "Inspector"),
-    Command("inspect-export", "export", "e", "Export", "Write the object to a file: .csv, .json, .txt or .pkl, by its ending", "Inspector"),
+    Command("inspect-export", "export", "e", "Export", "Write the object to a new file: .csv, .json, .txt or .pkl, by its ending", "Inspector"),
     Command("inspect-close", "close", "q", "Close", "Close all that is open of the object", "Inspector"),
 )
 """What can be done wherever an object is looked into."""
