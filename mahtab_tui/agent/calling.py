@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage
 
 from mahtab_tui.agent.hearing import Answer, hear
 from mahtab_tui.agent.host import AgentHost
@@ -24,15 +24,17 @@ def call(
     source: Literal["agent", "reflection", "summary"],
     on_pause: Callable[[str], object],
     on_token: Callable[[str], object] = lambda token: None,
+    options: Mapping[str, Any] | None = None,
 ) -> Answer:
     """What the model says, as `hear` has it; one that could cost too much is not asked, and has failed."""
 
     def worst() -> float | None:
-        return worst_cost(llm, (str(message.text) for message in messages))
+        calls = (str(message.tool_calls) for message in messages if isinstance(message, AIMessage) and message.tool_calls)
+        return worst_cost(llm, [*(str(message.text) for message in messages), *calls, str(options or "")])
 
     try:
         with host.spending.afford(model_name(llm) or llm._llm_type, worst):
-            answer = hear(llm, messages, host.cancelled, on_token, on_pause)
+            answer = hear(llm, messages, host.cancelled, on_token, on_pause, options)
             if answer.usage is not None:
                 host.usage(**answer.usage, source=source, turn=turn)
     except OverBudget as refusal:

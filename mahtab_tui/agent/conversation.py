@@ -10,13 +10,13 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from mahtab_tui.agent.fitting import with_short_outputs
 from mahtab_tui.agent.host import Said
-from mahtab_tui.bus.left_out import LeftOut, answer_entry, cell_entry, question_entry
+from mahtab_tui.bus.left_out import LeftOut, answer_entry, cell_entry, question_entry, tool_entry
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.llm import prompts
 
-_ELEMENT = re.compile(r"<((?:user|assistant)-repl-(?:in|out))((?: [\w-]+=\"[^\"]*\")*)>.*?</\1>\n?", re.DOTALL)
-"""A record of a cell. What was printed cannot look like one: it is defused."""
-_CELL = re.compile(r" cell=\"(\d+)\"")
+_ELEMENT = re.compile(r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool)((?: [\w-]+=\"[^\"]*\")*)>.*?</\1>\n?", re.DOTALL)
+"""A record of a cell, or of a call of a tool. What was printed cannot look like one: it is defused."""
+_OF = re.compile(r" (cell|call)=\"([\d.]+)\"")
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
 _TICKS = re.compile("`{3,}")
 
@@ -46,7 +46,7 @@ class Conversation:
         self._messages.append(Remembered("question", question, turn, context=context))
 
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
-        """What followed a question: answers, and after each what came of its code."""
+        """What followed a question: answers, and after each what came of its code and its calls of tools."""
         step = -1
         for message in messages:
             step += message.type == "ai"
@@ -126,14 +126,15 @@ def _rest_of_answer(message: Remembered, left_out: LeftOut) -> str:
 
 
 def _without_cells(text: str, left_out: LeftOut) -> str:
-    """A text without the records of cells that are left out; a sentence stands for what is hidden where nothing else would."""
+    """A text without the records of cells and calls that are left out; a sentence stands for what is hidden where nothing else would."""
     taken: list[str] = []
 
     def keep(element: re.Match[str]) -> str:
-        cell = _CELL.search(element[2])
-        if cell is None or cell_entry(int(cell[1])) not in left_out:
+        of = _OF.search(element[2])
+        entry = "" if of is None else cell_entry(int(of[2])) if of[1] == "cell" else tool_entry(of[2])
+        if not entry or entry not in left_out:
             return element[0]
-        taken.append(cell_entry(int(cell[1])))
+        taken.append(entry)
         return ""
 
     rest = _ELEMENT.sub(keep, text)

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
+from mahtab_tui.agent.tool_messages import in_words
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.sizes import tokens_in
 
 SHORT = 600
 """Characters of an output that is told shortened."""
-_OUTPUT = re.compile(r"(<((?:user|assistant)-repl-out)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)", re.DOTALL)
-"""What a cell has printed; it cannot hold its own end, since it is defused."""
+_OUTPUT = re.compile(r"(<((?:user|assistant)-repl-out|assistant-tool)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)", re.DOTALL)
+"""What a cell has printed or a tool gave; it cannot hold its own end, since it is defused."""
 
 
 def size(messages: Sequence[AnyMessage]) -> int:
@@ -29,7 +30,9 @@ def with_short_outputs(text: str, limit: int = SHORT) -> str:
 
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
     """Messages of at most about `room` tokens, as they are where they fit: with short outputs, without the beginning, with a short end."""
-    fitted = list(messages)
+    if size(messages) <= room:
+        return list(messages)
+    fitted = in_words(messages)  # a call may not stand without its result
     for limit in (8 * SHORT, SHORT, SHORT // 4):
         if size(fitted) <= room:
             return fitted

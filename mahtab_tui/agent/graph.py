@@ -1,8 +1,13 @@
 """The graph that answers one question.
 
-START -> generate -> extract_code -> [code?] no -> END
-            ^             | yes
-            |          approve (block by block) -> execute -> [blocks left?] yes -> approve
+START -> generate -> [calls tools?] yes -> tools -+
+            ^              | no                    |
+            |              +------ extract_code <--+
+            |                           |
+            |           [code?] no -> [called tools?] no -> END
+            |              | yes         | yes
+            +--------------|-------------+
+            |           approve (block by block) -> execute -> [blocks left?] yes -> approve
             |                                        | no
             |                                     reflect -> [complete, or turns used up?] yes -> close -> END
             +------------------------------------------------- no
@@ -18,11 +23,13 @@ from langgraph.graph.state import CompiledStateGraph
 
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.agent.nodes import Nodes
-from mahtab_tui.agent.routes import ReflectionMode, after_execute, should_continue, should_execute
+from mahtab_tui.agent.routes import ReflectionMode, after_execute, after_generate, should_continue, should_execute
 from mahtab_tui.agent.state import AgentState
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
+
+    from mahtab_tui.tools.toolset import Toolset
 
 ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
@@ -38,14 +45,16 @@ def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode) -> Rep
 
     graph = StateGraph(AgentState)
     graph.add_node("generate", nodes.generate)
+    graph.add_node("tools", nodes.tools)
     graph.add_node("extract_code", nodes.extract_code)
     graph.add_node("approve", nodes.approve)
     graph.add_node("execute", nodes.execute)
     graph.add_node("reflect", nodes.reflect)
     graph.add_node("close", nodes.close)
     graph.add_edge(START, "generate")
-    graph.add_edge("generate", "extract_code")
-    graph.add_conditional_edges("extract_code", should_execute, {"approve": "approve", "end": END})
+    graph.add_conditional_edges("generate", after_generate, {"tools": "tools", "extract_code": "extract_code"})
+    graph.add_edge("tools", "extract_code")
+    graph.add_conditional_edges("extract_code", should_execute, {"approve": "approve", "generate": "generate", "end": END})
     graph.add_edge("approve", "execute")
     graph.add_conditional_edges(
         "execute", after_blocks, {"approve": "approve", "reflect": "reflect", "generate": "generate", "close": "close", "end": END}
@@ -62,9 +71,11 @@ def create_repl_graph(
     *,
     reflection: ReflectionMode = "always",
     reflection_llm: BaseChatModel | None = None,
+    tools: Toolset | None = None,
 ) -> ReplGraph:
     """A graph that answers questions with a model, in a session; `run_graph` runs it.
 
     max_turns: how many answers with code one question may have. reflection: when what ran is checked for completeness.
+    tools: for a model that calls them.
     """
-    return build_graph(Nodes(llm, session, max_turns, reflection_llm=reflection_llm), max_turns, reflection)
+    return build_graph(Nodes(llm, session, max_turns, reflection_llm=reflection_llm, tools=tools), max_turns, reflection)

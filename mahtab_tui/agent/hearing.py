@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
+from mahtab_tui.agent.tool_messages import Call, gathered
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.chunks import encodable, is_cut
 from mahtab_tui.llm.failures import explained
@@ -41,6 +42,10 @@ class Answer(NamedTuple):
     """What it cost, as attributes of a `usage` record; None where the model did not say."""
     too_long: bool = False
     """It failed since it was sent more than it can read."""
+    message: AIMessage | None = None
+    """Of an answer that calls tools: as it goes back to the provider."""
+    calls: Sequence[Call] = ()
+    """The calls in it."""
 
     @property
     def ended(self) -> bool:
@@ -54,12 +59,15 @@ def hear(
     cancelled: threading.Event,
     on_token: Callable[[str], object] = lambda token: None,
     on_pause: Callable[[str], object] = lambda sentence: None,
+    options: Mapping[str, Any] | None = None,
 ) -> Answer:
     """Listen until the answer ends, the turn is cancelled, or the model fails; the tokens that were told are what was said until then.
 
+    options: with what the model is called, as `tool_messages.binding` makes it for one that calls tools.
+
     A service that is busy before it has said anything is asked again, after the pause that it asks for; on_pause is told of each.
     """
-    hearing = _Hearing(llm, messages, cancelled, on_token)
+    hearing = _Hearing(llm, messages, cancelled, on_token, options or {})
     for pause in _PAUSES:
         failure = hearing.listen()
         if not isinstance(failure, ModelBusy) or failure.pause is None or hearing.tokens:
@@ -77,19 +85,32 @@ def hear(
 class _Hearing:
     """Folds the pieces of one answer."""
 
-    def __init__(self, llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, on_token: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        llm: BaseChatModel,
+        messages: Sequence[AnyMessage],
+        cancelled: threading.Event,
+        on_token: Callable[[str], object],
+        options: Mapping[str, Any],
+    ) -> None:
         self.tokens: list[str] = []
         self._llm = llm
         self._messages = messages
         self._cancelled = cancelled
         self._on_token = on_token
+        self._options = options
+        self._pieces: list[BaseMessage] = []
+        """Of a model that knows tools."""
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
     def listen(self) -> ModelError | None:
         """One call; why it failed."""
+        self._pieces.clear()
         try:
-            for chunk in _chunks(self._llm, self._messages, self._cancelled):
+            for chunk in _chunks(self._llm, self._messages, self._cancelled, self._options):
+                if self._options:
+                    self._pieces.append(chunk)
                 if not self._cancelled.is_set() and (token := str(chunk.text)):
                     self.tokens.append(token)
                     self._on_token(token)
@@ -108,6 +129,7 @@ class _Hearing:
         if usage is None and said and (stopped or failure):
             usage = estimated_usage(self._llm, (str(message.text) for message in self._messages), said)
         text = said if stopped or failure else str(self._metadata.get("final_text") or said)
+        message, calls = (None if stopped or failure else gathered(self._pieces)) or (None, ())
         return Answer(
             encodable(text),
             stopped,
@@ -115,31 +137,35 @@ class _Hearing:
             "" if stopped or failure is None else encodable(str(failure)),
             usage,
             too_long=isinstance(failure, ContextTooLong),
+            message=message,
+            calls=calls,
         )
 
 
-def _chunks(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event) -> Iterator[BaseMessage]:
+def _chunks(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, options: Mapping[str, Any]) -> Iterator[BaseMessage]:
     if cancelled.is_set():
         return
     if not isinstance(llm, Stoppable):
-        yield from _chunks_until(llm, messages, cancelled)
+        yield from _chunks_until(llm, messages, cancelled, options)
         return
     stopped = False
-    for chunk in llm.stream(list(messages)):
+    for chunk in llm.stream(list(messages), **options):
         if cancelled.is_set() and not stopped:  # the stop came before there was an answer to stop
             stopped = True
             llm.stop()
         yield chunk
 
 
-def _chunks_until(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event) -> Iterator[BaseMessage]:
+def _chunks_until(
+    llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, options: Mapping[str, Any]
+) -> Iterator[BaseMessage]:
     """The chunks of a model that cannot be stopped: it is read on a thread of its own, and left to itself when the turn is cancelled."""
     arrived: queue.SimpleQueue[BaseMessage | Exception | None] = queue.SimpleQueue()
     left = threading.Event()
 
     def read() -> None:
         try:
-            for chunk in llm.stream(list(messages)):
+            for chunk in llm.stream(list(messages), **options):
                 arrived.put(chunk)
                 if left.is_set():
                     return

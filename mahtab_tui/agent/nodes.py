@@ -5,10 +5,12 @@ What the person is to see goes into the graph's custom stream: tokens as text, a
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import StreamWriter, interrupt
 
 from mahtab_tui.agent.calling import call
@@ -19,7 +21,10 @@ from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflectio
 from mahtab_tui.agent.results import render_results
 from mahtab_tui.agent.routes import is_complete
 from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult, results_of_step
+from mahtab_tui.agent.tool_messages import binding, in_words
+from mahtab_tui.agent.tool_runs import CALLS, Ran, arguments_text, kept, run_call
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm import prompts
@@ -29,14 +34,21 @@ from mahtab_tui.llm.windows import room_of
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
+    from mahtab_tui.tools.toolset import Toolset
+
 Update = dict[str, Any]
 
 
 class Nodes:
     """The graph's nodes over one model and one session."""
 
-    def __init__(self, llm: BaseChatModel, session: AgentHost, max_turns: int, *, reflection_llm: BaseChatModel | None = None) -> None:
+    def __init__(
+        self, llm: BaseChatModel, session: AgentHost, max_turns: int, *, reflection_llm: BaseChatModel | None = None, tools: Toolset | None = None
+    ) -> None:
         self.llm = llm
+        self._tools = tools
+        self._text_only: BaseChatModel | None = None
+        """A model whose service has refused tools."""
         self.reflection_llm = reflection_llm
         self.most: int | None = None
         """Tokens that the model was found to read at once, where it has once said that it was too much."""
@@ -45,7 +57,35 @@ class Nodes:
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
         """The model answers."""
-        return self._answer(state, state["messages"], writer)
+        return self._answer(state, state["messages"], writer, self._options(state))
+
+    def tools(self, state: AgentState, writer: StreamWriter) -> Update:
+        """Make the calls of the answer, one after the other; each result becomes a message for the model."""
+        assert self._tools is not None
+        messages = list(state["messages"])
+        update: Update = {}
+        count = state["tool_count"]
+        for place, asked in enumerate(state["tool_calls"]):
+            turn, step = state["turn"], state["step"]
+            about = {"call": f"{turn}.{step}.{place}", "turn": turn, "step": step, "party": self._session.party}
+            about |= {"name": asked["name"], "arguments": arguments_text(asked)}
+            if count >= CALLS:
+                ran, seconds = Ran("refused", prompts.TOO_MANY_CALLS.format(calls=CALLS)), 0.0
+            else:
+                writer(Record(tags.ASSISTANT_TOOL, "", {**about, "state": "running"}))
+                began = time.monotonic()
+                ran = run_call(asked, self._tools, self._session.cancelled)
+                seconds = time.monotonic() - began
+                count += 1
+            record = Record(tags.ASSISTANT_TOOL, ran.text, {**about, "state": ran.state, "duration": round(seconds, 3)})
+            writer(record)
+            if ran.state == "ok":
+                update |= kept({**state, **update}, asked, ran.text, self._tools)  # type: ignore[typeddict-item]
+            told = {name: record.attrs[name] for name in ("call", "name", "arguments", "state")}
+            messages.append(ToolMessage(to_xml(replace(record, attrs=told)), tool_call_id=asked["id"], name=asked["name"]))
+            if ran.state == "stopped":
+                break
+        return {**update, "messages": messages, "tool_count": count, "stopped": self._session.cancelled.is_set()}
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
         """One last answer, which tells the person what came out; code in it is shown, not run."""
@@ -53,7 +93,7 @@ class Nodes:
         if not is_complete(state):
             self._say(writer, "max-turns", state, state["step"])
             prompt = f"{prompts.OUT_OF_TURNS.format(max_turns=self._max_turns)} {prompt}"
-        return self._answer(state, _with_last(state["messages"], prompt), writer) | {"code_blocks": []}
+        return self._answer(state, _with_last(state["messages"], prompt), writer, {}) | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
         """Take the answer apart. One that was stopped, or that the model failed at, has nothing to run."""
@@ -104,29 +144,43 @@ class Nodes:
 
     # Within
 
-    def _answer(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter) -> Update:
+    def _options(self, state: AgentState) -> dict[str, Any]:
+        """With what the model is called so that it knows the tools; empty where it is to have none."""
+        if self._tools is None or self._text_only is self.llm or state["tool_count"] >= CALLS:
+            return {}
+        return binding(self.llm, self._tools.structured)
+
+    def _answer(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> Update:
         step = state["step"] + 1
         self._say(writer, "thinking", state, step)
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
-        pausing = partial(_notice, writer, level="warning")
-        told = self._fitted(messages, system, writer)
-        answer = call(self._session, self.llm, [*system, *told], state["turn"], "agent", pausing, writer)
+        given = messages if options else in_words(messages)
+        told = self._fitted(given, system, writer)
+        answer = self._call([*system, *told], state, writer, options)
         if answer.too_long and not answer.text:
             self.most = (size(system) + size(told)) // 2
-            told = self._fitted(messages, system, writer)
-            answer = call(self._session, self.llm, [*system, *told], state["turn"], "agent", pausing, writer)
+            told = self._fitted(given, system, writer)
+            answer = self._call([*system, *told], state, writer, options)
+        elif options and not answer.text and _refuses_tools(answer):
+            self._text_only = self.llm
+            _notice(writer, "The model takes no tools, so it is asked without them.", "info")
+            answer = self._call([*system, *in_words(told)], state, writer, {})
         if answer.cut:
             _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")
-        if answer.ended and not answer.text.strip():
+        if answer.ended and not answer.text.strip() and not answer.calls:
             _notice(writer, "The model gave an empty answer.", "warning")
         return {
-            "messages": [*messages, AIMessage(_remembered(answer))],
+            "messages": [*messages, answer.message or AIMessage(_remembered(answer))],
+            "tool_calls": list(answer.calls),
             "step": step,
             "current_response": answer.text,
             "ended": answer.ended,
             "stopped": answer.stopped,
             "failure": answer.failure,
         }
+
+    def _call(self, messages: list[AnyMessage], state: AgentState, writer: StreamWriter, options: dict[str, Any]) -> Answer:
+        return call(self._session, self.llm, messages, state["turn"], "agent", partial(_notice, writer, level="warning"), writer, options)
 
     def _fitted(self, messages: list[AnyMessage], system: list[SystemMessage], writer: StreamWriter) -> list[AnyMessage]:
         """What of the messages the model can read at once."""
@@ -186,6 +240,11 @@ def _remembered(answer: Answer) -> str:
     """An answer as the conversation keeps it: never empty, which some providers refuse."""
     mark = prompts.STOPPED_ANSWER if answer.stopped else prompts.FAILED_ANSWER if answer.failure else ""
     return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
+
+
+def _refuses_tools(answer: Answer) -> bool:
+    """Whether a service failed since it, or the model, knows no tools: it says so in words of its own."""
+    return "tool" in answer.failure.lower() or "function call" in answer.failure.lower()
 
 
 def _notice(writer: StreamWriter, text: str, level: str) -> None:

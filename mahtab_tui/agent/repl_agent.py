@@ -57,7 +57,7 @@ class ReplAgent:
         self._host = host
         self.model: str | BaseChatModel = llm
         """The model as it was chosen: by its name, or itself."""
-        self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm)
+        self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm, tools=tools)
         self._graph = build_graph(self._nodes, max_turns, reflection)
         self._skills = dict(skills or {})
         self._tools = tools

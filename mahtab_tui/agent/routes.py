@@ -9,9 +9,16 @@ from mahtab_tui.agent.state import AgentState, results_of_step
 ReflectionMode = Literal["always", "on_error", "never"]
 
 
-def should_execute(state: AgentState) -> Literal["approve", "end"]:
-    """Whether the answer has code to run."""
-    return "approve" if state["code_blocks"] else "end"
+def after_generate(state: AgentState) -> Literal["tools", "extract_code"]:
+    """Whether the answer calls tools; its code comes after them."""
+    return "tools" if state["tool_calls"] else "extract_code"
+
+
+def should_execute(state: AgentState) -> Literal["approve", "generate", "end"]:
+    """Whether the answer has code to run; else whether the model waits for what tools gave."""
+    if state["code_blocks"]:
+        return "approve"
+    return "generate" if state["tool_calls"] and not state["stopped"] else "end"
 
 
 def after_execute(state: AgentState, max_turns: int, reflection: ReflectionMode) -> Literal["approve", "reflect", "generate", "close", "end"]:

@@ -7,6 +7,8 @@ from typing import Any, TypedDict
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
+from mahtab_tui.agent.tool_messages import Call
+
 
 class ReflectionResult(TypedDict):
     """Whether the question has been answered."""
@@ -62,6 +64,18 @@ class AgentState(TypedDict):
     """Of every block of the turn so far, whether it ran or not."""
     turn_count: int
     """How many answers had code."""
+    tool_calls: list[Call]
+    """The calls of tools in the last answer."""
+    tool_count: int
+    """How many calls the turn has had."""
+    loaded_skills: list[str]
+    """The skills that are loaded, after one was loaded in this turn."""
+    skill_contexts: dict[str, str]
+    """What `load_skill` gave in this turn, by the skill's name."""
+    search_results: list[dict[str, Any]]
+    """What searches gave in this turn: tool, arguments, text."""
+    file_contents: dict[str, str]
+    """What `read_file` gave in this turn, by path."""
     reflection: ReflectionResult | None
     stopped: bool
     """The person ended the turn."""
@@ -84,6 +98,12 @@ def create_initial_state(prompt: str, *, messages: Sequence[AnyMessage] | None =
         decision=None,
         execution_results=[],
         turn_count=0,
+        tool_calls=[],
+        tool_count=0,
+        loaded_skills=[],
+        skill_contexts={},
+        search_results=[],
+        file_contents={},
         reflection=None,
         stopped=False,
         failure="",

@@ -29,11 +29,18 @@ def code_entry(turn: int | None, step: int | None, block: int) -> str:
     return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
 
 
+def tool_entry(call: str | None) -> str:
+    """The name of a call of a tool with what it gave."""
+    return "" if call is None else f"tool {call}"
+
+
 def entry_of(record: Record) -> str:
     """The name of the entry that a record is of; empty for one that the model is told nothing of."""
     attrs = record.attrs
     if record.tag in _CELLS:
         return "" if attrs.get("cell") is None else cell_entry(attrs["cell"])
+    if record.tag == tags.ASSISTANT_TOOL:
+        return tool_entry(attrs.get("call"))
     if record.tag == tags.USER_CHAT:
         return question_entry(attrs.get("turn"))
     return answer_entry(attrs.get("turn"), attrs.get("step")) if record.tag in _ANSWERS else ""
@@ -79,7 +86,7 @@ class LeftOut:
         """Whether the last question or an answer to it is left out."""
         names: list[str] = []
         for name in reversed(list(self._entries)):  # of which other threads may make more meanwhile
-            names += [] if name.startswith("cell ") else [name]
+            names += [] if name.startswith(("cell ", "tool ")) else [name]
             if name.startswith("question "):
                 break
         return any(name in self for name in names)

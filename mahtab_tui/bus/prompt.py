@@ -30,8 +30,8 @@ _RAW = 32_000
 RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone."
 """What the model is told behind the cells of before."""
 
-_MESSAGES = frozenset((tags.USER_CHAT, tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT))
-"""These are messages of the conversation already: the model wrote the code, and was told what came of it."""
+_MESSAGES = frozenset((tags.USER_CHAT, tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT, tags.ASSISTANT_TOOL))
+"""These are messages of the conversation already: the model wrote the code and called the tool, and was told what came of it."""
 
 
 class PromptHandler(logging.Handler):

@@ -116,7 +116,7 @@ ROUTES: Mapping[str, Route] = {
     # Displayed too: it ends the streamed words and corrects them where the transport did.
     ASSISTANT_CHAT: Route(display=True, prompt=True, store=True),
     ASSISTANT_CHAT_STREAM: Route(display=True, prompt=False, store=False),
-    ASSISTANT_TOOL: Route(display=True, prompt=False, store=True),
+    ASSISTANT_TOOL: Route(display=True, prompt=True, store=True),
     RLM_CALL: Route(display=True, prompt=False, store=True),
     RLM_CHAT: Route(display=True, prompt=False, store=True),
     RLM_CHAT_STREAM: Route(display=True, prompt=False, store=False),

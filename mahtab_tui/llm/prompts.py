@@ -50,6 +50,8 @@ OUT_OF_TURNS = "You have used all the runs that one question may have ({max_turn
 INCOMPLETE = "A check of this says that it is not complete yet. {reasoning} {next_action}"
 
 STOPPED_RUN = "The person stopped the turn here."
+STOPPED_CALL = "The person stopped the turn before this had ended."
+TOO_MANY_CALLS = "Not called: one question may have {calls} calls of tools. Answer with what you have."
 STOPPED_ANSWER = "[The person stopped this answer here.]"
 FAILED_ANSWER = "[This answer was cut off by an error.]"
 EMPTY_ANSWER = "[An empty answer.]"

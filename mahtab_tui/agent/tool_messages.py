@@ -1,0 +1,91 @@
+"""The tools that a model calls in an answer, and the same in words for one that knows no tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages.ai import add_ai_message_chunks
+
+from mahtab_tui.llm.chunks import encodable
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+
+
+class Call(TypedDict):
+    """One call of a tool."""
+
+    id: str
+    """By which the provider knows it."""
+    name: str
+    arguments: dict[str, Any]
+    problem: str
+    """Why it cannot be made, as a sentence for the model; else empty."""
+
+
+def binding(llm: BaseChatModel, tools: Sequence[BaseTool]) -> dict[str, Any]:
+    """With what a model is called so that it knows the tools; empty for one that speaks text only."""
+    try:
+        bound: Any = llm.bind_tools(tools)
+    except NotImplementedError:
+        return {}
+    return dict(bound.kwargs)
+
+
+def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[Call]] | None:
+    """The message that the pieces of an answer make, as it goes back to the provider, and the calls in it; None where there are none.
+
+    Arguments are read strictly: what was cut off is never completed by a guess.
+    """
+    kept = [piece for piece in pieces if piece.content or piece.additional_kwargs or getattr(piece, "tool_calls", None) or _chunks(piece)]
+    if not any(_raw(piece) for piece in kept):
+        return None
+    whole = kept[-1]
+    if isinstance(first := kept[0], AIMessageChunk):
+        whole = add_ai_message_chunks(first, *(piece for piece in kept[1:] if isinstance(piece, AIMessageChunk)))
+    calls = [_call(place, *raw) for place, raw in enumerate(_raw(whole))]
+    extra = {key: value for key, value in whole.additional_kwargs.items() if key not in ("tool_calls", "function_call")}
+    told: list[Any] = [{"id": call["id"], "name": call["name"], "args": call["arguments"], "type": "tool_call"} for call in calls]
+    return AIMessage(whole.content, tool_calls=told, additional_kwargs=extra), calls
+
+
+def in_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages without calls: what tools gave stands as what the person says, as the outputs of cells do."""
+    told: list[AnyMessage] = []
+    for message in messages:
+        kind = AIMessage if message.type == "ai" else HumanMessage
+        text = str(message.text)
+        if isinstance(message, AIMessage) and message.tool_calls and not text.strip():
+            continue
+        if told and type(told[-1]) is kind:
+            text = f"{told.pop().text}\n\n{text}"
+        told.append(kind(text))
+    return told
+
+
+def _chunks(piece: BaseMessage) -> list[Any]:
+    return list(getattr(piece, "tool_call_chunks", ()))
+
+
+def _raw(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
+    """Id, name and arguments (JSON) of each call."""
+    if chunks := _chunks(piece):
+        return [(chunk["id"], chunk["name"], chunk["args"] or "{}") for chunk in chunks]
+    valid = [(call["id"], call["name"], json.dumps(call["args"])) for call in getattr(piece, "tool_calls", ())]
+    return valid + [(call["id"], call["name"], call["args"] or "{}") for call in getattr(piece, "invalid_tool_calls", ())]
+
+
+def _call(place: int, number: str | None, name: str | None, written: str) -> Call:
+    call = Call(id=number or f"call_{place}", name=encodable(name or ""), arguments={}, problem="")
+    try:
+        arguments = json.loads(written)
+        if not isinstance(arguments, dict):
+            raise ValueError("they are no object")
+        call["arguments"] = json.loads(encodable(json.dumps(arguments, ensure_ascii=False)))
+    except (ValueError, RecursionError) as error:
+        call["problem"] = f"The arguments cannot be read as JSON: {error}."
+    return call
