@@ -58,6 +58,9 @@ def _for_stderr(record: Record) -> str:
         return "\n".join(f">>> {line}" for line in record.text.splitlines())
     if record.tag in _OUTPUTS:
         return record.text.rstrip("\n")
+    if record.tag == tags.ASSISTANT_TOOL:
+        begins, told = record.attrs.get("state") == "running", record.attrs
+        return f"{told['name']} {told['arguments']}" if begins else record.text if told.get("state") == "error" else ""
     if record.tag == tags.KERNEL:  # one that never was is told as why there is no answer
         return record.text if record.attrs.get("pid") else ""
     if record.tag == tags.NOTICE and record.attrs.get("level") != "info":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -100,3 +101,24 @@ def test_what_is_more_than_text(snap_compare: Callable[..., bool], size: tuple[i
 
 def test_a_greeting(snap_compare: Callable[..., bool]) -> None:
     assert snap_compare(PaneApp(), terminal_size=(80, 24))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_calls_of_tools(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+    """Folded to three rows; the arguments as they run, nothing of them read as markup."""
+
+    def call(number: int, state: str, text: str, name: str = "search_code", **arguments: Any) -> list[Record]:
+        about = {"call": f"1.0.{number}", "turn": 1, "step": 0, "party": "claude", "name": name, "arguments": json.dumps(arguments)}
+        return [record(tags.ASSISTANT_TOOL, "", **about, state="running"), record(tags.ASSISTANT_TOOL, text, **about, state=state)]
+
+    found = "app.py\n     3: def load_rows():\n     4-     return [red]x[/red]\n--\n    90: def load_all():"
+    records = [
+        record(tags.USER_CHAT, "where are rows loaded?", turn=1),
+        record(tags.ASSISTANT_CHAT, "Let me look.", turn=1, step=0, party="claude", stopped=False),
+        *call(0, "ok", found, pattern="def load_\\w+", file_pattern="*.py"),
+        *call(1, "error", "File not found: xyz.cbl", "read_file", path="xyz.cbl"),
+        *call(2, "refused", "Not called: one question may have 25 calls of tools.", "read_file", path="[b]app.py[/b]" * 12),
+        record(tags.SKILL, "", name="tidy", loaded=True, chars=1_200, budget=60_000),
+        record(tags.ASSISTANT_CHAT, "In `load_rows`, in `app.py`.", turn=1, step=1, party="claude", stopped=False),
+    ]
+    assert snap_compare(PaneApp(records), terminal_size=size)

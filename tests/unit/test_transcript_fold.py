@@ -9,7 +9,7 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import memory
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 
 NOW = 1_000.0
@@ -298,3 +298,42 @@ def test_the_bar_runs_on_between_words_and_code_but_not_below_output() -> None:
     assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
     transcript.fold([runs("a = 1", 4, 0), record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout")])
     assert [entry.joined for entry in transcript.entries] == [False, True, False, True]
+
+
+def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Record:
+    return record(tags.ASSISTANT_TOOL, text, at=at, call=call, turn=1, step=0, party="claude", name="read_file", arguments="{}", state=state)
+
+
+def test_a_call_of_a_tool_is_one_entry_from_its_beginning_to_its_end() -> None:
+    transcript = folded(answer("Let me see."), tool("running"))
+    assert transcript.activity is not None
+    assert transcript.activity.doing == "waits for read_file"
+    transcript.fold([tool("ok", "     1  x = 1")])
+    assert str(transcript.activity) == "None"
+    transcript.fold([tool("error", "File not found: y", call="1.0.1")])
+    _, first, second = transcript.entries
+    assert isinstance(first, ToolUse)
+    assert isinstance(second, ToolUse)
+    assert [(use.state, use.text, use.key, use.folded) for use in (first, second)] == [
+        ("ok", "     1  x = 1", "tool 1.0.0", True),
+        ("error", "File not found: y", "tool 1.0.1", True),
+    ]
+    assert first.joined
+
+
+def test_a_call_of_an_earlier_time_that_has_no_end_was_cut_off() -> None:
+    transcript = folded(tool("running", at=NOW - 1))
+    [use] = transcript.entries
+    assert isinstance(use, ToolUse)
+    assert (use.state, transcript.activity) == ("cut off", None)
+
+
+def test_a_call_can_be_hidden_from_the_model() -> None:
+    transcript = folded(tool("ok", "x"), record(tags.HIDE, entry="tool 1.0.0", hidden=True))
+    assert transcript.entries[0].left_out == "hidden"
+
+
+def test_a_skill_that_is_loaded_is_told() -> None:
+    loaded: dict[str, Any] = {"name": "tidy", "chars": 1_200, "budget": 60_000}
+    transcript = folded(record(tags.SKILL, loaded=True, **loaded), record(tags.SKILL, loaded=False, **loaded))
+    assert outline(transcript) == [("note", "the skill tidy is loaded (1,200 characters)"), ("note", "the skill tidy is no longer loaded")]

@@ -101,6 +101,23 @@ class Cell(Entry):
 
 
 @dataclass(kw_only=True, eq=False)
+class ToolUse(Entry):
+    """A call of a tool by the model, and what it gave."""
+
+    party: str
+    name: str
+    arguments: str
+    """As JSON: exactly what the tool gets."""
+    state: str = "running"
+    text: str = ""
+    """What it gave, or why it did not."""
+
+    @property
+    def ends_with_bar(self) -> bool:
+        return True
+
+
+@dataclass(kw_only=True, eq=False)
 class Note(Entry):
     """One line from the program itself."""
 

@@ -13,6 +13,7 @@ from mahtab_tui.tui.panes.transcript.entries import Activity, Cell, Entry, Note,
 from mahtab_tui.tui.panes.transcript.guests import GuestCells
 from mahtab_tui.tui.panes.transcript.memory import Memory
 from mahtab_tui.tui.panes.transcript.output import Output
+from mahtab_tui.tui.panes.transcript.tools import ToolUses, skill_sentence
 
 _DOING = {"thinking": "is thinking", "reflecting": "is checking the result", "max-turns": "is summing up"}
 
@@ -32,6 +33,7 @@ class Transcript:
         self._cells: dict[int, Cell] = {}
         self.codes: dict[int, str] = {}
         """What each cell ran, by number; also of those that are no longer here."""
+        self._tools = ToolUses(self.append, self.touch)
         self._last_cell: Cell | None = None
         self.running: dict[int, Cell] = {}
         """Cells that run now, by number."""
@@ -52,6 +54,8 @@ class Transcript:
             tags.USER_CHAT: self._question,
             tags.ASSISTANT_CHAT_STREAM: self._token,
             tags.ASSISTANT_CHAT: self._answer,
+            tags.ASSISTANT_TOOL: self._tool,
+            tags.SKILL: self._skill,
             tags.APPROVAL: self._approval,
             tags.AGENT: self._agent,
             tags.KERNEL: self._kernel,
@@ -213,6 +217,13 @@ class Transcript:
     def _answer(self, record: Record) -> None:
         self.activity = None
         self._answers.answer(record)
+
+    def _tool(self, record: Record) -> None:
+        use = self._tools.fold(record, was=record.time < self._since)
+        self.activity = Activity(use.party, f"waits for {use.name}", record.time) if use.state == "running" else None
+
+    def _skill(self, record: Record) -> None:
+        self.append(Note(level="quiet", text=skill_sentence(record)))
 
     def _approval(self, record: Record) -> None:
         if record.time >= self._since or record.attrs.get("state") != "waiting":

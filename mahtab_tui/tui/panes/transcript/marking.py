@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question, Words
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.placing import TITLE_HEIGHT
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.panes.transcript.window import Place
@@ -99,4 +99,4 @@ class MarkedView(TranscriptView, can_focus=True):
 
 
 def can_be_marked(entry: Entry) -> bool:
-    return not entry.hidden and isinstance(entry, Cell | Words | Question)
+    return not entry.hidden and isinstance(entry, Cell | Words | Question | ToolUse)

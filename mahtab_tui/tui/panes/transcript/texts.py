@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.output import Output
 
 
 def text_of(entry: Entry) -> str:
-    """The code, the words, the question or the notice."""
+    """The code, the words, the question, the call with what it gave, or the notice."""
     match entry:
         case Cell():
             return plain(entry.code.strip("\n"))
         case Words():
             return plain(entry.source.strip("\n"))
+        case ToolUse():
+            return plain(f"{entry.name} {entry.arguments}\n{entry.text}".rstrip())
         case Question() | Note():
             return plain(entry.text)
     raise AssertionError(entry)

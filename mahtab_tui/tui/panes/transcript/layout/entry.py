@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from importlib import import_module
 
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.layout.left_out import left_out_row
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows, question_rows
 from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, GrowingRows, Row, Rows
+from mahtab_tui.tui.panes.transcript.layout.tool import tool_rows
 from mahtab_tui.tui.panes.transcript.palette import Palette
 
 FOLDED = 3
@@ -34,6 +35,8 @@ class EntryRows:
         match self._entry:
             case Question() as question:
                 self._rows = question_rows(question, self._width, self._palette)
+            case ToolUse() as use:
+                self._rows = tool_rows(use, self._width, self._palette)
             case Note() as note:
                 self._rows = note_rows(note, self._width, self._palette)
         if self._growing is not None:
@@ -92,6 +95,8 @@ def guess(entry: Entry, width: int) -> int:
             return entry.gap + 1 + code + output + 2 * bool(entry.changes) + later
         case Words():
             return entry.gap + entry.source.count("\n") + len(entry.source) // width + 1
+        case ToolUse():
+            return entry.gap + 1 + entry.text.count("\n") + len(entry.text) // width + 1
         case Question() | Note():
             return entry.gap + entry.text.count("\n") + len(entry.text) // width + 1
         case _:

@@ -1,0 +1,45 @@
+"""Rows of a call of a tool: what was called with what, how it ended, what it gave."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.panes.transcript.entries import ToolUse
+from mahtab_tui.tui.panes.transcript.layout.prose import paragraph
+from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, hard_cuts
+from mahtab_tui.tui.panes.transcript.palette import Palette
+
+LONGEST = 2_000
+"""Characters of the arguments that are drawn; of more, so many and how many there are."""
+
+
+def tool_rows(use: ToolUse, width: int, palette: Palette) -> list[Row]:
+    """`⚒ search_code  pattern="x"`, and below it what it gave."""
+    mark, style = {"ok": ("⚒", palette.model), "running": ("⚒", palette.moon), "error": ("✗", palette.bad)}.get(use.state, ("■", palette.moon))
+    told = _arguments(use.arguments)
+    if len(told) > LONGEST:
+        told = f"{told[:LONGEST]}… ({len(told):,} characters)"
+    how = {"running": "  runs", "ok": ""}.get(use.state, f"  {use.state}")
+    head: list[Span] = [(f"{mark} ", style), (plain(use.name), palette.text), (f"  {told}", palette.muted), (how, style)]
+    return [*paragraph(head, width, palette.model, indent="  "), *_given(use, width, palette)]
+
+
+def _arguments(written: str) -> str:
+    """As keywords in one line; what is a text stays between quotes."""
+    try:
+        given = dict(json.loads(written))
+    except (ValueError, TypeError, RecursionError):  # a record from elsewhere
+        return plain(written).replace("\n", " ")
+    return plain("  ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in given.items())).replace("\n", " ")
+
+
+def _given(use: ToolUse, width: int, palette: Palette) -> Iterator[Row]:
+    style = palette.bad if use.state == "error" else palette.muted
+    if not use.text:
+        return
+    for line in plain(use.text).expandtabs(4).rstrip("\n").split("\n"):
+        spans = [(f"  {line}", style)]
+        for number, row in enumerate(cut_spans(spans, hard_cuts(f"  {line}", width))):
+            yield Row(row, palette.model, soft=number > 0)
