@@ -133,6 +133,16 @@ async def test_a_mark_stays_seen_while_more_and_more_comes() -> None:
             assert mark_rows(app)
 
 
+async def test_a_step_down_from_the_last_entry_shows_the_notices_behind_it() -> None:
+    notices = [record(tags.NOTICE, f"notice {number}", level="info") for number in range(60)]
+    async with KeysApp([*cell(1), *notices]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await press(pilot, "home", "down")
+        assert "notice 59" in app.pane.render_line(app.pane.size.height - 1).text
+
+
 async def test_what_was_withdrawn_gives_its_mark_to_what_is_seen() -> None:
     async with KeysApp([*cell(1), record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)]).run_test(size=SIZE) as pilot:
         app = pilot.app

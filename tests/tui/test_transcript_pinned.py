@@ -121,6 +121,18 @@ def test_a_pinned_question_and_cell(snap_compare: Callable[..., bool]) -> None:
     assert snap_compare(PinningApp([*SESSION, *pinned]), terminal_size=(80, 40))
 
 
+async def test_words_that_were_withdrawn_are_not_pinned_any_more() -> None:
+    words = record(tags.ASSISTANT_CHAT_STREAM, "Words", turn=1, step=0)
+    async with PinningApp([words, record(tags.PIN, entry="answer 1.0", pinned=True)]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.focus()
+        app.pane.fold([record(tags.ASSISTANT_CHAT, "```python\nx = 1\n```", turn=1, step=0)])
+        await press(pilot, "P")
+        assert app.said == [("refused", "Nothing is pinned.")]
+        assert not any(line.startswith("───") for line in lines(app))
+
+
 class EndlessRows:
     """As many rows as a list can have."""
 
