@@ -8,7 +8,7 @@ import pytest
 from textual import on
 from textual.app import ComposeResult
 from textual.pilot import Pilot
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
@@ -195,17 +195,6 @@ async def test_a_key_acts_on_the_marked_entry(keys: str, said: tuple[str, ...]) 
         assert app.said == [said]
 
 
-async def test_what_a_cell_has_printed_after_its_end_is_copied_and_found_too() -> None:
-    late = record(tags.USER_REPL_OUT_STREAM, "from a thread\n", cell=1, kind="stdout", late=True)
-    async with KeysApp([*cell(1, "start()"), late]).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        app.pane.focus()
-        await press(pilot, "Y")
-        assert app.said == [("copy", "output 1\nfrom a thread")]
-        assert await find(pilot, "thread") == "1 of 1"
-
-
 async def test_an_empty_transcript_refuses_and_does_nothing() -> None:
     async with KeysApp().run_test(size=SIZE) as pilot:
         app = pilot.app
@@ -238,62 +227,6 @@ async def test_a_click_marks_what_is_under_it() -> None:
         await pilot.click(TranscriptPane, offset=(6, 1))
         await pilot.pause()
         assert 1 in mark_rows(app)
-
-
-async def find(pilot: Pilot[None], words: str) -> str:
-    """Search for words; what the row says."""
-    app = pilot.app
-    assert isinstance(app, KeysApp)
-    row = app.query_one(FindRow)
-    row.open()
-    await press(pilot, *words)
-    return str(row.query_one("#find-count", Static).content)
-
-
-async def test_a_search_counts_all_places_begins_at_the_end_and_goes_on_by_keys() -> None:
-    records = [one for number in range(1, 60) for one in cell(number, f"name_{number} = 'Straw'", "straw\n" if number % 2 else "")]
-    async with KeysApp(records).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        assert await find(pilot, "straw") == f"{59 + 30} of {59 + 30}"
-        assert marked(app) == "name_59 = 'Straw'"
-        await press(pilot, "up", "up")
-        assert marked(app) == "name_58 = 'Straw'"
-        await press(pilot, "escape", "N")
-        assert app.pane.has_focus
-        assert marked(app) == "name_57 = 'Straw'"
-        assert any("straw" in app.pane.render_line(y).text for y in range(SIZE[1]))
-        await press(pilot, "n", "n", "n", "n")
-        assert marked(app) == "name_1 = 'Straw'"
-        assert any("name_1 " in app.pane.render_line(y).text for y in range(SIZE[1]))
-
-
-async def test_a_search_sees_what_has_come_since_and_nothing_of_what_was_cleared_away() -> None:
-    records = [record(tags.USER_REPL_IN, "run()", cell=1, party="you"), record(tags.USER_REPL_OUT_STREAM, "straw\n", cell=1, kind="stdout")]
-    async with KeysApp(records).run_test(size=SIZE) as pilot:
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        assert await find(pilot, "straw") == "1 of 1"
-        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "a straw\n\x1b]52;c;straw\x07Straw\n", cell=1, kind="stdout"), *cell(2, "straw")])
-        await press(pilot, "escape")
-        app.query_one(FindRow).open()
-        await pilot.pause()
-        assert str(app.query_one("#find-count", Static).content) == "4 of 4"
-        await press(pilot, "up")
-        assert str(app.query_one("#find-count", Static).content) == "3 of 4"
-        app.pane.clear()
-        await press(pilot, "enter")
-        assert str(app.query_one("#find-count", Static).content) == "nothing found"
-
-
-async def test_what_is_nowhere_is_said_and_no_words_say_nothing() -> None:
-    async with KeysApp(conversation()).run_test(size=SIZE) as pilot:
-        assert await find(pilot, "nowhere") == "nothing found"
-        await press(pilot, *["backspace"] * 7)
-        app = pilot.app
-        assert isinstance(app, KeysApp)
-        assert str(app.query_one("#find-count", Static).content) == ""
-        assert app.pane.sought is None
 
 
 async def test_a_long_traceback_is_folded_to_its_last_frame_and_a_key_asks_about_it() -> None:
