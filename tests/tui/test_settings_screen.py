@@ -87,6 +87,8 @@ def test_how_it_looks(
 
     async def run(pilot: Pilot[int]) -> None:
         await opened(pilot)
+        await write(pilot, "rlm")  # a picture that does not change with every setting that is new
+        await until(pilot, lambda: len(screen(pilot)._rows) < len(screen(pilot)._entries))
         await pilot.press("down", "down", "down")
         await pilot.pause()
 
