@@ -174,6 +174,7 @@ TEXT_COMMANDS: tuple[Command, ...] = (
     Command("text-search", "search", "slash", "Search", "Search the text; in bytes also 0x and digits of hex", "Inspector: text", True),
     Command("text-next", "next(False)", "n", "Next", "Go to the next place that was found", "Inspector: text", True),
     Command("text-previous", "next(True)", "N,shift+n", "Previous", "Go to the place before", "Inspector: text"),
+    Command("text-regex", "regex", "x", "By pattern", "Search by regular expressions, or for words as they are", "Inspector: text"),
     Command("text-ask", "ask", "a", "Ask about this", "Ask about the text: a recursive search over it begins", "Inspector: text", True),
     Command("text-wrap", "wrap", "w", "Wrap", "Wrap long lines, or scroll them sideways", "Inspector: text", True),
 )
@@ -252,6 +253,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("up, down, enter, escape", "In the list of completions: choose, take (after Tab or an arrow), close", "Editor"),
     Row("alt+e", "Show a large pasted text in full, where [Pasted 312 lines] stands for it; undo folds it again", "Editor"),
     Row("enter, down, up, escape", "While finding in the input: next, previous, close", "Editor"),
+    Row("alt+r", "While finding in the input or in the transcript: by a regular expression, or words as they are", "Editor"),
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),
     Row("ctrl+d", "Leave, when the editor is empty", "Editor"),
     Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),

@@ -27,6 +27,16 @@ def selected(pilot: Pilot[None]) -> tuple[tuple[int, int], str]:
     return pilot.app.area.selection.start, pilot.app.area.selected_text
 
 
+async def test_it_is_found_by_a_pattern(pilot: Pilot[None]) -> None:
+    app = pilot.app
+    assert isinstance(app, EditorApp)
+    app.editor.find()
+    await write(pilot, r"^.r[a-z]+t")
+    assert selected(pilot) == ((0, 0), "")
+    await pilot.press("alt+r")
+    assert selected(pilot) == ((1, 0), "print")
+
+
 async def test_it_is_found_and_stepped_through(pilot: Pilot[None]) -> None:
     app = pilot.app
     assert isinstance(app, EditorApp)

@@ -96,6 +96,21 @@ async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Loo
         assert len(pilot.app.screen_stack) == 1
 
 
+async def test_an_output_is_searched_by_a_pattern(look: Look, tmp_path: Path) -> None:
+    lines = "".join(f"line {number}\n" for number in range(300_000))
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        await opened(pilot, PagerScreen(3, lambda: lines, look, tmp_path))
+        await pilot.press("x", "slash", *r"^line 2\d{4}7$", "enter")
+        await until(pilot, lambda: "line 200007" in seen(pilot))
+        await pilot.press("N")
+        await until(pilot, lambda: "line 299997" in seen(pilot))
+        assert r"pattern ^line 2\d{4}7$" in text(pilot, "#viewing-status")
+        await pilot.press("slash", *["backspace"] * 20, "(", "enter")
+        await until(pilot, lambda: text(pilot, "#viewing-status").startswith("This is no regular expression: "))
+        await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
+        await until(pilot, lambda: "line 5 " in seen(pilot))
+
+
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(look: Look, tmp_path: Path) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PagerScreen(1, lambda: "one\rtwo\nthree", look, tmp_path))

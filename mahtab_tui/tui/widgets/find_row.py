@@ -11,6 +11,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from mahtab_tui.tui.patterns import PatternError
 from mahtab_tui.tui.widgets.line import Line
 
 
@@ -20,10 +21,10 @@ class Findable(Protocol):
     def begin_find(self) -> str:
         """Search from here on; returns the words to begin with, often none."""
 
-    def find(self, words: str, step: int) -> str:
+    def find(self, words: str, step: int, *, regex: bool) -> str:
         """Show the place that is meant: the next (1), the one before (-1), or the first from where the search began (0).
 
-        Returns which it is ("2 of 7"), that there is none, or nothing for no words.
+        Returns which it is ("2 of 7"), that there is none, or nothing for no words. Raises `PatternError` where the words are no pattern.
         """
 
     def end_find(self) -> None:
@@ -37,12 +38,14 @@ class FindRow(Horizontal):
         Binding("escape", "close", "Close", show=False),
         Binding("down,ctrl+f", "step(1)", "Next", show=False),
         Binding("up", "step(-1)", "Previous", show=False),
+        Binding("alt+r", "toggle_regex", "Regular expression", show=False),
     ]
 
     def __init__(self, found: Findable, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.display = False
         self._found = found
+        self._regex = False
 
     def compose(self) -> ComposeResult:
         yield Static("Find", id="find-title", markup=False)
@@ -66,6 +69,12 @@ class FindRow(Horizontal):
         """Go to the next (1) or the previous (-1) place."""
         self._show(step)
 
+    def action_toggle_regex(self) -> None:
+        """What is typed is a regular expression, or is found as it stands."""
+        self._regex = not self._regex
+        self.query_one("#find-title", Static).update("Find by pattern" if self._regex else "Find")
+        self._show(0)
+
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
@@ -77,4 +86,8 @@ class FindRow(Horizontal):
         self._show(1)
 
     def _show(self, step: int) -> None:
-        self.query_one("#find-count", Static).update(Content(self._found.find(self.query_one(Line).value, step)))
+        try:
+            said = Content(self._found.find(self.query_one(Line).value, step, regex=self._regex))
+        except PatternError as error:
+            said = Content.styled(str(error), "$bad")
+        self.query_one("#find-count", Static).update(said)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from textual.document._document import Location, Selection
 
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.patterns import AT_ONCE, pattern_of, spans, within
 
 
 class AreaFinder:
@@ -22,8 +21,12 @@ class AreaFinder:
         self._begin = len(self._area.get_text_range((0, 0), min(self._area.selection)))
         return "" if "\n" in selected else selected
 
-    def find(self, words: str, step: int) -> str:
-        places = [found.span() for found in re.finditer(re.escape(words), self._area.text, re.IGNORECASE)] if words else []
+    def find(self, words: str, step: int, *, regex: bool) -> str:
+        places: list[tuple[int, int]] = []
+        if words:
+            pattern = pattern_of(words, regex=regex, any_case=True)
+            with within(AT_ONCE):
+                places = list(spans(pattern, self._area.text))
         if not places:
             return "nothing found" if words else ""
         at = next((number for number, (start, _) in enumerate(places) if start >= self._begin), 0)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
 from mahtab_tui.tui.panes.transcript.window import Place, Window
+from mahtab_tui.tui.patterns import AT_ONCE, spans, within
 
 
 class Found(NamedTuple):
@@ -17,10 +18,6 @@ class Found(NamedTuple):
     entry: int
     number: int
     """Which of those in its entry this is, from 0."""
-
-
-def pattern_of(words: str) -> re.Pattern[str]:
-    return re.compile(re.escape(words), re.IGNORECASE)
 
 
 class Texts:
@@ -33,6 +30,10 @@ class Texts:
         """How many places there are in each entry: of a cell in its code and its output, as far as that is held."""
         sought = words.lower()
         return [0 if entry.hidden else self._text(entry).count(sought) for entry in entries]
+
+    def matches(self, entries: Sequence[Entry], pattern: re.Pattern[str]) -> list[int]:
+        """The same of a pattern that finds in any case."""
+        return [0 if entry.hidden else sum(1 for _ in spans(pattern, self._text(entry))) for entry in entries]
 
     def _text(self, entry: Entry) -> str:
         version, text = self._texts.get(entry, (None, ""))
@@ -52,15 +53,17 @@ def place_of(number: int, counts: Sequence[int]) -> Found:
 
 
 def row_of(found: Found, window: Window, pattern: re.Pattern[str]) -> Place:
-    """The row on which it is drawn; where wrapping or folding divides or hides the words, one near it."""
+    """The row on which it is drawn; where wrapping or folding divides or hides the words, one near it. Raises `TooSlow`."""
     rows = window.rows(found.entry)
+    texts = [rows[number].text for number in range(len(rows))]
     before, nearest = 0, 0
-    for number in range(len(rows)):
-        here = sum(1 for _ in pattern.finditer(rows[number].text))
-        if before + here > found.number:
-            return Place(found.entry, number)
-        before += here
-        nearest = number if here else nearest
+    with within(AT_ONCE):
+        for number, text in enumerate(texts):
+            here = sum(1 for _ in spans(pattern, text))
+            if before + here > found.number:
+                return Place(found.entry, number)
+            before += here
+            nearest = number if here else nearest
     return Place(found.entry, nearest)
 
 

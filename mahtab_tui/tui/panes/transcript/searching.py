@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from mahtab_tui.tui.panes.transcript.finding import Found, Texts, pattern_of, place_of, row_of
+import contextlib
+import re
+
+from mahtab_tui.tui.panes.transcript.finding import Found, Texts, place_of, row_of
 from mahtab_tui.tui.panes.transcript.marking import MarkedView, can_be_marked
+from mahtab_tui.tui.panes.transcript.window import Place
+from mahtab_tui.tui.patterns import AT_ONCE, PatternError, TooSlow, pattern_of, within
 
 
 class SearchedView(MarkedView, can_focus=True):
@@ -13,6 +18,7 @@ class SearchedView(MarkedView, can_focus=True):
         super().__init__(id=id)
         self._found: Found | None = None
         self._words = ""
+        self._regex = False
         self._texts = Texts()
 
     def clear(self) -> None:
@@ -22,17 +28,20 @@ class SearchedView(MarkedView, can_focus=True):
     def find_again(self, step: int) -> bool:
         """Go to the next place (1) or the one before (-1) of what was searched for; False where nothing was."""
         if self._words:
-            self.find(self._words, step)
+            with contextlib.suppress(PatternError):  # it was said when it was entered
+                self.find(self._words, step, regex=self._regex)
         return bool(self._words)
 
     def begin_find(self) -> str:
         self._found, self._finding = None, True
         return ""
 
-    def find(self, words: str, step: int) -> str:
-        self._words, self.sought = words, pattern_of(words) if words else None
-        counts = self._texts.counts(self._transcript.entries, words) if words else []
-        total = sum(counts)
+    def find(self, words: str, step: int, *, regex: bool) -> str:
+        self._words, self._regex, self.sought = words, regex, None
+        self.refresh()
+        pattern = pattern_of(words, regex=regex, any_case=True) if words else None
+        counts = [] if pattern is None else self._counts(words, pattern)
+        self.sought, total = pattern, sum(counts)
         if not total or self._window is None or self.sought is None:
             self.refresh()
             return "nothing found" if words else ""
@@ -45,11 +54,23 @@ class SearchedView(MarkedView, can_focus=True):
         self._found = found = place_of(at, counts)
         entry = self._transcript.entries[found.entry]
         self._mark = entry if can_be_marked(entry) else self._mark
-        row = self._window.row_of(row_of(found, self._window, self.sought))
+        try:
+            place = row_of(found, self._window, self.sought)
+        except TooSlow:  # a row ends otherwise than the text that was searched
+            place, self.sought = Place(found.entry, 0), None
+        row = self._window.row_of(place)
         if not self.scroll_offset.y <= row < self.scroll_offset.y + self._page:
             self.scroll_to(y=max(0, row - self._page // 2), animate=False, immediate=True)
         self.refresh()
         return f"{at + 1:,} of {total:,}"
+
+    def _counts(self, words: str, pattern: re.Pattern[str]) -> list[int]:
+        """How many places there are in each entry. Raises `TooSlow`."""
+        entries = self._transcript.entries
+        if not self._regex:
+            return self._texts.counts(entries, words)
+        with within(AT_ONCE):
+            return self._texts.matches(entries, pattern)
 
     def end_find(self) -> None:
         self._finding = False

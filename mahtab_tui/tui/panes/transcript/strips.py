@@ -11,6 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mahtab_tui.tui.panes.transcript.layout.row import Row, Span
+from mahtab_tui.tui.patterns import AT_ONCE, spans, within
 
 MARGIN = 1
 """Cells left of the bar."""
@@ -32,9 +33,9 @@ def strip_of(row: Row, y: int | None, width: int, base: Style, selected: tuple[i
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
-    spans = _selected(row.spans, selected, selection) if selected else row.spans
+    chosen = _selected(row.spans, selected, selection) if selected else row.spans
     used, offset = EDGE, 0
-    for text, style in spans:
+    for text, style in chosen:
         segments.append(Segment(text, body + style + _origin(offset, y)))
         offset += len(text)
         used += cell_len(text)
@@ -67,11 +68,13 @@ def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style
 
 
 def with_sought(row: Row, sought: re.Pattern[str], style: Style) -> Row:
-    """A row with what is sought in a style."""
-    spans: Sequence[Span] = row.spans
-    for found in sought.finditer(row.text):
-        spans = list(_selected(spans, found.span(), style))
-    return row if spans is row.spans else row._replace(spans=spans)
+    """A row with what is sought in a style. Raises `TooSlow`."""
+    with within(AT_ONCE):
+        places = list(spans(sought, row.text))
+    drawn: Sequence[Span] = row.spans
+    for place in places:
+        drawn = list(_selected(drawn, place, style))
+    return row._replace(spans=drawn) if places else row
 
 
 def with_mark(strip: Strip, style: Style) -> Strip:

@@ -22,6 +22,7 @@ from mahtab_tui.tui.panes.transcript.placing import TITLE_HEIGHT, PlacedView
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
 from mahtab_tui.tui.panes.transcript.strips import EDGE, strip_of, title_strip, with_hint, with_mark, with_sought
 from mahtab_tui.tui.panes.transcript.window import Place
+from mahtab_tui.tui.patterns import TooSlow
 
 
 class TranscriptView(PlacedView, can_focus=True):
@@ -114,7 +115,10 @@ class TranscriptView(PlacedView, can_focus=True):
         style = self.screen.get_component_rich_style("screen--selection") if span else base
         drawn = self._window.row(place)
         if self.sought is not None and self._palette is not None and (self.has_focus or self._finding):
-            drawn = with_sought(drawn, self.sought, self._palette.moon + REVERSE)
+            try:
+                drawn = with_sought(drawn, self.sought, self._palette.moon + REVERSE)
+            except TooSlow:  # a row ends otherwise than the text that was searched
+                self.sought = None
         strip = strip_of(drawn, number, width, base, span, style)
         entry = self._transcript.entries[place.entry]
         marked = self.has_focus and entry is self._mark and place.row >= entry.gap

@@ -25,7 +25,7 @@ class HexView(ScrolledView):
     """Rows of sixteen bytes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(binding for binding in bindings(TEXT_COMMANDS) if binding.action not in ("wrap", "ask")),
+        *(binding for binding in bindings(TEXT_COMMANDS) if binding.action not in ("wrap", "ask", "regex")),
         Binding("home", "scroll_home", "Beginning", show=False),
         Binding("end", "scroll_end", "End", show=False),
     ]

@@ -15,6 +15,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import TextPart
 from mahtab_tui.tui.commands import TEXT_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, language_of
+from mahtab_tui.tui.screens.inspector.pattern_search import find_pattern
 from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockWindow, KernelText, NotHere, TextSource
 from mahtab_tui.tui.screens.inspector.view import Asked, LineWanted, Place, View
 from mahtab_tui.tui.screens.node.text_window import LINE, TextRow
@@ -53,6 +54,7 @@ class TextView(View, ScrolledRows, can_focus=True):
         """Cells for numbers of lines, beside which rows are cut. More only where there are longer ones, so that nothing jumps."""
         self._found: tuple[int, int] | None = None
         self._words = ""
+        self._regex = False
         self._waiting: list[Callable[[], None]] = []
 
     def on_mount(self) -> None:
@@ -159,7 +161,7 @@ class TextView(View, ScrolledRows, can_focus=True):
         if self._colours is not None:
             parts.append((f"  ·  {self._colours.language}", "$muted"))
         if self._words:
-            parts.append((f"  / {plain(self._words)}", "$person"))
+            parts.append((f"  {'pattern' if self._regex else '/'} {plain(self._words)}", "$person"))
         self.say(*parts)
 
     # Drawing
@@ -256,7 +258,12 @@ class TextView(View, ScrolledRows, can_focus=True):
             self.post_message(Asked(question.strip()))
 
     def action_search(self) -> None:
-        self.post_message(LineWanted("search the text", self._words, self._search))
+        self.post_message(LineWanted("search by a regular expression" if self._regex else "search the text", self._words, self._search))
+
+    def action_regex(self) -> None:
+        """What is searched is a regular expression, or words as they are."""
+        self._regex = not self._regex
+        self.say(("Searches by regular expressions; x: for words." if self._regex else "Searches for words; x: by regular expressions.", "$muted"))
 
     def _search(self, words: str) -> None:
         self._words, self._found = words, None
@@ -268,7 +275,7 @@ class TextView(View, ScrolledRows, can_focus=True):
     def action_next(self, backwards: bool) -> None:
         if not self._words:
             return
-        source, words = self._source, self._words
+        source, words, regex = self._source, self._words, self._regex
         at = self._top if self._found is None else self._found[0] if backwards else self._found[1]
 
         def came(found: tuple[int, int] | None) -> None:
@@ -279,7 +286,12 @@ class TextView(View, ScrolledRows, can_focus=True):
             else:
                 self._do(self._show_found)
 
-        self.fetcher.ask("find", lambda: source.find(words, at, backwards=backwards), came, self.fail)
+        def find() -> tuple[int, int] | None:
+            if not regex:
+                return source.find(words, at, backwards=backwards)
+            return find_pattern(source, words, at, backwards=backwards)
+
+        self.fetcher.ask("find", find, came, self.fail)
 
     def _show_found(self) -> None:
         if self._found is None:

@@ -1,0 +1,70 @@
+"""The transcript searched by regular expressions."""
+
+from __future__ import annotations
+
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mahtab_tui.tui.patterns import TOO_SLOW
+from mahtab_tui.tui.widgets.find_row import FindRow
+from tests.tui.test_transcript_keys import KeysApp, marked
+from tests.tui.test_transcript_pane import SIZE, cell
+
+
+def said(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#find-count", Static).content)
+
+
+async def opened(pilot: Pilot[None]) -> KeysApp:
+    app = pilot.app
+    assert isinstance(app, KeysApp)
+    app.pane.focus()
+    await pilot.pause()
+    app.query_one(FindRow).open()
+    await pilot.pause()
+    return app
+
+
+async def test_a_key_makes_a_pattern_of_the_words_and_words_of_the_pattern() -> None:
+    records = [*cell(1, "first = 1", "a.c\n"), *cell(2, "second = 2", "abc\n"), *cell(3, "third = 3", "xyz\n")]
+    async with KeysApp(records).run_test(size=SIZE) as pilot:
+        app = await opened(pilot)
+        await pilot.press(*"a.c")
+        assert said(pilot) == "1 of 1"
+        assert marked(app) == "first = 1"
+        await pilot.press("alt+r")
+        assert said(pilot) == "1 of 2"
+        await pilot.press("down")
+        assert marked(app) == "second = 2"
+        await pilot.press("alt+r")
+        assert said(pilot) == "1 of 1"
+        await pilot.press("alt+r", *["backspace"] * 3, *r"^\w+ = \d$")
+        assert said(pilot) == "1 of 3"
+        await pilot.press("escape", "n")
+        assert marked(app) == "second = 2"
+
+
+async def test_what_is_no_pattern_or_takes_too_long_is_said_and_the_keys_go_on() -> None:
+    async with KeysApp([*cell(1, "x = 1", "a" * 50 + "b\n")]).run_test(size=SIZE) as pilot:
+        app = await opened(pilot)
+        await pilot.press("alt+r", "(")
+        assert said(pilot).startswith("This is no regular expression: ")
+        await pilot.press(*"a+)+$")
+        assert said(pilot) == TOO_SLOW
+        await pilot.press("escape", "n", "up")
+        assert app.focused is app.pane
+        app.query_one(FindRow).open()
+        await pilot.press(*"x = .")
+        assert said(pilot) == "1 of 1"
+
+
+async def test_a_row_that_ends_otherwise_than_its_text_does_not_hold_the_screen() -> None:
+    # The text has its b; the rows that it is wrapped to, but the last, have none, and all ways are tried for it.
+    async with KeysApp([*cell(1, "x = 1", "a" * 300 + "b\n"), *cell(2, "y = 2", "ab\n")]).run_test(size=SIZE) as pilot:
+        app = await opened(pilot)
+        await pilot.press("alt+r", *"(a+)+b")
+        assert said(pilot) == "2 of 2"
+        await pilot.press("up")
+        assert said(pilot) == "1 of 2"
+        assert marked(app) == "x = 1"
+        assert all(app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width for y in range(app.pane.size.height))
