@@ -62,6 +62,16 @@ def test_any_html_is_read_or_is_no_table(html: str) -> None:
             assert all(cell_len(row.text) <= 30 for row in grid_rows(found, 30, PALETTE))
 
 
+def test_only_the_first_table_is_read_and_a_span_ends() -> None:
+    html = "<table><tr><td rowspan=2>a<td>b<br>c<tr><td>d<table><tr><td>inner</td></tr></table> d<tr><td>e<td>f</table><table><tr><td>second</table>"
+    assert [[cell.text for cell in line] for line in table(html).body] == [["a", "b c"], ["", "d inner d"], ["e", "f"]]
+
+
+def test_of_many_columns_as_many_of_both_ends_are_drawn() -> None:
+    (line,) = grid_rows(table("<table><tr>" + "".join(f"<td>{number:03}" for number in range(100))), 44, PALETTE)
+    assert line.text.split() == ["000", "001", "002", "003", "…", "096", "097", "098", "099"]
+
+
 MANY = 50_000
 
 
@@ -222,6 +232,7 @@ def test_who_watches_from_the_middle_of_a_cell_sees_the_right_pictures_and_in_th
     kinds = [["stdout", 1], ["display", 6], ["display", 6], ["stdout", 1]]
     transcript.fold([record(tags.USER_REPL_OUT, "aframe\nframe\nb", cell=1, status="ok", kinds=kinds)])
     assert [line.strip() for line in lines(cell.output)] == ["a", "first", "second", "b"]
+    assert cell.displays == []
 
 
 def test_a_killed_session_keeps_its_displays_apart() -> None:

@@ -63,8 +63,10 @@ class _Reader:
         self.lines: list[list[Cell]] = []
         self.notes: list[str] = []
         self._cells = 0
-        self._tables = 0
-        """Tables that were begun, one inside the other or after it; the first is read."""
+        self._depth = 0
+        """Tables that are open, one inside the other; of an inner one, the text is read."""
+        self._over = False
+        """The first table has ended."""
         self._cell: list[str] | None = None
         self._spans = {"colspan": 1, "rowspan": 1}
         self._heading = False
@@ -85,23 +87,27 @@ class _Reader:
 
     def _start(self, tag: str, attributes: str) -> None:
         if tag == "table":
-            self._tables += 1
-        elif self._tables == 1 and tag == "tr":
+            self._depth += 1
+        inside = self._depth == 1 and not self._over
+        if inside and tag == "tr":
             self._end_cell()
             self.lines.append([])
             self._fill_from_above()
-        elif self._tables == 1 and tag in ("td", "th") and self.lines:
+        elif inside and tag in ("td", "th") and self.lines:
             self._end_cell()
             self._cell, self._heading = [], tag == "th"
             self._spans = {"colspan": 1, "rowspan": 1}
             for name, number in _SPANS.findall(attributes):
                 self._spans[name.lower()] = min(max(1, int(number)), _SPAN)
-        elif tag == "br" and self._cell is not None:
+        elif tag in ("br", "td", "th") and self._cell is not None:
             self._cell.append(" ")
 
     def _end(self, tag: str) -> None:
-        if tag in ("td", "th", "tr", "table"):
+        if tag in ("td", "th", "tr", "table") and self._depth == 1:
             self._end_cell()
+        if tag == "table" and self._depth:
+            self._depth -= 1
+            self._over = self._over or not self._depth
 
     def _data(self, data: str) -> None:
         if self._cell is not None:

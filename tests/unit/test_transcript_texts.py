@@ -1,0 +1,60 @@
+"""What an entry says as text, where words stand in it, and what is copied of it."""
+
+from __future__ import annotations
+
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from mahtab_tui.bus import tags
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.finding import Found, pattern_of, row_of
+from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
+from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text
+from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of
+from mahtab_tui.tui.panes.transcript.window import Place, Window
+from tests.unit.test_transcript_fold import cell_of, folded, record
+from tests.unit.test_transcript_rows import PALETTE
+
+
+def window(*entries: Entry, width: int = 20) -> Window:
+    made = Window(entries, width, PALETTE)
+    made.take(range(len(entries)))
+    return made
+
+
+def cell(code: str, *, person: bool = False, guest: int | None = None) -> Cell:
+    return Cell(party="x", person=person, guest=guest, code=code)
+
+
+def test_the_blocks_are_those_of_the_last_answer_that_has_some() -> None:
+    entries = [cell("old"), Question(text="?"), cell("first"), cell("mine", person=True), cell("theirs", guest=0), cell("second"), Question(text="?")]
+    assert code_blocks(entries) == ["first", "second"]
+    assert code_blocks([cell("mine", person=True), Question(text="?")]) == []
+
+
+def test_lines_that_are_left_out_are_told_of_where_they_stood() -> None:
+    printed = "".join(f"{number}\n" for number in range(2_000))
+    texts = output_of(cell_of(folded(record(tags.USER_REPL_IN, "x", cell=1), record(tags.USER_REPL_OUT, printed, cell=1)))).split("\n")
+    assert texts[199:202] == ["199", "… 1,000 lines left out …", "1200"]
+    assert texts[-1] == "1999"
+
+
+def test_each_place_is_found_on_its_own_row() -> None:
+    rows = window(Note(gap=False, level="info", text="a straw\nnone\nstraw and straw\nstraw"))
+    found = [row_of(Found(0, number), rows, pattern_of("STRAW")).row for number in range(5)]
+    assert found == [0, 2, 2, 3, 3]  # the last one is hidden: near by
+
+
+def test_the_indent_of_a_wrapped_row_is_not_copied() -> None:
+    rows = window(Note(gap=False, level="info", text="first words and second words"))
+    assert rows.rows(0)[1].text.startswith("  ")
+    whole = Selection(Offset(0, number_of_place(Place(0, 0))), Offset(40, number_of_place(Place(0, 9))))
+    assert selected_text(rows, 1, whole) == "· first words and second words"
+
+
+def test_what_has_no_room_among_the_pinned_is_counted() -> None:
+    entries = [Question(text=str(number)) for number in range(6)]
+    rows = window(*entries)
+    drawn = pinned_rows([(entry, rows.rows(number)) for number, entry in enumerate(entries)], 5, 20, PALETTE)
+    assert [row.row.text for row in drawn[3:-1]] == ["… 3 more pinned"]
+    assert [row.entry for row in drawn] == [*entries[:3], None, None]
