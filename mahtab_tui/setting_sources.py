@@ -45,6 +45,10 @@ class EnvFile(PydanticBaseSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         values = self._source()
+        for name in self._source.env_vars:
+            key = name.removeprefix(PREFIX.lower())
+            if key != name and key not in self.settings_cls.model_fields:
+                raise SettingsError(f"{_env_file_line([name])}: {no_setting(self.settings_cls, key)}")
         keys = {
             name.removesuffix(_KEY_ENDING): value
             for name, value in self._source.env_vars.items()

@@ -153,6 +153,7 @@ class MahtabApp(SettingsActions, PaneActions, KeyOrder):
         for callback in (*self._after_first_picture, self.session.start):
             self.call_after_refresh(callback)
         self._tell_of_history()
+        self.tell_of_settings()
         if self._collector is not None:
             self.call_after_refresh(self._collector.settle)
             self.set_interval(QUIET, self._collector.tick)

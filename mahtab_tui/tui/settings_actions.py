@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.settings import SettingsError
 from mahtab_tui.tui.actions import SessionActions
+from mahtab_tui.tui.commands import ALL
 from mahtab_tui.tui.theme import MAHTAB
 
 if TYPE_CHECKING:
@@ -47,6 +49,20 @@ class SettingsActions(SessionActions):
         elif key == "model":
             self._remember_model()
         return at_once or key in ("theme", "keymap")
+
+    def tell_of_settings(self) -> None:
+        """What the configuration names that there is not on a screen: it holds nothing, and is said."""
+        given = {f"keymap.{name}": keys for name, keys in self.keymap_given.items() if all(name != command.id for command in ALL)}
+        if (theme := self.session.settings.theme) and theme not in self.available_themes:
+            given["theme"] = theme
+        if given:
+            from mahtab_tui.tui.screens.settings.checks import check
+
+            for key, value in given.items():
+                try:
+                    check(key, value)
+                except SettingsError as error:
+                    self.session.notice(f"{self.session.settings.place_of(key).text}: {error}", "warning")
 
     def _model_picker(self, present: str) -> ModelPicker:
         from mahtab_tui.tui.screens.models import ModelPicker

@@ -176,3 +176,20 @@ async def test_in_the_smallest_terminal_one_sees_what_one_types(make_app: Callab
         await pilot.press("4", "2")
         code = app.query_one("#code")
         await until(pilot, lambda: bool(code.region) and app.screen.get_widget_at(*code.region.offset)[0] is code)
+
+
+async def test_a_command_or_theme_of_the_configuration_that_there_is_not_is_said(make_app: Callable[..., MahtabApp], home: Path) -> None:
+    path = home / ".mahtab" / "config.toml"
+    path.parent.mkdir()
+    path.write_text('[keymap]\nhlp = "f11"\njump = "f4"\n')
+    app = make_app(theme="nrod")
+    app.keymap_given = app.session.settings.keymap
+    said: list[str] = []
+    app.session.notice = lambda text, level="info": said.append(text)  # type: ignore[method-assign]
+    async with app.run_test() as pilot:
+        await drawn(pilot)
+        assert app.theme == "mahtab"
+    assert said == [
+        f"{path}, line 2: keymap: there is no command 'hlp'. Did you mean help?",
+        "command line: theme: there is no theme 'nrod'. Did you mean nord?",
+    ]

@@ -129,7 +129,11 @@ def test_keys_of_providers_stand_in_env_under_their_usual_names_and_are_never_sh
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"MAHTAB_MODEL=\xff\n", ".env: the file is not UTF-8 text."), (b"A=1\nMAHTAB_MAX_TURNS=many\n", ".env, line 2: max_turns: input should be")],
+    [
+        (b"A=1\nexport MAHTAB_MODLE=demo\n", ".env, line 2: there is no setting 'modle'. Did you mean model?"),
+        (b"MAHTAB_MODEL=\xff\n", ".env: the file is not UTF-8 text."),
+        (b"A=1\nMAHTAB_MAX_TURNS=many\n", ".env, line 2: max_turns: input should be"),
+    ],
 )
 def test_what_is_wrong_in_env_is_said_with_its_place(project: Path, content: bytes, said: str) -> None:
     (project / ".env").write_bytes(content)
