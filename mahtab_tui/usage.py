@@ -42,16 +42,6 @@ class UsageStats(BaseModel):
         self.cache_read_tokens += cache_read_tokens
         self.cache_creation_tokens += cache_creation_tokens
 
-    def sentence(self) -> str:
-        """What was used and what it cost, for a person."""
-        if not self.calls:
-            return "No model has been called yet."
-        cached = f" ({self.cache_read_tokens:,} of them from the cache)" if self.cache_read_tokens else ""
-        price = f"${self.cost:.4f}"
-        if self.unpriced_calls:
-            price += f", without {self.unpriced_calls} calls of unknown price" if self.unpriced_calls < self.calls else ", the price is not known"
-        return f"{self.calls} calls, {self.input_tokens:,} tokens read{cached}, {self.output_tokens:,} written, {price}."
-
 
 class OverBudget(Exception):
     """A call would cost more than is left; the message is a sentence."""

@@ -68,7 +68,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("agents", "agents", "", "Agents", "Say which agents are in the session", "Session", slash="agents"),
     Command("pause", "pause_agent", "", "Pause agent", "Hold an agent's code back, or let it go on", "Session", slash="pause", argument="NAME"),
     Command("disconnect", "disconnect_agent", "", "Disconnect agent", "Send an agent away", "Session", slash="disconnect", argument="NAME"),
-    Command("usage", "usage", "", "Usage", "Say what the session has used and cost", "Session", slash="usage"),
+    Command("usage", "usage", "", "Usage", "What the session, each question and each search have used and cost", "Session", slash="usage"),
     Command("clear", "clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear"),
     Command("jump", "jump", "ctrl+o", "Jump", "Focus any pane by one letter", "Panes", True),
     Command("next-pane", "next_pane", "f6", "Next pane", "Focus the next pane", "Panes"),

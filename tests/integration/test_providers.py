@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -15,6 +16,8 @@ from mahtab_tui.agent.hearing import Answer, hear
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.remote import ChatRemote
+from mahtab_tui.llm.usage import model_name, priced_as, worst_cost
+from mahtab_tui.llm.windows import room_of
 from tests.agents import Desk
 from tests.services import OLLAMA, OPENAI, OPENROUTER, PROTOCOLS, Protocol, Reply, Service, refusing, serving
 
@@ -305,6 +308,19 @@ def test_a_service_at_a_base_url_is_not_sent_the_key_of_openai(service: Service,
 def test_the_key_of_an_answer_is_that_of_its_provider(service: Service, protocol: Protocol) -> None:
     ask(service, protocol, protocol.reply("Hello"))
     assert ("no-secret" in str(service.headers)) == bool(get_key(protocol))
+
+
+def test_with_tools_it_is_still_known_what_it_costs_and_reads(service: Service, protocol: Protocol) -> None:
+    def find(words: str) -> str:
+        """Find words."""
+        return words
+
+    llm = get_llm(protocol.spec)
+    bound: Any = llm.bind_tools([find])
+    assert (model_name(bound), priced_as(bound), room_of(bound)) == (model_name(llm), priced_as(llm), room_of(llm))
+    assert worst_cost(bound, ["hi"]) == worst_cost(llm, ["hi"])
+    service.replies = [protocol.reply("Hello")]
+    assert hear(bound, [HumanMessage("hi")], threading.Event()).text == "Hello"
 
 
 def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Protocol) -> None:
