@@ -38,7 +38,7 @@ class FindRow(Horizontal):
         Binding("escape", "close", "Close", show=False),
         Binding("down,ctrl+f", "step(1)", "Next", show=False),
         Binding("up", "step(-1)", "Previous", show=False),
-        Binding("alt+r", "toggle_regex", "Regular expression", show=False),
+        Binding("alt+r", "toggle_regex", "Regular expression", show=False, priority=True),
     ]
 
     def __init__(self, found: Findable, *, id: str | None = None) -> None:
@@ -72,7 +72,7 @@ class FindRow(Horizontal):
     def action_toggle_regex(self) -> None:
         """What is typed is a regular expression, or is found as it stands."""
         self._regex = not self._regex
-        self.query_one("#find-title", Static).update("Find by pattern" if self._regex else "Find")
+        self.query_one("#find-title", Static).update("Regex" if self._regex else "Find")
         self._show(0)
 
     @on(Input.Changed)
