@@ -42,6 +42,13 @@ def test_a_watcher_gets_the_past_without_its_streams_and_then_all_that_comes(log
     assert list(feed.queue)[-1] is None
 
 
+def test_pieces_of_streams_are_not_kept_for_who_comes_later(log: logging.Logger) -> None:
+    first = handler(log).watch()
+    emit(log, tags.USER_REPL_OUT_STREAM, "piece", cell=1)
+    assert texts(first) == ["piece"]
+    assert texts(handler(log).watch()) == []
+
+
 def test_the_newest_of_the_past_is_kept(log: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broadcast, "KEPT", 3)
     monkeypatch.setattr(broadcast, "CHARACTERS", 100)
