@@ -7,11 +7,12 @@ from textual.selection import Selection
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question
-from mahtab_tui.tui.panes.transcript.finding import Found, pattern_of, row_of
+from mahtab_tui.tui.panes.transcript.finding import Found, row_of
 from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of
 from mahtab_tui.tui.panes.transcript.window import Place, Window
+from mahtab_tui.tui.patterns import pattern_of
 from tests.unit.test_transcript_fold import cell_of, folded, record
 from tests.unit.test_transcript_rows import PALETTE
 
@@ -41,7 +42,7 @@ def test_lines_that_are_left_out_are_told_of_where_they_stood() -> None:
 
 def test_each_place_is_found_on_its_own_row() -> None:
     rows = window(Note(gap=False, level="info", text="a straw\nnone\nstraw and straw\nstraw"))
-    found = [row_of(Found(0, number), rows, pattern_of("STRAW")).row for number in range(5)]
+    found = [row_of(Found(0, number), rows, pattern_of("STRAW", regex=False, any_case=True)).row for number in range(5)]
     assert found == [0, 2, 2, 3, 3]  # the last one is hidden: near by
 
 
