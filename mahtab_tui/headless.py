@@ -63,6 +63,8 @@ def _for_stderr(record: Record) -> str:
         return f"{told['name']} {told['arguments']}" if begins else record.text if told.get("state") == "error" else ""
     if record.tag == tags.KERNEL:  # one that never was is told as why there is no answer
         return record.text if record.attrs.get("pid") else ""
+    if record.tag == tags.USER_ATTACHMENT:
+        return f"{record.attrs['label']}: {record.attrs['problem'] or record.attrs['size']}"
     if record.tag == tags.NOTICE and record.attrs.get("level") != "info":
         return record.text
     return ""
@@ -113,7 +115,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
         session.kernel.start()
         if not (_load_stdin(session) and all(_load(session, path) for path in files)):
             return FAILED
-        answer = session.agent.ask(question)
+        answer = session.agent.ask(question, attach="files and variables")
     except (KernelError, ModelError) as error:
         if not as_json:
             print(f"mahtab-tui: {error}", file=sys.stderr)

@@ -18,6 +18,7 @@ _ELEMENT = re.compile(r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool)((?:
 """A record of a cell, or of a call of a tool. What was printed cannot look like one: it is defused."""
 _OF = re.compile(r" (cell|call)=\"([\d.]+)\"")
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
+_ATTACHMENTS = re.compile(r"<attachments>\n.*?\n</attachments>", re.DOTALL)
 _TICKS = re.compile("`{3,}")
 
 
@@ -38,7 +39,9 @@ class Conversation:
 
     def __init__(self, history: Iterable[Said] = ()) -> None:
         self._messages = [
-            Remembered("question" if said.role == "user" else "answer", said.text, said.turn, said.step) for said in history if said.text
+            Remembered("question" if said.role == "user" else "answer", said.text, said.turn, said.step, said.context)
+            for said in history
+            if said.text
         ]
 
     def ask(self, turn: int, question: str, context: str) -> None:
@@ -106,7 +109,9 @@ def _rest_of_question(message: Remembered, left_out: LeftOut) -> str:
     context = _EMPTY.sub("", _without_cells(message.context, left_out)).strip()
     if left_out.replaced(entry):
         return prompts.render_context([], "".join(found[0] for found in _ELEMENT.finditer(context)).strip())
-    return prompts.user_turn(context, prompts.TAKEN_OUT if entry in left_out else message.text)
+    if entry in left_out:
+        return prompts.user_turn(_ATTACHMENTS.sub("", context).strip(), prompts.TAKEN_OUT)
+    return prompts.user_turn(context, message.text)
 
 
 def _rest_of_answer(message: Remembered, left_out: LeftOut) -> str:

@@ -53,6 +53,8 @@ class Said(NamedTuple):
     """Which question, or the answer to which; None where that is not known."""
     step: int | None = None
     """Which answer to it."""
+    context: str = ""
+    """What went with a question."""
 
 
 class Summary(NamedTuple):

@@ -12,6 +12,8 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   ``kinds`` (list of [kind, characters] in order, as they make up the text), ``frames`` (of a traceback: list of [file, line,
   function, row] as `kernel.base.TracebackFrame` has them), ``late`` (true for what came after its cell had
   ended: a thread's print; such records have no status).
+- ``user-attachment`` (text: what goes with a question, as the model is told it): ``turn``, ``label`` (as in "@notes.txt:1-20"), ``size`` (in words),
+  ``problem`` (why it does not).
 - ``user-chat``: ``turn``. ``assistant-chat``: ``turn``, ``step`` (number of the generation in the turn, from 0), ``party``,
   ``stopped`` (bool).
   ``assistant-chat-stream`` (text: a piece to draw, tags and Python fence lines left out): ``turn``, ``step``, ``party``, ``kind``
@@ -68,6 +70,7 @@ ASSISTANT_REPL_OUT = "assistant-repl-out"
 ASSISTANT_REPL_OUT_STREAM = "assistant-repl-out-stream"
 DISPLAY = "display"
 USER_CHAT = "user-chat"
+USER_ATTACHMENT = "user-attachment"
 ASSISTANT_CHAT = "assistant-chat"
 ASSISTANT_CHAT_STREAM = "assistant-chat-stream"
 ASSISTANT_TOOL = "assistant-tool"
@@ -113,6 +116,8 @@ ROUTES: Mapping[str, Route] = {
     ASSISTANT_REPL_OUT_STREAM: Route(display=True, prompt=False, store=False),
     DISPLAY: Route(display=True, prompt=False, store=True),
     USER_CHAT: Route(display=True, prompt=True, store=True),
+    # Told with its question, not with what happened since the last one.
+    USER_ATTACHMENT: Route(display=True, prompt=False, store=True),
     # Displayed too: it ends the streamed words and corrects them where the transport did.
     ASSISTANT_CHAT: Route(display=True, prompt=True, store=True),
     ASSISTANT_CHAT_STREAM: Route(display=True, prompt=False, store=False),

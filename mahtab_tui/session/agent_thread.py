@@ -6,19 +6,25 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import Said, Summary
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.left_out import entry_of
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
+from mahtab_tui.llm.prompts import render_context
 from mahtab_tui.session.inbox import Inbox
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.session.turns import TurnHost
+
+
+Attach = Literal["nothing", "files and variables", "commands too"]
+"""What a question may point at. A text that code has made, as that of `ask()` in a cell, points at nothing: it may hold anything."""
 
 
 class AgentThread:
@@ -47,13 +53,15 @@ class AgentThread:
             self._warm.set()
             threading.Thread(target=self._load, name="agent-warm-up", daemon=True).start()
 
-    def ask(self, prompt: str) -> str:
-        """Ask, wait, and get the final words. Raises `ModelError`."""
+    def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
+        """Ask, wait, and get the final words. attach: what goes with it of what it points at. Raises `ModelError`."""
         with self._turns.turn():
             self._withdrawn.clear()
             # Shown before the agent is there: loading what it needs takes a while.
             turn = next(self._numbers)
             emit(self._log, tags.USER_CHAT, encodable(prompt), turn=turn)
+            if attach != "nothing":
+                self._turns.attach(prompt, turn, self._withdrawn.is_set, commands=attach == "commands too")
             agent = self.agent
             if self._withdrawn.is_set():
                 emit(self._log, tags.NOTICE, "Stopped before the model was asked.", level="info")
@@ -102,7 +110,7 @@ class AgentThread:
     def _run(self) -> None:
         while (item := self._inbox.take("ask")) is not None:
             try:
-                self.ask(item.text)
+                self.ask(item.text, attach="commands too")
             except ModelError as error:
                 if self._agent is None:  # the agent itself could not be made: nobody has said it yet
                     emit(self._log, tags.NOTICE, f"{error} /model chooses another one.", level="error")
@@ -113,7 +121,20 @@ class AgentThread:
 def conversation(past: Sequence[Record]) -> list[Said]:
     """The conversation of a resumed session."""
     roles = {tags.USER_CHAT: "user", tags.ASSISTANT_CHAT: "assistant"}
-    return [Said(roles[record.tag], record.text, record.attrs.get("turn"), record.attrs.get("step")) for record in past if record.tag in roles]
+    attached: dict[object, list[str]] = {}
+    for record in past:
+        if record.tag == tags.USER_ATTACHMENT:
+            attached.setdefault(record.attrs.get("turn"), []).append(to_xml(record))
+
+    def context(record: Record) -> str:
+        elements = attached.get(record.attrs.get("turn"), []) if record.tag == tags.USER_CHAT else []
+        return render_context([], "", attachments="\n".join(elements))
+
+    return [
+        Said(roles[record.tag], record.text, record.attrs.get("turn"), record.attrs.get("step"), context(record))
+        for record in past
+        if record.tag in roles
+    ]
 
 
 def summary(past: Sequence[Record]) -> Summary | None:

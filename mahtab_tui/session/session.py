@@ -16,6 +16,7 @@ from mahtab_tui.kernel.looking import Look
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import OnNotice, check_model, default_model, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation, summary
+from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.broadcast import Broadcast
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.face import Face
@@ -285,6 +286,11 @@ class Session:
     def complete(self, code: str, cursor: int) -> Completions:
         """What may stand at a cursor; waits for the kernel, at most half a second. Raises `KernelError`."""
         return self.kernel.complete(code, cursor)
+
+    @property
+    def attachments(self) -> Attachments:
+        """What questions point at."""
+        return Attachments(self.kernel)
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
         """What stands at a cursor; waits for the kernel. Raises `KernelError`."""

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.agent.host import ApprovalRequest, Decision, Execution
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.formatters import to_xml
+from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
 from mahtab_tui.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
+from mahtab_tui.llm.chunks import encodable
+from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.settings import ApprovalMode
@@ -56,6 +61,8 @@ class TurnHost:
         self._kept = False
         """Whether it is kept for the session after this one."""
         self._tell_prior = not resumed
+        self._attached = ""
+        """What goes with the next question, as XML."""
         self._turns = 0
         self._waiting_cells = 0
         self._said_rights = False
@@ -111,10 +118,20 @@ class TurnHost:
             self._say_rights()
         return decision
 
+    def attach(self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool) -> None:
+        """Have what a question points at go with it. commands: whether those that it names are run."""
+        elements = []
+        for label, size, text, problem in Attachments(self._kernel).gather(question, stopped, commands=commands):
+            record = Record(tags.USER_ATTACHMENT, encodable(plain(collapse(text))), {"turn": turn, "label": label, "size": size, "problem": problem})
+            emit(self.log, record.tag, record.text, **record.attrs)
+            elements.append(to_xml(record))
+        self._attached = "\n".join(elements)
+
     def context(self) -> str:
         from mahtab_tui.llm.prompts import render_context
 
-        text = render_context(self._kernel.variables(), self._prompt.get_context(), self._prior())
+        attached, self._attached = self._attached, ""
+        text = render_context(self._kernel.variables(), self._prompt.get_context(), self._prior(), attached)
         self._prompt.clear()
         return text
 

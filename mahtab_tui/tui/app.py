@@ -117,7 +117,9 @@ class MahtabApp(SettingsActions, PaneActions, KeyOrder):
                     yield FanOutRow(lambda: self.editor.is_empty)
                     yield InputRow()
                     yield QueueRow()
-                    yield EditorPane(self.history, self.session.complete, self.session.explain, self.session.suggest, id="editor")
+                    yield EditorPane(
+                        self.history, self.session.complete, self.session.explain, self.session.suggest, self.session.attachments, id="editor"
+                    )
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
                 yield NamespacePane(id="namespace")

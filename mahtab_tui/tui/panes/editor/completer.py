@@ -22,6 +22,8 @@ class Question(NamedTuple):
     """In characters."""
     asked_for: bool
     """Whether the person asked by a key; else they only type."""
+    python: bool = True
+    """Else it is a question to the model."""
 
 
 class Answer(NamedTuple):
@@ -35,7 +37,7 @@ class Answer(NamedTuple):
 class Completer:
     """Answers the newest question."""
 
-    def __init__(self, complete: Complete, answered: Callable[[Answer], object]) -> None:
+    def __init__(self, complete: Callable[[Question], Completions], answered: Callable[[Answer], object]) -> None:
         """answered: called on the thread."""
         self._complete = complete
         self._answered = answered
@@ -46,5 +48,5 @@ class Completer:
     def _answer(self, question: Question) -> None:
         found: Completions | None = None
         with contextlib.suppress(KernelError):
-            found = self._complete(question.code, question.cursor)
+            found = self._complete(question)
         self._answered(Answer(question, found))

@@ -10,6 +10,7 @@ from textual.geometry import Offset
 from textual.message import Message
 
 from mahtab_tui.kernel.base import Completion, Completions
+from mahtab_tui.session.mentions import begun
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completer import Answer, Complete, Completer, Question
 from mahtab_tui.tui.panes.editor.completion_list import ROWS, CompletionList
@@ -22,7 +23,7 @@ _STEPS = {"down": 1, "up": -1, "pagedown": ROWS, "pageup": -ROWS}
 
 
 class CompletingArea(CodeArea):
-    """Python with a list of what may stand at the cursor. Without `complete` it has none."""
+    """Python, or a question, with a list of what may stand at the cursor. Without `complete`, or `complete_question`, it has none."""
 
     class Answered(Message):
         """The completer has an answer."""
@@ -34,10 +35,11 @@ class CompletingArea(CodeArea):
     _typing = False
     """Whether the cursor moves because something is typed."""
 
-    def __init__(self, completions: CompletionList, complete: Complete | None, *, id: str | None = None) -> None:
+    def __init__(self, completions: CompletionList, complete: Complete | None, complete_question: Complete | None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.completions = completions
-        self._completer = Completer(complete, lambda answer: self.post_message(self.Answered(answer))) if complete is not None else None
+        self._complete, self._complete_question = complete, complete_question
+        self._completer = Completer(self._found, lambda answer: self.post_message(self.Answered(answer)))
         self._remembered = Remembered()
         self._asked = 0
         """The number of the newest question; answers to others are dropped."""
@@ -45,8 +47,17 @@ class CompletingArea(CodeArea):
         """Where the text begins that a completion replaces."""
 
     def on_unmount(self) -> None:
-        if self._completer is not None:
-            self._completer.close()
+        self._completer.close()
+
+    @property
+    def _completes(self) -> Complete | None:
+        """What knows what may stand in a text of this kind."""
+        return self._complete if self.python else self._complete_question
+
+    def _found(self, question: Question) -> Completions:
+        complete = self._complete if question.python else self._complete_question
+        assert complete is not None
+        return complete(question.code, question.cursor)
 
     # Keys
 
@@ -72,7 +83,7 @@ class CompletingArea(CodeArea):
         before = self.document.get_line(self.cursor_location[0])[: self.cursor_location[1]]
         if self.completions.is_open:
             self.take(self.completions.chosen)
-        elif self._completer is not None and self.python and self.selection.is_empty and before.strip():
+        elif self._completes is not None and self.selection.is_empty and (before.strip() if self.python else begun(before)):
             self._ask(asked_for=True)
         else:
             super().action_indent()
@@ -110,8 +121,13 @@ class CompletingArea(CodeArea):
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         self._asked += 1
-        if self._completer is None or not self.python or not (by_character or self.completions.is_open):
+        if self._completes is None or not (by_character or self.completions.is_open):
             self.close_completions()
+        elif not self.python:
+            if begun(before):
+                self._ask(asked_for=self.completions.is_open and self.completions.asked_for)
+            else:
+                self.close_completions()
         elif _WORTH_ASKING.search(before) or (self.completions.is_open and re.search(r"\w$", before)):
             self._ask(asked_for=self.completions.is_open and self.completions.asked_for)
         else:
@@ -120,26 +136,28 @@ class CompletingArea(CodeArea):
     # The list
 
     def _ask(self, asked_for: bool) -> None:
-        assert self._completer is not None
         self._asked += 1
-        self._completer.ask(Question(self._asked, self.text, self.cursor_index, asked_for))
+        self._completer.ask(Question(self._asked, self.text, self.cursor_index, asked_for, self.python))
 
     def on_completing_area_answered(self, message: Answered) -> None:
         """Show what came, if it is still asked for."""
         message.stop()
         question, found = message.answer
-        if question.number != self._asked or not self.has_focus:
+        if question.number != self._asked or question.python != self.python or not self.has_focus:
             return
         if found is not None:
-            self._remembered.keep(question, found)
+            if question.python:
+                self._remembered.keep(question, found)
             self._show(found, question, stale=False)
-        else:
+        elif question.python:
             self._show(self._remembered.for_text(question.code, question.cursor), question, stale=True)
+        else:
+            self.close_completions()
 
     def _show(self, found: Completions, question: Question, stale: bool) -> None:
         typed = question.code[found.start : question.cursor]
         opened = self.completions.is_open and self.completions.asked_for
-        files = bool(found.items) and found.items[0].kind in ("file", "folder")
+        files = question.python and bool(found.items) and found.items[0].kind in ("file", "folder")
         self._start = found.start
         if not found.items or (not question.asked_for and _says_nothing(found, typed, files and question.code[found.start - 1] != "/")):
             self.close_completions()

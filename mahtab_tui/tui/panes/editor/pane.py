@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, Protocol
 
 from textual import on
 from textual.app import ComposeResult
@@ -14,6 +15,10 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import Completions
+from mahtab_tui.session.mentions import Chip, mentions
+from mahtab_tui.tui.newest import NewestOnly
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
@@ -35,6 +40,20 @@ _HINTS: dict[Mode, str] = {
 }
 
 _REPLACING = "Enter replaces what you entered before · Escape gives it up · what came after leaves the conversation"
+
+
+PAUSE = 0.15
+"""Seconds without a key after which it is looked up what a question points at."""
+
+
+class Attachments(Protocol):
+    """Finds what a question points at; both wait for the kernel."""
+
+    def complete(self, question: str, cursor: int) -> Completions:
+        """What a mention at the cursor may become; raises `KernelError`."""
+
+    def chips(self, question: str) -> Sequence[Chip]:
+        """What would go with the question."""
 
 
 class EditorPane(Widget):
@@ -70,6 +89,7 @@ class EditorPane(Widget):
         complete: Complete | None = None,
         explain: Explain | None = None,
         suggest: Suggest | None = None,
+        attachments: Attachments | None = None,
         *,
         id: str | None = None,
     ) -> None:
@@ -79,7 +99,11 @@ class EditorPane(Widget):
         self._completions = CompletionList()
         self._card = HelpCard(explain)
         self._suggests = suggest is not None
-        self._area = PromptArea(self._completions, complete, suggest, id="code")
+        self._area = PromptArea(self._completions, complete, attachments.complete if attachments else None, suggest, id="code")
+        self._looking = NewestOnly(self._look, "attachments", PAUSE) if attachments else None
+        self._attachments = attachments
+        self._chips: Sequence[Chip] = ()
+        """What would go with the question."""
         self._replaces = ""
         self._draft: tuple[Mode, str] = ("python", "")
         """What stood here before something was to be replaced."""
@@ -100,6 +124,8 @@ class EditorPane(Widget):
 
     def on_unmount(self) -> None:
         self._inputs.close()
+        if self._looking is not None:
+            self._looking.close()
 
     @property
     def text(self) -> str:
@@ -155,7 +181,51 @@ class EditorPane(Widget):
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
         self.query_one("#glyph", Static).update(Content("↻" if self._replaces else _GLYPHS[self.mode]))
-        self.query_one("#hint", Static).update(Content(_REPLACING if self._replaces else _HINTS[self.mode]))
+        self._show_hint()
+
+    def _show_hint(self) -> None:
+        if self._replaces or not self._chips or self.mode == "python":
+            hint = Content(_REPLACING if self._replaces else _HINTS[self.mode])
+        else:
+            hint = Content("  ").join(
+                Content.assemble(
+                    (f"\u00a0{_line(chip.label)}\u00a0", "$moon on $panel"),
+                    (f"{_line(chip.size)}\u00a0", "$bad on $panel" if chip.missing else "$muted on $panel"),
+                )
+                for chip in self._chips
+            )
+        self.query_one("#hint", Static).update(hint)
+
+    # What goes with a question
+
+    class _Looked(Message):
+        """What the question points at was found."""
+
+        def __init__(self, question: str, chips: Sequence[Chip]) -> None:
+            super().__init__()
+            self.question = question
+            self.chips = chips
+
+    def _look(self, question: str) -> None:
+        assert self._attachments is not None
+        self.post_message(self._Looked(question, self._attachments.chips(question)))
+
+    @on(_Looked)
+    def _looked(self, message: _Looked) -> None:
+        message.stop()
+        if message.question == self._area.whole_text:
+            self._chips = message.chips
+            self._show_hint()
+
+    @on(TextArea.Changed, "#code")
+    def _look_again(self) -> None:
+        if self._looking is None:
+            return
+        if self.mode == "ask" and mentions(self._area.whole_text):
+            self._looking.ask(self._area.whole_text)
+        elif self._chips:
+            self._chips = ()
+            self._show_hint()
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:
@@ -223,3 +293,8 @@ class EditorPane(Widget):
 
 def _mode(python: bool) -> Mode:
     return "python" if python else "ask"
+
+
+def _line(text: str) -> str:
+    """A text from outside, fit for one line; its blanks do not break."""
+    return "\u00a0".join(plain(text).split())

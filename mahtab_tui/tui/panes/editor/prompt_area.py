@@ -45,9 +45,15 @@ class PromptArea(SuggestingArea):
     """The text and the cursor as the history put them."""
 
     def __init__(
-        self, completions: CompletionList, complete: Complete | None = None, suggest: Suggest | None = None, *, id: str | None = None
+        self,
+        completions: CompletionList,
+        complete: Complete | None = None,
+        complete_question: Complete | None = None,
+        suggest: Suggest | None = None,
+        *,
+        id: str | None = None,
     ) -> None:
-        super().__init__(completions, complete, suggest, id=id)
+        super().__init__(completions, complete, complete_question, suggest, id=id)
         self._pastes = Pastes()
 
     async def on_key(self, event: Key) -> None:

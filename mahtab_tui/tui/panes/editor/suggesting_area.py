@@ -44,8 +44,16 @@ class SuggestingArea(CompletingArea):
     _wished = 0
     """The number of the newest wish; answers to others are dropped, and their models stopped."""
 
-    def __init__(self, completions: CompletionList, complete: Complete | None, suggest: Suggest | None, *, id: str | None = None) -> None:
-        super().__init__(completions, complete, id=id)
+    def __init__(
+        self,
+        completions: CompletionList,
+        complete: Complete | None,
+        complete_question: Complete | None,
+        suggest: Suggest | None,
+        *,
+        id: str | None = None,
+    ) -> None:
+        super().__init__(completions, complete, complete_question, id=id)
         self._suggest = suggest
         if suggest is not None:
             self._suggester = NewestOnly(self._ask_model, "suggestion", PAUSE)

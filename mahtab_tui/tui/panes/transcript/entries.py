@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.panes.transcript.output import Output
@@ -35,11 +35,20 @@ class Entry:
         return False
 
 
+class Attached(NamedTuple):
+    """Something that went with a question, or did not."""
+
+    label: str
+    size: str
+    problem: str
+
+
 @dataclass(kw_only=True, eq=False)
 class Question(Entry):
     """The person's words."""
 
     text: str
+    attached: list[Attached] = field(default_factory=list)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -9,7 +9,7 @@ from mahtab_tui.bus.left_out import cell_entry, question_entry
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.panes.transcript.answers import Answers
-from mahtab_tui.tui.panes.transcript.entries import Activity, Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.entries import Activity, Attached, Cell, Entry, Note, Question
 from mahtab_tui.tui.panes.transcript.guests import GuestCells
 from mahtab_tui.tui.panes.transcript.memory import Memory
 from mahtab_tui.tui.panes.transcript.output import Output
@@ -52,6 +52,7 @@ class Transcript:
             tags.ASSISTANT_REPL_OUT: self._output,
             tags.NAMESPACE: self._namespace,
             tags.USER_CHAT: self._question,
+            tags.USER_ATTACHMENT: self._attachment,
             tags.ASSISTANT_CHAT_STREAM: self._token,
             tags.ASSISTANT_CHAT: self._answer,
             tags.ASSISTANT_TOOL: self._tool,
@@ -209,6 +210,14 @@ class Transcript:
     def _question(self, record: Record) -> None:
         self._answers.begin()
         self.append(Question(text=record.text, key=question_entry(record.attrs.get("turn"))))
+
+    def _attachment(self, record: Record) -> None:
+        attrs = record.attrs
+        key = question_entry(attrs.get("turn"))
+        question = next((entry for entry in reversed(self.entries) if isinstance(entry, Question)), None)
+        if question is not None and question.key == key:  # else the transcript was cleared meanwhile
+            question.attached.append(Attached(str(attrs.get("label", "")), str(attrs.get("size", "")), str(attrs.get("problem", ""))))
+            self.touch(question)
 
     def _token(self, record: Record) -> None:
         self.activity = None

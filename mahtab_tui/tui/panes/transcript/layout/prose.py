@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.panes.transcript.entries import Activity, Note, Question
+from mahtab_tui.tui.panes.transcript.entries import Activity, Attached, Note, Question
 from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, word_cuts
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 
@@ -34,7 +34,15 @@ def question_rows(question: Question, width: int, palette: Palette) -> list[Row]
     rows = [*paragraph(spans, width, palette.person)]
     for line in lines:
         rows += paragraph([(line, palette.text)], width, palette.person)
-    return rows
+    chips = [chip for attached in question.attached for chip in _chip(attached, palette)]
+    return [*rows, *(paragraph(chips, width, palette.person) if chips else ())]
+
+
+def _chip(attached: Attached, palette: Palette) -> list[Span]:
+    """What went with a question, and how much it is; or why it did not."""
+    said, style = (attached.problem, palette.bad) if attached.problem else (attached.size, palette.muted)
+    label, words = (" ".join(plain(text).split()) for text in (attached.label, said))
+    return [(label, palette.moon), (f" {words}   " if words else "   ", style)]
 
 
 def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:

@@ -1,0 +1,74 @@
+"""What a question points at."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mahtab_tui.session.mentions import Begun, Mention, begun, mentions
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("look at @notes.txt, please", [Mention("path", "notes.txt")]),
+        ("(@a/b.py:10-40)", [Mention("path", "a/b.py", 10, 40)]),
+        ("@a.py:7 and @a.py:7-", [Mention("path", "a.py", 7, 7), Mention("path", "a.py", 7)]),
+        ('@"my notes.txt":2-3 and @"b c"', [Mention("path", "my notes.txt", 2, 3), Mention("path", "b c")]),
+        ("is @src/ it? @src/.", [Mention("path", "src/")]),
+        ("@a.py:0-0", [Mention("path", "a.py", 1, 0)]),
+        ("compare $df with $größe.", [Mention("variable", "df"), Mention("variable", "größe")]),
+        ("$df $df", [Mention("variable", "df")]),
+        ("what does !`git status --short` say", [Mention("command", "git status --short")]),
+        ("mail me at a@b.de for $100, ca$h, x!`y` or !``", []),
+        ("@ $ !` `", []),
+        ("!`  `", []),
+    ],
+)
+def test_what_is_written_is_found(question: str, found: list[Mention]) -> None:
+    assert mentions(question) == found
+
+
+@given(st.text())
+def test_no_text_is_too_much(question: str) -> None:
+    for mention in mentions(question):
+        assert mention.name
+    begun(question)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                Mention("path", "a.py", 3, 9),
+                Mention("path", "b", 2),
+                Mention("path", "c d", 1, 1),
+                Mention("variable", "x"),
+                Mention("command", "ls -l"),
+            ]
+        )
+    )
+)
+def test_a_label_is_what_a_person_writes(pointed_at: list[Mention]) -> None:
+    assert mentions(" ".join(mention.label for mention in pointed_at)) == list(dict.fromkeys(pointed_at))
+
+
+@pytest.mark.parametrize(
+    ("text", "stem"),
+    [
+        ("see @", Begun("path", "", quoted=False)),
+        ("see @src/ma", Begun("path", "src/ma", quoted=False)),
+        ('see @"my no', Begun("path", "my no", quoted=True)),
+        ('see @"my no"', None),
+        ('see @"my', Begun("path", "my", quoted=True)),
+        ("and $d", Begun("variable", "d", quoted=False)),
+        ("$", Begun("variable", "", quoted=False)),
+        ("a@b", None),
+        ("@a.py ", None),
+        ("word", None),
+        ("", None),
+    ],
+)
+def test_what_is_begun_at_the_cursor(text: str, stem: Begun | None) -> None:
+    assert begun(text) == stem
