@@ -20,6 +20,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.help_card import Explain
+from mahtab_tui.tui.panes.editor.pane import Attachments
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
@@ -52,6 +53,7 @@ class EditorApp(App[None]):
         complete: Complete | None = None,
         explain: Explain | None = None,
         suggest: Suggest | None = None,
+        attachments: Attachments | None = None,
     ) -> None:
         folder = resource_folder("styles")
         super().__init__(css_path=[folder / "app.tcss", folder / "dialogs.tcss", folder / "editor.tcss", folder / "history_search.tcss"])
@@ -61,6 +63,7 @@ class EditorApp(App[None]):
         self.complete = complete
         self.explain = explain
         self.suggest = suggest
+        self.attachments = attachments
         self.history = History(home / "history.db", "a project")
         self.clock = Clock()
         self.said: list[tuple[Any, ...]] = []
@@ -74,7 +77,7 @@ class EditorApp(App[None]):
             yield ApprovalRow(lambda: self.editor.is_empty, self.clock)
             yield InputRow()
             yield QueueRow()
-            yield EditorPane(self.history, self.complete, self.explain, self.suggest, id="editor")
+            yield EditorPane(self.history, self.complete, self.explain, self.suggest, self.attachments, id="editor")
 
     def on_mount(self) -> None:
         self.query_one("#transcript").can_focus = True

@@ -9,7 +9,7 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import memory
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.tui.panes.transcript.entries import Attached, Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 
 NOW = 1_000.0
@@ -337,3 +337,15 @@ def test_a_skill_that_is_loaded_is_told() -> None:
     loaded: dict[str, Any] = {"name": "tidy", "chars": 1_200, "budget": 60_000}
     transcript = folded(record(tags.SKILL, loaded=True, **loaded), record(tags.SKILL, loaded=False, **loaded))
     assert outline(transcript) == [("note", "the skill tidy is loaded (1,200 characters)"), ("note", "the skill tidy is no longer loaded")]
+
+
+def test_what_went_with_a_question_stands_under_it() -> None:
+    transcript = Transcript(0.0)
+    transcript.fold([record(tags.USER_CHAT, "see @a.txt", turn=1)])
+    transcript.take_changed()
+    transcript.fold([record(tags.USER_ATTACHMENT, "abc", turn=1, label="@a.txt", size="3 B", problem="")])
+    assert list(transcript.take_changed()) == [0]
+    transcript.fold([record(tags.USER_ATTACHMENT, "abc", turn=7, label="@b.txt", size="3 B", problem="")])
+    [question] = transcript.entries
+    assert isinstance(question, Question)
+    assert question.attached == [Attached("@a.txt", "3 B", "")]

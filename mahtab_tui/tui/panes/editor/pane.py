@@ -189,8 +189,8 @@ class EditorPane(Widget):
         else:
             hint = Content("  ").join(
                 Content.assemble(
-                    (f"\u00a0{_line(chip.label)}\u00a0", "$moon on $panel"),
-                    (f"{_line(chip.size)}\u00a0", "$bad on $panel" if chip.missing else "$muted on $panel"),
+                    (f" {_line(chip.label)} ", "$moon on $panel"),
+                    (f"{_line(chip.size)} ", "$bad on $panel" if chip.missing else "$muted on $panel"),
                 )
                 for chip in self._chips
             )
@@ -296,5 +296,5 @@ def _mode(python: bool) -> Mode:
 
 
 def _line(text: str) -> str:
-    """A text from outside, fit for one line; its blanks do not break."""
-    return "\u00a0".join(plain(text).split())
+    """A text from outside, fit for one line."""
+    return " ".join(plain(text).split())

@@ -1,0 +1,148 @@
+"""A question that points at something: completion, and what would go with it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mahtab_tui.kernel.base import Completion, Completions, KernelError
+from mahtab_tui.session.mentions import Chip, mentions
+from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from tests.tui.editor_app import SIZE, EditorApp, until, write
+
+
+class Found:
+    """What there is: two files in a folder, and a variable."""
+
+    def __init__(self) -> None:
+        self.busy = False
+        self.free = threading.Event()
+        self.free.set()
+
+    def complete(self, question: str, cursor: int) -> Completions:
+        if self.busy:
+            raise KernelError("The kernel does not answer.")
+        stem = question[:cursor].rpartition("@")[2].rpartition("/")[2]
+        there = (Completion("notes.txt", "notes.txt", "file", ""), Completion("src/", "src/", "folder", ""))
+        return Completions(cursor - len(stem), tuple(item for item in there if item.text.startswith(stem)), 0)
+
+    def chips(self, question: str) -> Sequence[Chip]:
+        assert self.free.wait(30)
+        return [Chip(mention.label, "[b]3 B[/b]\x1b[2J", missing=mention.name == "gone.txt") for mention in mentions(question)]
+
+
+@pytest.fixture
+def found() -> Found:
+    return Found()
+
+
+@pytest.fixture
+async def pilot(home: Path, found: Found) -> AsyncIterator[Pilot[None]]:
+    app = EditorApp(home, attachments=found)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.focused is app.area)
+        yield pilot
+        found.free.set()
+
+
+def app_of(pilot: Pilot[None]) -> EditorApp:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app
+
+
+def shown(pilot: Pilot[None]) -> CompletionList:
+    return pilot.app.query_one(CompletionList)
+
+
+def hint(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#hint", Static).render())
+
+
+async def test_files_are_offered_as_one_types_and_folders_go_on(pilot: Pilot[None]) -> None:
+    await write(pilot, "`see @")
+    await until(pilot, lambda: shown(pilot).is_open)
+    await pilot.press("s")
+    await until(pilot, lambda: shown(pilot).is_open and shown(pilot).items[0].label == "src/")
+    await pilot.press("tab")
+    assert app_of(pilot).editor.text == "see @src/"
+    await until(pilot, lambda: shown(pilot).is_open and len(shown(pilot).items) == 2)
+    await pilot.press("down", "tab")
+    await pilot.press("escape")
+    assert app_of(pilot).editor.text == "see @src/src/"
+
+
+async def test_words_are_left_alone(pilot: Pilot[None]) -> None:
+    await write(pilot, "`mail a@b or")
+    await pilot.pause()
+    assert not shown(pilot).is_open
+    await pilot.press("tab")
+    assert not shown(pilot).is_open
+    await write(pilot, " @")
+    await until(pilot, lambda: shown(pilot).is_open)
+    await pilot.press("space")
+    assert not shown(pilot).is_open
+    await pilot.press("enter")
+    assert app_of(pilot).said[-1][0] == "submitted"
+
+
+async def test_a_kernel_that_does_not_answer_offers_nothing(pilot: Pilot[None], found: Found) -> None:
+    found.busy = True
+    await write(pilot, "`see @n")
+    await pilot.pause(0.1)
+    assert not shown(pilot).is_open
+    assert app_of(pilot).editor.text == "see @n"
+
+
+async def test_what_goes_along_is_shown_with_its_size(pilot: Pilot[None]) -> None:
+    before = hint(pilot)
+    await write(pilot, "`see @notes.txt ")
+    await until(pilot, lambda: "@notes.txt" in hint(pilot))
+    assert hint(pilot) == " @notes.txt [b]3 B[/b] "
+    await write(pilot, "and $df !")
+    await until(pilot, lambda: "$df" in hint(pilot))
+    for _ in range(len(app_of(pilot).editor.text)):
+        await pilot.press("backspace")
+    assert "Ask" in hint(pilot)
+    await pilot.press("backspace")
+    assert hint(pilot) == before
+
+
+async def test_in_python_mode_nothing_is_looked_up(pilot: Pilot[None]) -> None:
+    await write(pilot, "`@notes.txt")
+    await until(pilot, lambda: "@notes.txt" in hint(pilot))
+    app_of(pilot).editor.mode = "python"
+    await pilot.pause()
+    assert "Python" in hint(pilot)
+    app_of(pilot).editor.mode = "ask"
+    await until(pilot, lambda: "@notes.txt" in hint(pilot))
+
+
+async def test_an_answer_to_an_older_text_is_dropped(pilot: Pilot[None], found: Found) -> None:
+    found.free.clear()
+    await write(pilot, "`@notes.txt")
+    await pilot.pause(0.3)
+    await pilot.press("escape", "enter")
+    found.free.set()
+    await pilot.pause(0.1)
+    assert app_of(pilot).said[-1][0] == "submitted"
+    assert "@notes.txt" not in hint(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 16)], ids=["wide", "narrow"])
+def test_many_of_them(snap_compare: Callable[..., bool], home: Path, size: tuple[int, int]) -> None:
+    async def run(pilot: Pilot[None]) -> None:
+        await write(pilot, "`compare @notes.txt:2-30 with @gone.txt, @src/ and $df after !")
+        app_of(pilot).area.insert("`git diff --stat`")
+        await until(pilot, lambda: "git" in hint(pilot))
+        await pilot.pause()
+
+    class Sizes(Found):
+        def chips(self, question: str) -> Sequence[Chip]:
+            return [Chip(mention.label, "12.4 kB", missing=mention.name == "gone.txt") for mention in mentions(question)]
+
+    assert snap_compare(EditorApp(home, attachments=Sizes()), terminal_size=size, run_before=run)
