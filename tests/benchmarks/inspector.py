@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator
 
 from mahtab_tui.kernel.looking import Arranged, Look, Path
@@ -10,9 +11,12 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.panes.transcript.layout.picture import half_blocks
 from mahtab_tui.tui.screens.inspector.picture_view import opened as opened_picture
 from tests.benchmarks.kernel import QuietHost, run
-from tests.benchmarks.table import Row, median, timed
+from tests.benchmarks.screen import BARE, OURS, key_echo
+from tests.benchmarks.table import Row, median, p99, timed
+from tests.e2e.terminal import Terminal
 
 _COLUMNS = range(6)
+_HUGE = 'del df, items, keys, text; huge = "a line of some length\\n" * (2_000_000_000 // 22)'
 _FRAME = """
 import numpy as np, pandas as pd
 n = 10_000_000
@@ -64,8 +68,52 @@ def rows() -> Iterator[Row]:
         yield Row(size, median(timed(lambda: half_blocks(opened_picture(look.picture(_named("noise"))), 100, 30), 5)), "ms", "<= 300 ms")
         yield Row("the end of a text of 110 M characters", median(timed(lambda: look.text(_named("text"), 109_900_000, 109_960_000), 1)), "ms", "-")
         yield Row("a search through all of it", median(timed(lambda: look.find(_named("text"), "needle", 0, backwards=False), 1)), "ms", "-")
+        run(kernel, _HUGE)
+        yield Row("the list with a text of 2 GB", median(timed(kernel.variables, 20)), "ms", "-")
+
+        def opened_text() -> None:
+            look.open(_named("huge"))
+            look.text(_named("huge"), 0, 65_536)
+
+        yield Row("a text of 2 GB opens", median(timed(opened_text, 20)), "ms", "-")
+        yield Row(
+            "its end, where the lines are counted", median(timed(lambda: look.text(_named("huge"), 1_999_934_464, 2_000_000_000), 1)), "ms", "-"
+        )
     finally:
         kernel.close()
+    yield from _echoes()
+
+
+def _echoes() -> Iterator[Row]:
+    """Keys in the line of a filter, while a table of ten million rows is looked into."""
+    with tempfile.TemporaryDirectory() as home:
+        with Terminal(BARE, env={"HOME": home}) as terminal:
+            terminal.wait("ready to type")
+            echo = key_echo(terminal)
+        baseline = median(echo)
+        yield Row("key echo of the bare app", baseline, "ms", "", note=f"p99 {p99(echo):.0f} ms")
+        with Terminal([*OURS, "demo"], env={"HOME": home}) as terminal:
+            terminal.wait("idle")
+            terminal.paste("import numpy as np, pandas as pd\nf = pd.DataFrame(np.random.default_rng(0).random((10_000_000, 6)))")
+            terminal.press("enter", "enter")
+            terminal.wait(r"\+ f DataFrame")
+            terminal.press("ctrl+o")
+            terminal.type("n")
+            terminal.press_until("enter", "10,000,000")
+            for what, keys in (("is seen", ""), ("is sorted", "s")):
+                terminal.type(f"{keys}/")
+                terminal.wait("or a text")
+                echo = key_echo(terminal)
+                yield Row(
+                    f"key echo while a table of 10,000,000 rows {what}",
+                    median(echo),
+                    "ms",
+                    "median <= 1.5 x, p99 <= 50 ms",
+                    baseline,
+                    f"p99 {p99(echo):.0f} ms",
+                )
+                terminal.press("escape")
+                terminal.wait("Filter")
 
 
 def _named(name: str) -> Path:
