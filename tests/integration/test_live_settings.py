@@ -68,6 +68,7 @@ def test_reloading_is_switched_on_and_off_in_a_kernel_that_runs(project: Path, c
     write_later(module, "value = 2\n", 1)
     assert "2" in cells.run("mine.value").output
     kernel.set_reload(False)
+    cells.run("mine")
     write_later(module, "value = 3\n", 2)
     assert "3" not in cells.run("mine.value").output
     kernel.set_reload(True)

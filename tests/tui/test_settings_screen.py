@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -159,6 +160,27 @@ async def test_a_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -
         assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
 
 
+async def test_changes_wait_for_each_other(make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_write = threading.Event()
+    fsync = os.fsync
+
+    def slow(handle: int) -> None:
+        may_write.wait(10)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await chosen(pilot, "reload")
+        await until(pilot, lambda: app.session.settings.reload)
+        await pilot.press("enter")
+        await pilot.pause(0.1)
+        assert app.session.settings.reload
+        may_write.set()
+        await until(pilot, lambda: not app.session.settings.reload and "reload = false" in mine.read_text())
+
+
 async def test_a_choice_is_a_list(make_app: MakeApp, mine: Path) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
@@ -173,6 +195,7 @@ async def test_a_choice_is_a_list(make_app: MakeApp, mine: Path) -> None:
         await pilot.press("down", "enter")
         await said(pilot, "Written. It holds at once.")
         assert (app.theme, tomllib.loads(mine.read_text())["theme"]) == ("mahtab-day", "mahtab-day")
+        assert value(pilot, "theme")[1].startswith(f"{mine}, line "), "no longer the command line's"
 
 
 async def test_a_number_and_a_text_are_checked_before_they_are_taken(make_app: MakeApp, mine: Path) -> None:
