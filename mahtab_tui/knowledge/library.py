@@ -55,6 +55,16 @@ class SkillLibrary:
             self._on_problem(problem)
         return skills
 
+    def renew(self) -> None:
+        """Files have changed: look at them also where that was done just now."""
+        with self._lock:
+            self._looked = float("-inf")
+
+    @property
+    def broken(self) -> dict[str, Path | None]:
+        """What is wrong with those that cannot be used, in a sentence each, and the files."""
+        return {problem: self._loader.broken.get(problem) for problem in self._loader.problems}
+
     def index(self) -> SkillsIndex:
         """The index of all skills, as the files are now; waits until it is made."""
         with self._indexing:

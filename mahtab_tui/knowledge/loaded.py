@@ -37,6 +37,12 @@ class LoadedSkills:
             self._sizes.pop(record.attrs["name"], None)
 
     @property
+    def used(self) -> tuple[int, int]:
+        """Characters that are loaded, and how many may be."""
+        with self._lock:
+            return sum(self._sizes.values()), self._budget
+
+    @property
     def names(self) -> list[str]:
         with self._lock:
             return list(self._sizes)

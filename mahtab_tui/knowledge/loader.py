@@ -44,6 +44,8 @@ class SkillsLoader:
         self.places = tuple(Path(place) for place in skills_dirs)
         self.problems: tuple[str, ...] = ()
         """A sentence for each skill that cannot be used, as of the last time all were read."""
+        self.broken: dict[str, Path] = {}
+        """The file that each sentence is of, where it is of one."""
         self._known: dict[Path, tuple[_Stamp, Skill | SkillError]] = {}
 
     def load_all(self) -> list[Skill]:
@@ -55,6 +57,7 @@ class SkillsLoader:
         seen: set[str] = set()
         met: dict[Path, tuple[_Stamp, Skill | SkillError]] = {}
         problems: list[str] = []
+        broken: dict[str, Path] = {}
         for place in _distinct(reversed(self.places)):
             try:
                 files = list(_skill_files(place))
@@ -67,13 +70,14 @@ class SkillsLoader:
                 found = met[path][1]
                 if isinstance(found, SkillError):
                     problems.append(str(found))
+                    broken[str(found)] = path
                 elif found.name in here:
                     problems.append(f"{path}: {here[found.name]} has the same name and is used.")
                 elif found.name not in seen:
                     here[found.name] = path
                     yield found
             seen.update(here)
-        self._known, self.problems = met, tuple(problems)
+        self._known, self.problems, self.broken = met, tuple(problems), broken
 
     def _read(self, path: Path) -> tuple[_Stamp, Skill | SkillError]:
         try:

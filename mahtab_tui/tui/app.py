@@ -37,7 +37,7 @@ from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.settings_actions import SettingsActions
+from mahtab_tui.tui.skill_actions import SkillActions
 from mahtab_tui.tui.slash import parse_slash
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
@@ -64,7 +64,7 @@ class Panes(Screen[None]):
     AUTO_FOCUS = "#code"
 
 
-class MahtabApp(SettingsActions, PaneActions, KeyOrder):
+class MahtabApp(SkillActions, PaneActions, KeyOrder):
     """The full screen over one session."""
 
     TITLE = "mahtab"
@@ -146,7 +146,7 @@ class MahtabApp(SettingsActions, PaneActions, KeyOrder):
         self.query_one(TranscriptPane).fold(self.session.past)
         self.query_one(RecursionPane).fold(self.session.past)
         self.query_one(RecursionPane).end()
-        self.query_one(HeaderBar).fold([record for record in self.session.past if record.tag == tags.USAGE])
+        self.query_one(HeaderBar).fold([record for record in self.session.past if record.tag in (tags.USAGE, tags.SKILL)])
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)
         self.apply_layout()

@@ -68,6 +68,17 @@ COMMANDS: tuple[Command, ...] = (
     Command("agents", "agents", "", "Agents", "Say which agents are in the session", "Session", slash="agents"),
     Command("pause", "pause_agent", "", "Pause agent", "Hold an agent's code back, or let it go on", "Session", slash="pause", argument="NAME"),
     Command("disconnect", "disconnect_agent", "", "Disconnect agent", "Send an agent away", "Session", slash="disconnect", argument="NAME"),
+    Command("skills", "skills", "", "Skills", "Find a skill, read it, load or unload it, edit it, begin one", "Session", slash="skills"),
+    Command(
+        "unload-skill",
+        "unload_skill",
+        "",
+        "Unload skill",
+        "The model is told a loaded skill no longer",
+        "Session",
+        slash="unload",
+        argument="NAME",
+    ),
     Command("usage", "usage", "", "Usage", "What the session, each question and each search have used and cost", "Session", slash="usage"),
     Command("clear", "clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear"),
     Command("jump", "jump", "ctrl+o", "Jump", "Focus any pane by one letter", "Panes", True),
@@ -269,6 +280,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("[, ]", "In its text: the places that were found", "Recursion"),
     Row("1 … 9", "Bring that code block of the last answer into the editor", "Transcript"),
     Row("pageup, pagedown, home, end", "Scroll", "Transcript"),
+    Row("enter, f4, ctrl+t, tab", "Load or unload the skill; open it in $EDITOR; begin one from a template; go to its text", "Skills"),
     Row("enter, tab, ctrl+r", "Change the setting; write to your file or the project's; take it out of the file", "Settings"),
 )
 

@@ -75,7 +75,7 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
         self.say("")
-        self.fill(0)
+        self.find()
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -102,6 +102,10 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
         """The row at the cursor."""
         place = self.query_one(OptionList).highlighted
         return self._rows[place] if place is not None and place < len(self._rows) else None
+
+    def find(self) -> None:
+        """Something else is typed."""
+        self.fill(0)
 
     def fill(self, highlighted: int | None = None) -> None:
         """Show the rows anew; the cursor stays on its line where none is given."""

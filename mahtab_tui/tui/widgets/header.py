@@ -47,6 +47,8 @@ class HeaderBar(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._skills: dict[str, int] = {}
+        """Characters of each loaded skill."""
         self._busy_since = 0.0
         self._ticking: Timer | None = None
 
@@ -58,7 +60,18 @@ class HeaderBar(Widget):
                 self.session_name, self.model, self.approval = attrs["name"], attrs["model"], attrs["approval"]
             elif record.tag == tags.USAGE:
                 self._add_usage(attrs)
+            elif record.tag == tags.SKILL:
+                self._skill_changed(attrs)
         self._kernel_changed([record for record in records if record.tag == tags.KERNEL])
+
+    def _skill_changed(self, attrs: dict[str, Any]) -> None:
+        """What is loaded stands in the tooltip."""
+        self._skills.pop(attrs["name"], None)
+        if attrs["loaded"]:
+            self._skills[attrs["name"]] = attrs["chars"]
+        listed = "".join(f"\n  {name}  {chars:,}" for name, chars in self._skills.items())
+        used = f"\n{sum(self._skills.values()):,} of {attrs['budget']:,} characters"
+        self.tooltip = Content(f"Loaded skills:{listed}{used}") if self._skills else None
 
     def _add_usage(self, attrs: dict[str, Any]) -> None:
         self.tokens += sum(int(attrs.get(name) or 0) for name in ("input_tokens", "output_tokens"))

@@ -1,0 +1,1 @@
+"""The skills: finding one, reading it, loading and unloading it, writing one."""

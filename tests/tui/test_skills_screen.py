@@ -1,0 +1,253 @@
+"""The skills on a screen: found as one types, read, loaded and unloaded, edited, begun."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.listing import ChooseOne
+from mahtab_tui.tui.screens.prompt import Prompt
+from mahtab_tui.tui.screens.skills.preview import LONGEST, Preview
+from mahtab_tui.tui.screens.skills.screen import SkillsScreen
+from mahtab_tui.tui.widgets.header import HeaderBar
+from tests.skills import write_skill
+from tests.tui.editor_app import until, write
+from tests.tui.story import drawn, story
+
+MakeApp = Callable[..., MahtabApp]
+SIZE = (100, 30)
+TEXT = "# Tidy\n\n1. Put **things** away.\n2. Sweep with `broom(room)`.\n\n| what | where |\n|---|---|\n| books | shelf |\n"
+SIX = ["debug", "explore-data", "refactor", "repl-tools", "rlm-strategies", "write-tests"]
+
+
+@pytest.fixture(autouse=True)
+def skills(project: Path) -> Path:
+    """One skill of the project's own beside the bundled ones."""
+    write_skill(project / "skills", "tidy", "How to tidy a room. Use when [b]nothing[/b] can be found.", TEXT)
+    return project / "skills"
+
+
+def screen(pilot: Pilot[int]) -> SkillsScreen:
+    found = pilot.app.screen
+    assert isinstance(found, SkillsScreen)
+    return found
+
+
+def names(pilot: Pilot[int]) -> list[str]:
+    return [row.name for row in screen(pilot)._rows]
+
+
+def said(pilot: Pilot[int], selector: str = ".listing-said") -> str:
+    return str(screen(pilot).query_one(selector, Static).content)
+
+
+def text(pilot: Pilot[int]) -> str:
+    """What the preview shows."""
+    rows = screen(pilot).query_one(Preview)._rows
+    assert rows is not None
+    return "\n".join(rows[place].text for place in range(len(rows)))
+
+
+def loaded(pilot: Pilot[int]) -> list[str]:
+    app = pilot.app
+    assert isinstance(app, MahtabApp)
+    return app.session.knowledge.loaded.names
+
+
+async def opened(pilot: Pilot[int]) -> None:
+    await drawn(pilot)
+    await pilot.app.run_action("skills")
+    await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot)._rows))
+    await pilot.pause()
+
+
+async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
+    await write(pilot, words)
+    await until(pilot, lambda: names(pilot)[: len(found)] == found)
+    await pilot.pause()
+
+
+async def test_all_are_listed_by_name_with_the_first_one_read(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        assert names(pilot) == sorted([*SIX, "tidy"])
+        assert "Read the last line of the traceback" in text(pilot)
+        assert said(pilot, ".listing-about").endswith("bundled with the program")
+
+
+async def test_typing_searches_and_the_preview_follows(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "tidying room", ["tidy"])
+        assert "Use when [b]nothing[/b] can be found." in text(pilot)
+        assert "**" not in text(pilot)
+        assert said(pilot, ".listing-about") == "106 characters · ./skills/tidy/SKILL.md"
+
+
+async def test_what_nothing_has_is_said(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "zzqx", [])
+        await until(pilot, lambda: names(pilot) == [])
+        assert said(pilot, ".listing-about") == "No skill has anything of this."
+        await pilot.press("enter", "f4")
+        assert text(pilot) == ""
+
+
+async def test_enter_loads_and_unloads(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "tidy", ["tidy"])
+        await pilot.press("enter")
+        await until(pilot, lambda: "is loaded" in said(pilot))
+        assert loaded(pilot) == ["tidy"]
+        assert str(screen(pilot)._rows[0].name) == "tidy"
+        assert said(pilot, ".listing-count") == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
+        await pilot.press("tab", "enter")
+        await until(pilot, lambda: "is no longer loaded" in said(pilot))
+        assert loaded(pilot) == []
+
+
+async def test_what_is_over_the_budget_is_said_and_not_loaded(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MAHTAB_SKILLS_BUDGET", "100")
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "tidy", ["tidy"])
+        await pilot.press("enter")
+        await until(pilot, lambda: "has 106 characters; 100 of the 100" in said(pilot))
+        assert loaded(pilot) == []
+
+
+async def test_one_that_cannot_be_used_is_listed_with_what_is_wrong(make_app: MakeApp, skills: Path) -> None:
+    write_skill(skills, "broken", text="x")
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        assert names(pilot)[-1] == "broken"
+        await pilot.press("up")
+        await until(pilot, lambda: "does not begin with frontmatter" in text(pilot))
+        await pilot.press("enter")
+        await until(pilot, lambda: said(pilot) == "It cannot be used as it is.")
+
+
+async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "import pathlib, sys; p = pathlib.Path(sys.argv[1]); p.write_text(p.read_text() + 'Then rest.')"
+    monkeypatch.setenv("EDITOR", shlex.join([sys.executable, "-c", code]))
+    monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: os.spawnv(os.P_WAIT, argv[0], argv))
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "tidy", ["tidy"])
+        await pilot.press("f4")
+        await until(pilot, lambda: "Then rest." in text(pilot))
+
+
+async def test_an_editor_that_fails_is_said(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "ed")
+    monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: 3)
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await pilot.press("ctrl+g")
+        await until(pilot, lambda: said(pilot) == "ed ended with exit code 3.")
+
+
+async def test_a_new_one_is_made_from_the_template_and_opened(make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    edited: list[list[str]] = []
+    monkeypatch.setenv("EDITOR", "ed")
+    monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv))
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
+        await write(pilot, "look-up")
+        await pilot.press("enter")
+        path = project / ".mahtab" / "skills" / "look-up" / "SKILL.md"
+        await until(pilot, lambda: edited == [["ed", str(path)]])
+        await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"])
+        assert "First step." in text(pilot)
+
+
+async def test_a_name_that_cannot_be_used_is_said(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
+        await write(pilot, "Look up")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and "The name 'Look up' cannot be used" in said(pilot))
+
+
+async def test_of_a_long_one_the_beginning_is_shown(make_app: MakeApp, skills: Path) -> None:
+    write_skill(skills, "long", content="word " * LONGEST)
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "long", ["long"])
+        await until(pilot, lambda: text(pilot).endswith("characters more: open it in the editor."))
+
+
+@pytest.mark.parametrize(
+    "content", ["> " * 9_000, "- " * 9_000, "[" * 19_000, "\x1b[2J\x1b]0;t\x07 [red]x[/red]", "|" * 19_000, "\u202e\ud7ff" * 5_000]
+)
+async def test_hostile_markdown_is_drawn(make_app: MakeApp, skills: Path, content: str) -> None:
+    write_skill(skills, "hostile", content=content)
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "hostile", ["hostile"])
+        assert "\x1b" not in text(pilot)
+
+
+async def test_the_header_tells_what_is_loaded(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        header = pilot.app.query_one(HeaderBar)
+        assert header.tooltip is None
+        header.fold([Record(tags.SKILL, "", {"name": name, "loaded": True, "chars": 1_200, "budget": 60_000}) for name in ("tidy", "[b]debug")])
+        assert str(header.tooltip) == "Loaded skills:\n  tidy  1,200\n  [b]debug  1,200\n2,400 of 60,000 characters"
+        for name in ("tidy", "[b]debug"):
+            header.fold([Record(tags.SKILL, "", {"name": name, "loaded": False, "chars": 1_200, "budget": 60_000})])
+        assert header.tooltip is None
+
+
+async def test_slash_unload_unloads_or_lets_one_choose(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        app = pilot.app
+        assert isinstance(app, MahtabApp)
+        app.session.knowledge.loaded.load("tidy")
+        app.session.knowledge.loaded.load("debug")
+        app.action_unload_skill("tidy")
+        assert loaded(pilot) == ["debug"]
+        app.action_unload_skill("tidy")
+        app.action_unload_skill()
+        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen._rows))
+        await pilot.press("enter")
+        await until(pilot, lambda: loaded(pilot) == [])
+        app.action_unload_skill()
+        await pilot.pause()
+        assert [note.message for note in app._notifications] == ["The skill 'tidy' is not loaded. Loaded: debug.", "No skill is loaded."]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("wanted", ["", "tidy", "zzqx"])
+def test_the_skills_as_a_picture(make_app: MakeApp, snap_compare: Callable[..., bool], skills: Path, size: tuple[int, int], wanted: str) -> None:
+    write_skill(skills, "broken", text="x")
+
+    async def before(pilot: Pilot[int]) -> None:
+        await opened(pilot)
+        if wanted:
+            await write(pilot, wanted)
+            await until(pilot, lambda: len(screen(pilot)._rows) < 2)
+        if wanted == "tidy":
+            await pilot.press("enter")
+            await until(pilot, lambda: "is loaded" in said(pilot))
+        await pilot.pause()
+
+    assert snap_compare(make_app(*story()), terminal_size=size, run_before=before)
