@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
@@ -10,24 +11,31 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.keys import REPLACED_KEYS, key_to_character
 from textual.widgets import Input, Static
 
 from mahtab_tui.tui.commands import ALL, PANE_KEYS
 from mahtab_tui.tui.screens.dialog import Dialog
 
-_KEYS = 24
+_KEYS = 22
 """Columns for the keys."""
 
 
 def help_rows(keymap: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Group, keys and help of everything, with the person's own keys."""
     for command in ALL:
-        names = [keymap.get(command.id, command.keys).replace(",", ", ")]
+        names = [", ".join(_shown(key) for key in keymap.get(command.id, command.keys).split(","))]
         if command.slash:
             names.append(f"/{command.slash} {command.argument}".rstrip())
         yield command.group, "  ".join(filter(None, names)) or "palette", f"{command.title}: {command.help}"
     for row in PANE_KEYS:
         yield row.group, row.keys, row.help
+
+
+def _shown(key: str) -> str:
+    """A key as it stands on the keyboard: ``/`` for Textual's slash."""
+    character = key_to_character(REPLACED_KEYS.get(key.strip(), key.strip())) or ""
+    return character if len(character) == 1 and character.isprintable() and not character.isspace() else key.strip()
 
 
 class HelpScreen(Dialog[None]):
@@ -50,11 +58,18 @@ class HelpScreen(Dialog[None]):
             yield Static("Help · typing filters · Esc closes", classes="quiet", markup=False)
             yield Input(placeholder="filter", compact=True)
             with VerticalScroll(can_focus=False):
-                yield Static(self._content(""), id="help-rows", markup=False)
+                yield Static(id="help-rows", markup=False)
 
     @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
-        self.query_one("#help-rows", Static).update(self._content(event.value))
+    def _changed(self) -> None:
+        self._show()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show)
+
+    def _show(self) -> None:
+        rows = self.query_one("#help-rows", Static)
+        rows.update(self._content(self.query_one(Input).value, rows.size.width))
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -62,7 +77,9 @@ class HelpScreen(Dialog[None]):
     def action_scroll(self, lines: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
-    def _content(self, wanted: str) -> Content:
+    def _content(self, wanted: str, width: int) -> Content:
+        """The rows that have a text in them; help that has no room in its line goes on below itself."""
+        indent = " " * (_KEYS + 3)
         parts: list[Content | tuple[str, str]] = []
         group = ""
         for row_group, keys, text in self._rows:
@@ -71,5 +88,6 @@ class HelpScreen(Dialog[None]):
             if row_group != group:
                 group = row_group
                 parts.append((f"{chr(10) if parts else ''}{group}\n", "bold $primary"))
-            parts += [(f"  {keys:<{_KEYS}} ", "$accent"), Content(f"{text}\n")]
+            lines = textwrap.wrap(text, max(10, width - len(indent)))
+            parts += [(f"  {keys:<{_KEYS}} ", "$accent"), Content(f"\n{indent}".join(lines) + "\n")]
         return Content.assemble(*parts) if parts else Content("Nothing matches.")
