@@ -83,6 +83,7 @@ def screen(
     ] = None,
     no_share: Annotated[bool, typer.Option("--no-share", help="Let no agent into the session")] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
+    query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer this once, without a screen, as the command ask does")] = None,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
     max_usd: MaxUsd = None,
@@ -91,9 +92,15 @@ def screen(
 ) -> None:
     """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
     if context.invoked_subcommand is not None:
-        if any((model, approval, python, theme, resume, continue_, no_share, skills_dir, code_dir, max_usd, given)):
+        if any((model, approval, python, theme, resume, continue_, no_share, query, skills_dir, code_dir, max_usd, given)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         gc.enable()  # `mahtab_tui.__main__` has put it off; the screen's `Collector` puts it off further
+        return
+    if query is not None:
+        if theme or resume or continue_ or no_share:
+            fail("--query opens no screen, so it takes no --theme, --resume, --continue or --no-share.")
+        gc.enable()
+        ask(query, model, approval, python, None, skills_dir, code_dir, max_usd, given)
         return
     share = False if no_share else None
     settings = checked_settings(

@@ -126,8 +126,20 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
     if interrupted.is_set():
         return INTERRUPTED
     if not as_json:
-        print(plain(answer))
+        _print_answer(answer)
     return REFUSED if approver.refused else ANSWERED
+
+
+def _print_answer(answer: str) -> None:
+    """Rendered for a person at a terminal; as it is where it goes anywhere else."""
+    if not sys.stdout.isatty():
+        print(plain(answer))
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    # Addresses stand in the text: what a link shows is not where it leads.
+    Console().print(Markdown(plain(answer), hyperlinks=False))
 
 
 def _load_stdin(session: Session) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
 from importlib.metadata import EntryPoint, EntryPoints
@@ -18,6 +19,7 @@ from mahtab_tui.knowledge.loader import SkillsLoader
 from mahtab_tui.tools import Tool, ToolError, Workplace, get_all_tools
 from mahtab_tui.tools.toolset import Toolset
 from tests.skills import write_skill
+from tests.unit.test_held import ESCAPES
 
 
 class CountLines(BaseModel):
@@ -178,3 +180,20 @@ def test_numbers_of_other_libraries_reach_the_host_as_numbers(monkeypatch: pytes
     [function] = [function for function in toolset(tmp_path).functions() if function.name == "search_skills"]
     make(function._asdict())("x", numpy.int64(7))
     assert (asked, type(asked[0])) == ([7], int)
+
+
+@pytest.mark.parametrize("path", ESCAPES)
+def test_no_path_of_a_tool_leads_out_of_the_folder_of_the_source_or_of_the_skill(tmp_path: Path, path: str) -> None:
+    (tmp_path / "secret").write_text("the secret")
+    folder = tmp_path / "code"
+    for inside in (folder, write_skill(folder / "skills", "tidy").parent):
+        (inside / "app.py").write_text("print(1)\n")
+        (inside / "out").symlink_to(tmp_path / "secret")
+        (inside / "up").symlink_to("..")
+    tools = toolset(folder)
+    for name, arguments in (("read_file", {"path": path}), ("load_skill", {"name": "tidy", "file": path})):
+        given = ""
+        with contextlib.suppress(ToolError):
+            given = tools.run(name, arguments)
+        assert "the secret" not in given
+        assert "root:" not in given

@@ -1,0 +1,68 @@
+"""A question without a screen: by ``ask`` and by ``--query``; the answer for a person at a terminal, and for a pipe."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM, Start
+from tests.skills import write_skill
+
+ANSWER = "# What *holds*\n\n- `load_rows` is **first**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[a link](https://example.org/x)\n"
+HOSTILE = "\x1b[2J\x1b]0;title\x07 &#27;[2J &#x9b;2J [red]x[/red] " + "> " * 3_000 + "deep"
+COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
+CODE = "```python\nprint(search_code('def'))\nprint(read_file('app.py'))\nprint(load_skill('tidy'))\n```"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100)
+
+
+@pytest.mark.parametrize("how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"])
+def test_a_pipe_gets_the_answer_as_it_is(project: Path, replay: Callable[..., str], how: list[str]) -> None:
+    done = run(*how, "--model", replay(ANSWER))
+    assert (done.returncode, done.stdout) == (0, ANSWER.rstrip("\n") + "\n")
+
+
+@pytest.mark.parametrize("how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"])
+def test_a_terminal_gets_it_rendered(start: Start, replay: Callable[..., str], how: list[str]) -> None:
+    terminal = start(*how, "--model", replay(ANSWER), columns=80)
+    assert terminal.wait_end() == 0
+    assert "What holds" in terminal.text
+    assert "• load_rows is first" in terminal.text
+    assert "https://example.org/x" in terminal.text
+    assert "**" not in terminal.text
+    assert "|---|" not in terminal.text
+
+
+def test_what_a_model_says_reaches_the_terminal_as_text_only(start: Start, replay: Callable[..., str]) -> None:
+    terminal = start("ask", "x", "--model", replay(HOSTILE), columns=80)
+    assert terminal.wait_end() == 0
+    assert b"\x1b[2J" not in terminal.raw
+    assert b"\x1b]" not in terminal.raw
+    assert "\x9b" not in terminal.raw.decode("utf-8", "replace")
+    assert b"[red]x[/red]" in terminal.raw
+
+
+@pytest.mark.parametrize("how", [["ask", "where?"], ["--query", "where?"]], ids=["ask", "query"])
+def test_skills_and_source_are_those_that_were_named(project: Path, replay: Callable[..., str], how: list[str]) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "app.py").write_text("def load_rows(): ...\n")
+    (project / "outside.py").write_text("def no(): ...\n")
+    write_skill(project / "team", "tidy", "Tidy up", "Put things away.")
+    model = replay(CODE, COMPLETE, "There.")
+    done = run(*how, "--model", model, "--approval", "auto", "--skills-dir", "team", "--code-dir", "src")
+    assert (done.returncode, done.stdout) == (0, "There.\n"), done.stderr
+    assert "app.py\n     1: def load_rows(): ...\n     1  def load_rows(): ...\nPut things away." in done.stderr
+    assert "outside" not in done.stderr.replace("outside of", "")
+
+
+def test_a_query_opens_no_screen(project: Path) -> None:
+    done = run("--query", "x", "--continue")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--query opens no screen" in done.stderr
+    assert "Give a question" in run("--query", " ").stderr
+    assert "Give the options after the command" in run("--query", "x", "doctor").stderr
