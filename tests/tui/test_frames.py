@@ -81,12 +81,12 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(make_app: M
         await pilot.press(key)
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
         await until(pilot, lambda: "    return a / b" in "\n".join(marked(pilot)))
-        assert title(pilot) == f"Error of cell 2  ·  {lib}, line 2"
+        assert title(pilot) == f"Error of cell 2  ·  line 2 of {lib}"
         await pilot.press(*["up"] * (deep + 1))
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
-        assert title(pilot) == "Error of cell 2  ·  In [1], line 3"
+        assert title(pilot) == "Error of cell 2  ·  line 3 of In [1]"
         await pilot.press("home")
-        await until(pilot, lambda: "f()" in "\n".join(marked(pilot)) and "[2], line 2" in title(pilot))
+        await until(pilot, lambda: "f()" in "\n".join(marked(pilot)) and "line 2 of In [2]" in title(pilot))
         await pilot.press("enter", "escape", "escape")
         assert len(pilot.app.screen_stack) == 1
 

@@ -96,7 +96,7 @@ class FramesScreen(OutputScreen):
     @on(FrameList.Chosen)
     def _read(self) -> None:
         frame = self._frames.frame
-        self.query_one("#output-title", Static).update(Content(f"{self._title}  ·  {one_line(frame.file)}, line {frame.line or '?'}"))
+        self.query_one("#output-title", Static).update(Content(f"{self._title}  ·  line {frame.line or '?'} of {one_line(frame.file)}"))
         self._fetcher.ask("code", lambda: code_of(frame, self._code_of), self._came, self._missing)
 
     def _came(self, code: Code) -> None:
