@@ -31,7 +31,15 @@ class Environment:
 
 def find_environment(path: str, cwd: Path) -> Environment:
     """What `path` (relative to `cwd`) names. Raises `NoEnvironment`."""
-    found = Path(os.path.abspath(cwd / Path(path).expanduser()))
+    try:
+        return _found(Path(os.path.abspath(cwd / Path(path).expanduser())), path)
+    except RuntimeError:  # of `expanduser`
+        raise NoEnvironment(f"There is no user of {path}.") from None
+    except OSError as error:
+        raise NoEnvironment(f"{path[:200]} cannot be looked at: {error.strerror}.") from None
+
+
+def _found(found: Path, path: str) -> Environment:
     if found.is_file():
         if not os.access(found, os.X_OK):
             raise NoEnvironment(f"{found} is not a program.")

@@ -6,7 +6,6 @@ from typing import cast
 
 from pydantic import Field
 
-from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import Change, Status
 from mahtab_tui.kernel.bounded import GRACE
 from mahtab_tui.kernel.results import pieces
@@ -20,6 +19,12 @@ OUTPUT = 20_000
 
 FRAMES_HEAD, FRAMES_TAIL = 6, 24
 """Lines of a long traceback that are kept."""
+
+ERROR = 4_000
+"""Characters of a traceback that an answer holds even where the agent wants less output."""
+
+CHANGES, LINE = 500, 20
+"""Changed names that are told as data, and in the answer's text."""
 
 
 class EvalArguments(Arguments):
@@ -38,32 +43,33 @@ def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
         parts[kind] += text
     value, cut_of_value = shortened((parts["display"] + parts["value"]).rstrip("\n"), arguments.max_output)
     output, cut_of_output = shortened(parts["stdout"], arguments.max_output)
-    error = shorter_traceback(parts["traceback"].rstrip("\n"))
+    error, cut_of_error = shortened(shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR))
     status: Ending = "declined" if done.declined else "running" if done.running else cast(Ending, str(result.status))
-    note = how_it_ended(done, arguments.timeout_s)
-    changes = [changed(change) for change in result.changes]
+    changes = [changed(change) for change in result.changes[:CHANGES]]
+    unlisted = len(result.changes) - len(changes)
     data = Evaluation(
         status=status,
         timed_out=done.timed_out,
-        note=note,
-        value=plain(value),
-        output=plain(output),
-        error=plain(error),
-        left_out=cut_of_value + cut_of_output,
+        note=how_it_ended(done, arguments.timeout_s),
+        value=value,
+        output=output,
+        error=error,
+        left_out=cut_of_value + cut_of_output + cut_of_error,
         changes=changes,
-        printed_before=plain(done.late),
+        changes_left_out=unlisted,
+        printed_before=done.late,
         pictures=len(done.pictures),
         cell=result.cell,
         worker=done.worker,
         seconds=round(result.duration, 4),
     )
     sections = [
-        note,
+        data.note,
         look.code(value),
         look.output(output),
         look.traceback(error),
         ("Printed since the last call:\n" + look.output(done.late)) if done.late else "",
-        changes_line(changes),
+        changes_line(changes, unlisted),
     ]
     text = "\n".join(section.rstrip("\n") for section in sections if section) or "(no value, no output)"
     return Answer(text, data, done.pictures, failed=status != "ok" or done.timed_out)
@@ -83,7 +89,9 @@ def how_it_ended(done: Done, timeout: float | None) -> str:
             reason = f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed." if over else done.result.detail
             return f"{over}{reason} All variables are gone; a new worker is ready."
         case Status.DIED:
-            return f"{done.result.detail} All variables are gone; a new worker starts with the next call."
+            return (
+                f"{over and over + 'the code was interrupted. '}{done.result.detail} All variables are gone; a new worker starts with the next call."
+            )
         case _:
             return f"{over}the code was interrupted, and ended by itself after that." if over else ""
 
@@ -91,19 +99,19 @@ def how_it_ended(done: Done, timeout: float | None) -> str:
 def changed(change: Change) -> ChangedName:
     if change.variable is None:
         return ChangedName(name=change.name, change=change.change)
-    return ChangedName(name=change.name, change=change.change, type=change.variable.type, summary=plain(change.variable.summary))
+    return ChangedName(name=change.name, change=change.change, type=change.variable.type, summary=change.variable.summary)
 
 
 _SIGNS = {"added": "+", "rebound": "=", "changed": "~", "perhaps": "?", "deleted": "-"}
 
 
-def changes_line(changes: list[ChangedName]) -> str:
-    """The changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, -old]``."""
+def changes_line(changes: list[ChangedName], unlisted: int = 0) -> str:
+    """The changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, -old]``. unlisted: how many more there are."""
     if not changes:
         return ""
-    most = 20
-    told = [" ".join(part for part in (_SIGNS[c.change] + c.name, c.type, c.summary[:60]) if part) for c in changes[:most]]
-    more = f", and {len(changes) - most} more" if len(changes) > most else ""
+    told = [" ".join(part for part in (_SIGNS[c.change] + c.name, c.type, c.summary[:60]) if part) for c in changes[:LINE]]
+    others = len(changes[LINE:]) + unlisted
+    more = f", and {others:,} more" if others else ""
     return f"[{', '.join(told)}{more}]"
 
 

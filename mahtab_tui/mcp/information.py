@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import Variable
 from mahtab_tui.mcp.environments import prefix_of, project_of
 from mahtab_tui.mcp.place import Inside
@@ -13,11 +12,11 @@ from mahtab_tui.mcp.results import Information, Name
 from mahtab_tui.mcp.tools import Answer
 
 MOST = 500
-"""Variables that are listed."""
+"""Variables that are listed, and modules."""
 
 
 def named(variable: Variable) -> Name:
-    return Name(name=variable.name, type=variable.type, summary=plain(variable.summary))
+    return Name(name=variable.name, type=variable.type, summary=variable.summary)
 
 
 def information(inside: Inside, mode: Literal["private", "shared"]) -> Information:
@@ -33,11 +32,11 @@ def information(inside: Inside, mode: Literal["private", "shared"]) -> Informati
         cwd=kernel.cwd,
         worker=kernel.pid,
         variables=[named(variable) for variable in shown if variable.kind != "module"][:MOST],
-        modules=[variable.name for variable in shown if variable.kind == "module"],
+        modules=[variable.name for variable in shown if variable.kind == "module"][:MOST],
         cells=inside.cells,
         busy_seconds=round(inside.busy, 3),
         worker_seconds=round(inside.alive, 1),
-        others=[plain(line) for line in inside.others],
+        others=inside.others,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from mahtab_tui.kernel.base import CellResult, Detail, KernelError, KernelInfo, OutputKind
+from mahtab_tui.kernel.base import CellResult, Detail, KernelError, KernelInfo, KernelState, OutputKind, Status
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.results import pictures
@@ -39,7 +39,7 @@ class PrivatePlace:
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
         async with self._turn:
-            worker = (await self.kernel()).pid
+            before = await self.kernel()
             self._cells += 1
             number, late = self._cells, self._host.take_late()
             printed = Printed()
@@ -60,7 +60,10 @@ class PrivatePlace:
             except KernelError as error:
                 raise PlaceError(str(error)) from None
             self._busy += result.duration
-            return Done(result, worker, bounded.timed_out, late=late, pictures=pictures(result))
+            over = result.status in (Status.KILLED, Status.DIED)
+            if over:
+                self._began = time.monotonic()
+            return Done(result, before.pid if over else self._kernel.info().pid, bounded.timed_out, late=late, pictures=pictures(result))
 
     async def reset(self, report: Report) -> tuple[int, int]:
         old = await self.kernel()
@@ -98,6 +101,8 @@ class PrivatePlace:
             if self._began is None:
                 await self._do(self._kernel.start)
                 self._began = time.monotonic()
+        if self._kernel.info().state is KernelState.STARTING:
+            await self._do(self._kernel.variables)  # waits for the one that takes a dead one's place
         return self._kernel.info()
 
     async def inspect(self, name: str) -> Detail:

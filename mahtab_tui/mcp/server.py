@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui import __version__
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
 from mahtab_tui.settings import Settings, SettingsError, load_settings
 
@@ -113,7 +114,7 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
 
     async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         async def report(seconds: float, sentence: str) -> None:
-            await context.session.report_progress(seconds, None, sentence)
+            await context.session.report_progress(seconds, None, plain(sentence))
 
         if (client := context.session.client_params) is not None:
             desk.agent = client.client_info.name
@@ -123,7 +124,7 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
                 raise ToolError(f"There is no tool {params.name!r}. Tools: {', '.join(desk.tools)}.")
             return _result(await tool.call(params.arguments or {}, report))
         except (ToolError, PlaceError) as error:
-            return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
+            return types.CallToolResult(content=[types.TextContent(type="text", text=plain(str(error)))], is_error=True)
 
     async def list_resources(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=library.resources())
@@ -135,7 +136,7 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
         try:
             text, mime_type = await library.read(desk, str(params.uri))
         except (library.NotThere, PlaceError) as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+            raise MCPError(types.INVALID_PARAMS, plain(str(error))) from None
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text, mime_type=mime_type)])
 
     async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
@@ -145,7 +146,7 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
         try:
             return skills.prompt(params.name, params.arguments or {})
         except library.NotThere as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+            raise MCPError(types.INVALID_PARAMS, plain(str(error))) from None
 
     return Server(
         "mahtab",
@@ -165,7 +166,8 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
 def _result(answer: Answer) -> types.CallToolResult:
     import mcp_types as types
 
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=answer.text)]
+    text = answer.text.encode("utf-8", "replace").decode()  # a file's name may hold what UTF-8 cannot carry
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     for picture in answer.pictures:
         content.append(types.ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"))
     return types.CallToolResult(content=content, structured_content=answer.data.model_dump(mode="json"), is_error=answer.failed)

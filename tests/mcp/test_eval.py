@@ -84,10 +84,57 @@ async def test_a_cell_that_ends_by_itself_after_its_interrupt_is_told_so() -> No
 
 async def test_a_worker_that_dies_is_told_and_replaced() -> None:
     async with agent() as a:
+        before = await a.eval("1")
         told = await a.eval("print('last', flush=True)\nimport os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
         assert told["status"] == "died"
         assert "SIGSEGV" in told["note"]
-        assert (await a.eval("2"))["value"] == "2"
+        assert told["worker"] == before["worker"]
+        after = await a.eval("import os; os.getpid()")
+        assert after["value"] == str(after["worker"]) != str(before["worker"])
+
+
+async def test_a_worker_that_dies_of_its_interrupt_has_timed_out_too() -> None:
+    async with agent() as a:
+        told = await a.eval("import os, signal, time\nsignal.signal(signal.SIGINT, lambda *signal: os._exit(9))\ntime.sleep(600)", timeout_s=0.3)
+        assert (told["status"], told["timed_out"]) == ("died", True)
+        assert told["note"].startswith("Timed out after 0.3 s: the code was interrupted. The kernel died: it exited with code 9.")
+
+
+async def test_names_cannot_break_the_protocol_or_reach_a_terminal() -> None:
+    async with agent() as a:
+        told = await a.call("eval", code="for name in ('\\ud800x', '\\x1b]52;c;aaaa\\x07evil\\n', 'y' * 300_000): globals()[name] = 1")
+        assert told.structured_content is not None
+        names = [change["name"] for change in told.structured_content["changes"]]
+        assert names == ["name", "\ufffdx", "evil ", "y" * 199 + "…"]
+        assert "\x1b" not in text_of(told)
+        listed = await a.call("info")
+        assert listed.structured_content is not None
+        assert "\ufffdx" in [row["name"] for row in listed.structured_content["variables"]]
+        assert "\x1b" not in text_of(listed)
+        assert len(text_of(listed)) < 2_000
+
+
+async def test_an_answer_is_bounded_whatever_the_code_makes() -> None:
+    async with agent() as a:
+        told = await a.eval("for number in range(2_000): globals()[f'v{number}'] = number")
+        assert (len(told["changes"]), told["changes_left_out"]) == (500, 1_501)
+        assert "and 1,981 more" in await a.text("eval", code="for number in range(2_000): globals()[f'w{number}'] = number")
+        told = await a.eval("raise Exception('x' * 3_000_000)", max_output=10)
+        assert len(told["error"]) < 4_100
+        assert told["left_out"] > 2_900_000
+
+
+async def test_what_is_printed_reaches_progress_without_control_sequences() -> None:
+    sentences: list[str] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        sentences.append(message or "")
+
+    async with agent() as a:
+        await a.client.call_tool(
+            "eval", {"code": "import time\nprint('\\x1b[2Jcleared', flush=True)\ntime.sleep(1.4)"}, progress_callback=on_progress
+        )
+    assert any(sentence.endswith("last line: cleared") for sentence in sentences)
 
 
 async def test_cancelling_interrupts_the_cell_and_keeps_the_state() -> None:
