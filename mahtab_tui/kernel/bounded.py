@@ -26,7 +26,7 @@ class BoundedCell:
         called.
         """
         self._kernel = kernel
-        self._timeout = timeout
+        self._timeout = None if timeout is None else min(timeout, threading.TIMEOUT_MAX)
         self._may_kill = may_kill
         self._grace = grace
         self._lock = threading.Lock()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 from mahtab_tui.kernel.base import CellResult
 from mahtab_tui.kernel.bounded import BoundedCell
 from tests.integration.kernels import Cells
+from tests.integration.sessions import DEADLINE
 
 
 def run(cells: Cells, bounded: BoundedCell, code: str) -> CellResult:
@@ -33,6 +35,19 @@ def test_what_is_stopped_before_it_begins_leaves_the_cell_before_it_alone(cells:
     earlier = cells.run_until("on", stop, "import os, time\nprint('on', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\n'whole'")
     assert earlier.output == "on\n'whole'\n"
     assert run(cells, bounded, "time.sleep(600)").status == "interrupted"
+
+
+def test_a_limit_longer_than_threads_can_wait_is_one_and_the_cell_can_be_stopped(cells: Cells) -> None:
+    bounded = BoundedCell(cells.kernel, 1e12, may_kill=False)
+    answer: list[CellResult] = []
+    code = "import time\nopen('began', 'w').close()\ntime.sleep(600)"
+    thread = threading.Thread(target=lambda: answer.append(run(cells, bounded, code)), daemon=True)
+    thread.start()
+    while not Path("began").exists():
+        time.sleep(0.01)
+    bounded.stop()
+    thread.join(DEADLINE)
+    assert [result.status for result in answer] == ["interrupted"]
 
 
 def test_a_kernel_that_may_not_be_killed_goes_on(cells: Cells) -> None:
