@@ -7,16 +7,16 @@ import codecs
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import anyio
 
 
-async def run_command(command: list[str], cwd: Path, environment: Mapping[str, str], on_text: Callable[[str], None]) -> int:
+async def run_command(command: list[str], cwd: Path, environment: Mapping[str, str], on_text: Callable[[str], Awaitable[None]]) -> int:
     """Run a command to its end and return its exit code; cancelling this ends it with its children. Raises `OSError`.
 
-    on_text: called with each piece of what it writes to stdout and stderr.
+    on_text: awaited with each piece of what it writes to stdout and stderr.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -31,7 +31,7 @@ async def run_command(command: list[str], cwd: Path, environment: Mapping[str, s
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
         while data := await process.stdout.read(65536):
-            on_text(decoder.decode(data))
+            await on_text(decoder.decode(data))
         return await process.wait()
     except BaseException:
         with contextlib.suppress(ProcessLookupError):

@@ -28,6 +28,10 @@ PACKAGE_OUTPUT = 20_000
 """Characters of a package manager's output that an answer holds."""
 
 
+PACKAGE_TOLD = 2_000
+"""Characters of one piece of it that are told while it runs."""
+
+
 class Attach(NamedTuple):
     """What the server was told of sessions on a screen."""
 
@@ -123,17 +127,20 @@ class Desk:
             steps = plan(arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd))
         except NoCommand as error:
             raise ToolError(str(error)) from None
-        if arguments.action != "status":
-            await place.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
+        await place.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
         written: list[str] = []
         code = 0
         start = time.monotonic()
+
+        async def on_text(text: str) -> None:
+            written.append(text)
+            if text.strip():
+                await report(time.monotonic() - start, text.strip()[-PACKAGE_TOLD:])
+
         for command in steps.commands:
-            line = f"$ {' '.join(command)}\n"
-            written.append(line)
-            await report(time.monotonic() - start, line.strip())
             try:
-                code = await run_command(command, steps.cwd, steps.environment, written.append)
+                await on_text(f"$ {' '.join(command)}\n")
+                code = await run_command(command, steps.cwd, steps.environment, on_text)
             except OSError as error:
                 raise ToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
             if code:

@@ -37,8 +37,10 @@ def plan(action: Action, packages: list[str], python: str, cwd: Path, uv: str | 
     uv = shutil.which("uv") if uv is None else uv
     if action in WANT_PACKAGES and not packages:
         raise NoCommand(f"pkg {action} needs the names of packages{' (or folders)' if action == 'develop' else ''}.")
-    if odd := next((package for package in packages if package.startswith("-")), None):
+    if action != "test" and (odd := next((package for package in packages if package.startswith("-")), None)):
         raise NoCommand(f"{odd} is an option, not a package.")
+    if action == "develop":
+        packages = [str(cwd / package) for package in packages]
     project, prefix = project_of(cwd), prefix_of(python)
     environment = {"VIRTUAL_ENV": str(prefix)} if prefix is not None else {}
     if action == "test":
@@ -65,7 +67,9 @@ def _of_project(uv: str, action: Action, packages: list[str]) -> list[list[str]]
         case "develop":
             return [[uv, "add", "--editable", *packages]]
         case "free":
-            return [[uv, "remove", *packages], [uv, "add", *packages]]
+            released = [word for package in packages for word in ("--no-sources-package", package)]
+            # The first changes nothing: where it fails there is no released one, and the project keeps what it has.
+            return [[uv, "lock", "--dry-run", *released], [uv, "remove", *packages], [uv, "add", *packages]]
         case _:
             named = [word for package in packages for word in ("--upgrade-package", package)]
             return [[uv, "lock", *(named or ["--upgrade"])], [uv, "sync"]]
@@ -86,7 +90,9 @@ def _of_environment(pip: list[str], where: list[str], action: Action, packages: 
         case "develop":
             return [[*install, *(word for package in packages for word in ("-e", package))]]
         case "free":
-            return [[*uninstall, *packages], [*install, *packages]]
+            if where:
+                return [[*install, *(word for package in packages for word in ("--reinstall-package", package)), *packages]]
+            return [[*install, "--force-reinstall", "--no-deps", *packages], [*install, *packages]]
         case "install" if (folder / "requirements.txt").is_file():
             return [[*install, "-r", "requirements.txt"]]
         case "install" if (folder / "pyproject.toml").is_file():

@@ -87,7 +87,7 @@ async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, proj
         assert it.session.approval == "ask"
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "add", "packages": ["tiny"]})])
+@pytest.mark.parametrize(("tool", "arguments"), [("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "status"})])
 async def test_what_touches_the_environment_always_asks(share: Share, project: Path, tool: str, arguments: dict[str, Any]) -> None:
     it = share("auto")
     async with agent("--attach", cwd=project) as a:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
 from mcp import MCPError
 
@@ -53,8 +54,6 @@ async def test_reset_gives_a_fresh_worker_in_the_same_environment(tmp_path: Path
 
 
 async def test_reset_ends_a_running_cell() -> None:
-    import anyio
-
     async with agent() as a:
         began = anyio.Event()
 
@@ -106,6 +105,10 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp
         assert (await a.data("activate", path="."))["kind"] == "project"
         assert "There is no" in await a.text("activate", path="nowhere")
         assert "neither" in await a.text("activate", path=str(tmp_path / "conda" / "bin"))
+        await a.eval("kept = 2")
+        assert "File name too long" in await a.text("activate", path="x" * 5_000)
+        assert "no user" in await a.text("activate", path="~nobody-of-that-name/env")
+        assert (await a.eval("kept"))["value"] == "2"
 
 
 async def test_a_project_is_activated_by_the_environment_variable(tmp_path: Path) -> None:
@@ -135,6 +138,7 @@ async def test_packages_with_pip(tmp_path: Path) -> None:
         assert "No matching distribution" in text_of(failed)
         assert "needs the names" in await a.text("pkg", action="add")
         assert "is an option" in await a.text("pkg", action="add", packages=["--index-url=x"])
+        assert "-m pytest -x" in (await a.data("pkg", action="test", packages=["-x"]))["output"]
         assert "neither a pyproject.toml" in await a.text("pkg", action="install")
 
 
@@ -159,8 +163,10 @@ async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path) -> N
         assert "tiny" not in (project / "pyproject.toml").read_text()
 
 
-@pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
-async def test_an_editable_package_and_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["uv, a project", "uv", "pip"])
+async def test_an_editable_package_and_back(tmp_path: Path, kind: str) -> None:
+    if kind != "pip" and shutil.which("uv") is None:
+        pytest.skip("uv is not installed")
     wheels = tmp_path / "wheels"
     build_wheel(wheels, "tiny", "1.0")
     source = tmp_path / "source"
@@ -170,13 +176,25 @@ async def test_an_editable_package_and_back(tmp_path: Path) -> None:
     (source / "pyproject.toml").write_text(
         "[project]\nname = 'tiny'\nversion = '9'\n[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
     )
-    python = venv(tmp_path / "env") / "bin" / "python"
-    async with agent("--python", str(python), cwd=tmp_path, env=offline(wheels)) as a:
-        told = await a.data("pkg", action="develop", packages=[str(source)])
+    project = tmp_path / "project"
+    python = venv(project / ".venv", pip=kind == "pip") / "bin" / "python"
+    if kind == "uv, a project":
+        (project / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n")
+    environment = offline(wheels) | ({"PATH": without_uv(tmp_path / "bin")} if kind == "pip" else {})
+    async with agent("--python", str(python), cwd=project, env=environment) as a:
+        (project / "folder").mkdir()
+        await a.eval("%cd folder")
+        told = await a.data("pkg", action="develop", packages=["../../source"])
         assert told["exit_code"] == 0, told["output"]
         await a.data("reset")
         assert (await a.eval("import tiny; tiny.version"))["value"] == "'from the folder'"
-        assert (await a.data("pkg", action="free", packages=["tiny"]))["exit_code"] == 0
+        (wheels / "tiny-1.0-py3-none-any.whl").rename(tmp_path / "tiny-1.0-py3-none-any.whl")
+        assert (await a.call("pkg", action="free", packages=["tiny"])).is_error
+        await a.data("reset")
+        assert (await a.eval("import tiny; tiny.version"))["value"] == "'from the folder'"
+        (tmp_path / "tiny-1.0-py3-none-any.whl").rename(wheels / "tiny-1.0-py3-none-any.whl")
+        told = await a.data("pkg", action="free", packages=["tiny"])
+        assert told["exit_code"] == 0, told["output"]
         await a.data("reset")
         assert (await a.eval("import tiny; tiny.version"))["value"] == "'1.0'"
 
@@ -193,6 +211,23 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
     return name
 build_wheel = build_editable
 """
+
+
+async def test_what_a_package_manager_says_is_told_while_it_runs(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(message or "")
+
+    (tmp_path / "pytest.py").write_text(
+        "import os, time\nprint('collects', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('ends')\n"
+    )
+    async with agent(cwd=tmp_path) as a, anyio.create_task_group() as group:
+        arguments = {"action": "test", "packages": []}
+        group.start_soon(lambda: a.client.call_tool("pkg", arguments, progress_callback=on_progress))
+        while "collects" not in heard:
+            await anyio.sleep(0.01)
+        (tmp_path / "go").touch()
 
 
 async def test_the_log_holds_what_was_evaluated(home: Path) -> None:
