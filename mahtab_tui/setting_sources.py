@@ -89,6 +89,10 @@ def read_config(path: Path) -> dict[str, Any]:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path}: this is not TOML: {error}.") from None
+    except RecursionError:
+        raise SettingsError(f"{path}: this is nested too deeply.") from None
+    except ValueError:  # Python reads no number of more than some thousand digits
+        raise SettingsError(f"{path}: a number in it is too long.") from None
 
 
 def read_text(path: Path) -> str:

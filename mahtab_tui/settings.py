@@ -30,6 +30,9 @@ __all__ = ["Settings", "SettingsError", "config_files", "home_folder", "load_set
 
 PACKAGE = Path(__file__).resolve().parent
 
+_LONGEST = 200
+"""Characters of a path in a sentence."""
+
 ApprovalMode = Literal["ask", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
 
@@ -45,7 +48,13 @@ class Settings(BaseSettings):
 
     # An assignment changes a setting of the session that runs; it is validated like the rest.
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=ENV_FILE, env_ignore_empty=True, extra="ignore", validate_default=False, validate_assignment=True
+        env_prefix=PREFIX,
+        env_file=ENV_FILE,
+        env_ignore_empty=True,
+        extra="ignore",
+        validate_default=False,
+        validate_assignment=True,
+        allow_inf_nan=False,
     )
 
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -94,9 +103,7 @@ class Settings(BaseSettings):
     @field_validator("code_dir")
     @classmethod
     def _folder_there(cls, value: Path) -> Path:
-        if not value.expanduser().is_dir():
-            raise ValueError(f"{value} is not a folder")
-        return value.expanduser()
+        return _folder(value)
 
     @field_validator("skills_dir", mode="before")
     @classmethod
@@ -109,11 +116,7 @@ class Settings(BaseSettings):
     @field_validator("skills_dir")
     @classmethod
     def _folders_there(cls, value: tuple[Path, ...]) -> tuple[Path, ...]:
-        folders = tuple(folder.expanduser() for folder in value)
-        for folder in folders:
-            if not folder.is_dir():
-                raise ValueError(f"{folder} is not a folder")
-        return folders
+        return tuple(map(_folder, value))
 
     def rlm_limits(self) -> dict[str, Any]:
         """What limits a search, by the names of `recursion.budget.limits_of`."""
@@ -150,6 +153,17 @@ class Settings(BaseSettings):
         return (init_settings, env_settings, EnvFile(dotenv_settings), *files)
 
 
+def _folder(path: Path) -> Path:
+    """A folder that is there. Raises `ValueError`."""
+    try:
+        folder = path.expanduser()
+        if folder.is_dir():
+            return folder
+    except (OSError, RuntimeError) as error:  # too long a name; nobody's home
+        raise ValueError(f"{str(path)[:_LONGEST]} cannot be looked up: {getattr(error, 'strerror', None) or error}") from None
+    raise ValueError(f"{folder} is not a folder")
+
+
 def load_settings(**given: Any) -> Settings:
     """The effective settings; `given` are the command line's, None where it said nothing. Raises `SettingsError`."""
     try:
@@ -165,6 +179,8 @@ def load_settings(**given: Any) -> Settings:
         raise SettingsError(f"{ENV_FILE}: the file is not UTF-8 text.") from None
     except OSError as error:
         raise SettingsError(f"{ENV_FILE}: the file cannot be read: {error.strerror}.") from None
+    except RecursionError:
+        raise SettingsError("The environment or .env: a value is nested too deeply.") from None
     except ValueError as error:  # pydantic-settings: a variable of the environment that is not JSON where it must be
         raise SettingsError(f"The environment: {error}.") from None
 

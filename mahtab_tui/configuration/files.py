@@ -60,12 +60,12 @@ def _change(path: Path, change: Callable[[TOMLDocument], None]) -> None:
     from tomlkit.exceptions import TOMLKitError
 
     read_config(path)  # says what is wrong with it
-    document = tomlkit.parse(read_text(path))
     try:
+        document = tomlkit.parse(read_text(path))
         change(document)
         text = tomlkit.dumps(document)
         tomllib.loads(text)
-    except (TOMLKitError, tomllib.TOMLDecodeError, KeyError) as error:
+    except (TOMLKitError, ValueError, KeyError, RecursionError) as error:
         raise SettingsError(f"{path}: this cannot be changed here, only in an editor: {error}.") from None
     write_text(path, text if text.endswith("\n") else f"{text}\n")
 

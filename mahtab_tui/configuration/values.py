@@ -110,7 +110,7 @@ def written(key: str, text: str) -> Any:
 def _table(key: str, text: str) -> dict[str, str]:
     pairs = [word.partition("=") for word in text.split()]
     if wrong := next((name for name, sign, value in pairs if not (name and value)), None):
-        raise SettingsError(f"{key}: {wrong!r} is no pair; write name=value, with spaces between the pairs.")
+        raise SettingsError(f"{key}: {MASK if is_secret(key) else repr(wrong)} is no pair; write name=value, with spaces between the pairs.")
     return {name: value for name, _, value in pairs}
 
 

@@ -138,6 +138,7 @@ def test_what_wins_over_what_was_written_is_said(mine: Path, monkeypatch: pytest
         (("theme", "nrod"), "theme: there is no theme 'nrod'. Did you mean nord?"),
         (("keymap.hlp", "f1"), "keymap: there is no command 'hlp'. Did you mean help?"),
         (("keymap", "help"), "keymap: 'help' is no pair"),
+        (("api_keys", "sk-typed-without-a-name"), "api_keys: •••••••• is no pair"),
         (("keymap", "hlp=f1"), "keymap: there is no command 'hlp'."),
         (("keymap.", "f1"), "keymap.: give the name of an entry after the dot."),
         (("model.x", "f1"), "model.x: model has no entries."),

@@ -176,6 +176,12 @@ def test_without_any_source_the_defaults_hold(project: Path) -> None:
         ("max_turns = 0\n", "line 1: max_turns: input should be greater than or equal to 1."),
         ("a = [\n", "this is not TOML"),
         ("[keymap]\nhelp = 3\n", "line 1: keymap"),
+        pytest.param(f"keymap = {'[' * 100_000}", "this is nested too deeply.", id="deep"),
+        pytest.param(f"max_turns = {'9' * 5_000}", "a number in it is too long.", id="long number"),
+        pytest.param(f'code_dir = "{"a" * 5_000}"', "line 1: code_dir: aaaa", id="long name"),
+        ('skills_dir = ["~nobody-of-this-name/x"]', "line 1: skills_dir: "),
+        ("model_timeout = inf", "line 1: model_timeout: input should be a finite number."),
+        ("max_usd = nan", "line 1: max_usd: input should be a finite number."),
     ],
 )
 def test_a_wrong_configuration_names_file_line_and_key(project: Path, text: str, said: str) -> None:
@@ -202,3 +208,9 @@ def test_a_wrong_variable_of_the_environment_is_named(project: Path, monkeypatch
 def test_styles_and_skills_are_found_in_a_checkout() -> None:
     assert (resource_folder("styles") / "app.tcss").is_file()
     assert (resource_folder("skills") / "debug" / "SKILL.md").is_file()
+
+
+def test_a_value_of_env_that_is_nested_too_deeply_is_said(project: Path) -> None:
+    write(project / ".env", f"MAHTAB_KEYMAP={'[' * 100_000}\n")
+    with pytest.raises(SettingsError, match="nested too deeply"):
+        load_settings()
