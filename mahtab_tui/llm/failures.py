@@ -61,7 +61,7 @@ def explained(error: Exception, *, key: str = "", secret: str = "", timeout: flo
     """What a provider's code raised, for a person. key: the variable that holds the key. secret: the key, which is not told. timeout: seconds of silence that were waited for."""
     if isinstance(error, ModelError):
         return error
-    status, said = _status(error), masked(_said(error), secret)
+    status, said = _status(error), _said(error, secret)
     reason = f": {said.rstrip('.')}." if said else "."
     kind = f"{_field(error, 'code')} {_field(error, 'type')} {said}".lower()
     if status in (None, 200, -1):  # in the middle of a stream
@@ -112,7 +112,10 @@ def _status(error: Exception) -> int | None:
 
 
 def _number(value: object) -> int | None:
-    return int(str(value)) if str(value).lstrip("-").isdigit() else None
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
 
 
 def _bodies(error: Exception) -> Iterator[Mapping[str, Any]]:
@@ -121,7 +124,7 @@ def _bodies(error: Exception) -> Iterator[Mapping[str, Any]]:
     if isinstance(body, str):
         try:
             body = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             body = None
     if isinstance(body, Mapping):
         if isinstance(inner := body.get("error"), Mapping):
@@ -137,10 +140,10 @@ def _code(error: Exception) -> str:
     return found[1] if (found := _CODE.search(str(error))) else ""
 
 
-def _said(error: Exception) -> str:
+def _said(error: Exception, secret: str) -> str:
     """The service's own words, in one line."""
     words = _field(error, "message") or str(getattr(error, "error", "") or getattr(error, "message", "") or error)
-    line = " ".join(words.split())
+    line = str(masked(" ".join(words.split()), secret))  # before it is cut, which could leave a part of the key
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mahtab_tui.bus.masking import masked
 from mahtab_tui.llm.base import ModelError
 
 if TYPE_CHECKING:
@@ -179,7 +180,11 @@ def _packaged(package: _Package, key: str, provider: str, model: str, timeout: f
             window=_OLLAMA_WINDOW if provider == "ollama" else most.get("max_input_tokens"),
         )
     except Exception as error:  # the package's own checks: a bad name, an address that is none
-        raise ModelError(f"{provider}:{model} cannot be used: {str(error).splitlines()[0]}") from None
+        raise ModelError(f"{provider}:{model} cannot be used: {_first_line(error, key)}") from None
+
+
+def _first_line(error: Exception, key: str) -> str:
+    return str(masked((str(error).splitlines() or [type(error).__name__])[0], key))
 
 
 def _key(package: _Package, spec: str, api_keys: Mapping[str, str] | None) -> str:

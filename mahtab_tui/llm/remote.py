@@ -71,7 +71,7 @@ class ChatRemote(BaseChatModel):
                 if chunk is None:
                     break
                 if isinstance(chunk, Exception):
-                    raise chunk
+                    raise explained(chunk, key=self.key, secret=self.secret.get_secret_value(), timeout=self.timeout)
                 ended = ended or getattr(chunk, "usage_metadata", None) is not None or any(chunk.response_metadata.get(reason) for reason in _REASONS)
                 if chunk.response_metadata.get("finish_reason") == "error":
                     raise ModelError("The service ended the answer with an error.")
@@ -87,7 +87,7 @@ class ChatRemote(BaseChatModel):
                 put(chunk)
             put(None)
         except Exception as error:  # the provider's own code
-            put(explained(error, key=self.key, secret=self.secret.get_secret_value(), timeout=self.timeout))
+            put(error)
 
     def _generate(self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         return generate_from_stream(self._stream(messages, stop, run_manager, **kwargs))

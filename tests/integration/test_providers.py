@@ -247,6 +247,7 @@ def test_a_stop_closes_the_connection_though_nothing_comes(service: Service, pro
         [b"data: {not json\n\n"],
         [b"data: [1, 2, 3]\n\n"],
         [b'data: {"choices": "none"}\n\n'],
+        ['data: {"error": {"code": "²", "message": "Gone"}}\n\n'.encode()],
         [b"<html>Log in here</html>"],
         [b'{"message": 7}\n'],
         [b"\x00" * 100_000],
