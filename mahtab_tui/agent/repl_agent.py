@@ -136,7 +136,7 @@ class ReplAgent:
         with self._one_at_a_time:
             self._history.max_history = max_history
             old = self._nodes.reflection_llm
-            self._nodes = Nodes(self._nodes.llm, self._host, max_turns, reflection_llm=reflection_llm)
+            self._nodes = Nodes(self._nodes.llm, self._host, max_turns, reflection_llm=reflection_llm, tools=self._tools)
             self._graph = build_graph(self._nodes, max_turns, reflection)
         if isinstance(old, Stoppable):
             old.close()

@@ -30,10 +30,10 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
     def configure(agent: ReplAgent) -> None:
         agent.configure(settings.max_turns, settings.reflection, session.reflection_llm(), settings.max_history)
 
-    if key in ("max_turns", "max_history", "reflection", "reflection_model"):
-        agent.change(configure)
-    elif key in _OF_THE_MODEL:
+    if key in _OF_THE_MODEL:
         session.renew_model()
+    if key in _OF_THE_MODEL | {"max_turns", "max_history", "reflection", "reflection_model"}:
+        agent.change(configure)
     elif key == "reload":
         session.kernel.set_reload(value)
     return key in _AT_ONCE | _OF_THE_MODEL or key.startswith("rlm_")

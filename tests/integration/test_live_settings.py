@@ -102,3 +102,21 @@ def test_what_a_session_may_cost_and_how_much_is_told_change_in_a_session(open_s
     assert change_setting(it.session, "max_usd", None)
     it.session.submit("ask", "sixth?")
     it.store.wait(tags.AGENT, state="done", turn=6)
+
+
+def test_a_change_of_limits_leaves_the_agent_its_tools(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    tools = it.session.agent.agent._nodes._tools
+    assert tools is not None
+    assert change_setting(it.session, "max_turns", 2)
+    wait_until(lambda: it.session.agent.agent._nodes._max_turns == 2)
+    assert it.session.agent.agent._nodes._tools is tools
+
+
+@pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])
+def test_the_model_of_the_checks_is_made_anew_too(open_session: Callable[..., Opened], key: str, value: float) -> None:
+    it = open_session(reflection_model="demo")
+    before = it.session.agent.agent._nodes.reflection_llm
+    assert before is not None
+    assert change_setting(it.session, key, value)
+    wait_until(lambda: it.session.agent.agent._nodes.reflection_llm is not before)
