@@ -15,7 +15,7 @@ from mahtab_tui.agent.tool_messages import Call, gathered
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.chunks import encodable, is_cut
 from mahtab_tui.llm.failures import explained
-from mahtab_tui.llm.usage import estimated_usage, usage_attrs
+from mahtab_tui.llm.usage import estimated_usage, is_priced, usage_attrs
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -101,16 +101,21 @@ class _Hearing:
         self._options = options
         self._pieces: list[BaseMessage] = []
         """Of a model that knows tools."""
+        self._sent = False
+        """The service has taken the question: it has answered, or was left in its silence."""
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
     def listen(self) -> ModelError | None:
         """One call; why it failed."""
         self._pieces.clear()
+        if self._cancelled.is_set():
+            return None
         try:
             for chunk in _chunks(self._llm, self._messages, self._cancelled, self._options):
                 if self._options:
                     self._pieces.append(chunk)
+                self._sent = self._sent or bool(chunk.content or getattr(chunk, "tool_call_chunks", None))
                 if not self._cancelled.is_set() and (token := str(chunk.text)):
                     self.tokens.append(token)
                     self._on_token(token)
@@ -119,6 +124,7 @@ class _Hearing:
                 self._metadata |= chunk.response_metadata
         except Exception as error:  # a provider's own code
             return explained(error)
+        self._sent = True
         return None
 
     def answer(self, failure: ModelError | None) -> Answer:
@@ -126,7 +132,7 @@ class _Hearing:
         stopped = self._cancelled.is_set()
         said = "".join(self.tokens)
         usage = usage_attrs(self._llm, self._usage, self._metadata)
-        if usage is None and said and (stopped or failure):
+        if usage is None and self._sent and ((said and (stopped or failure)) or is_priced(self._llm)):
             usage = estimated_usage(self._llm, (str(message.text) for message in self._messages), said)
         text = said if stopped or failure else str(self._metadata.get("final_text") or said)
         message, calls = (None if stopped or failure else gathered(self._pieces)) or (None, ())
@@ -143,8 +149,6 @@ class _Hearing:
 
 
 def _chunks(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, options: Mapping[str, Any]) -> Iterator[BaseMessage]:
-    if cancelled.is_set():
-        return
     if not isinstance(llm, Stoppable):
         yield from _chunks_until(llm, messages, cancelled, options)
         return

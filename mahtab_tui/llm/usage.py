@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 from urllib.parse import urlsplit
 
 from mahtab_tui.llm.sizes import tokens_in
@@ -40,9 +41,15 @@ def usage_attrs(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mappi
         "cache_read_tokens": details.get("cache_read", 0),
         "cache_creation_tokens": details.get("cache_creation", 0),
     }
-    told = metadata["cost_usd"] if "cost_usd" in metadata else metadata.get("cost")  # so OpenRouter tells it
-    cost = told if told is not None or "cost_usd" in metadata else price(priced_as(llm), **attrs)
-    return {**attrs, "cost": cost}
+    if "cost_usd" in metadata:
+        return {**attrs, "cost": metadata["cost_usd"]}
+    told = metadata.get("cost")  # so OpenRouter tells it
+    return {**attrs, "cost": float(told) if _is_amount(told) else price(priced_as(llm), **attrs)}
+
+
+def _is_amount(told: object) -> TypeGuard[float]:
+    """Whether it is a number that can be summed: a service may tell anything."""
+    return isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < math.inf
 
 
 def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from functools import partial
+from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.failures import explained, is_busy
@@ -56,20 +56,30 @@ class Calls:
                 self.budget.free(kept)
 
     async def _within_budget(self, node: str, turn: int, conversation: Conversation, kept: Amount | None) -> Said:
-        held = self.estimate(conversation.model, conversation.chars)
+        model, chars = conversation.model, conversation.chars
+        held, heard = self.estimate(model, chars), False
+
+        def hear(words: str) -> None:
+            nonlocal heard
+            heard = True
+            self._events.stream(node, turn, words)
+
         if kept is None:
             self.budget.hold(held)
         try:
             async with self._affording(conversation):
-                said = await conversation.say(partial(self._events.stream, node, turn))
-                self._settle(node, turn, conversation.model, said, conversation.chars)
-        except asyncio.CancelledError:
-            self.budget.spend(held)  # it has been read, and perhaps written; nobody will tell
-            raise
-        except Exception as error:
-            if not is_busy(error):
-                self.budget.spend(Amount(1))
-            raise
+                try:
+                    said = await conversation.say(hear)
+                except asyncio.CancelledError:
+                    self._guess(node, turn, model, chars, held)  # it has been read, and perhaps written; nobody will tell
+                    raise
+                except Exception as error:
+                    if heard:
+                        self._guess(node, turn, model, chars, held)
+                    elif not is_busy(error):
+                        self.budget.spend(Amount(1))
+                    raise
+                self._settle(node, turn, model, said, chars)
         finally:
             if kept is None:
                 self.budget.free(held)
@@ -100,6 +110,15 @@ class Calls:
         self.budget.spend(Amount(1, read + written, cost or 0.0))
         if cost is None:
             self.budget.unpriced()
+        self.usage.add(**used)
+        self._events.send(tags.USAGE, node, turn=turn, source="rlm", **used)
+
+    def _guess(self, node: str, turn: int, model: Model, chars: int, amount: Amount) -> None:
+        """Count a call that ended before the model could tell what it has used."""
+        read = tokens(chars)
+        cost = amount.usd if model.priced else None
+        used: dict[str, Any] = {"model": model.name, "input_tokens": read, "output_tokens": amount.tokens - read, "cost": cost, "estimated": True}
+        self.budget.spend(amount)
         self.usage.add(**used)
         self._events.send(tags.USAGE, node, turn=turn, source="rlm", **used)
 

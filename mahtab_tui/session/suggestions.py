@@ -11,7 +11,7 @@ from mahtab_tui.bus.records import emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError, Variable
 from mahtab_tui.llm.prompts import suggestion_request
-from mahtab_tui.llm.usage import estimated_usage, model_name, usage_attrs, worst_cost
+from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, usage_attrs, worst_cost
 from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Suggestions:
             if whole is None:
                 return ""
             used = usage_attrs(llm, whole.usage_metadata, whole.response_metadata)
-            if used is None and not wanted():
+            if used is None and (not wanted() or is_priced(llm)):
                 used = estimated_usage(llm, (words for _, words in request), str(whole.text))
             if used is not None:
                 self._spending.count(**used)

@@ -150,3 +150,28 @@ def test_text_can_always_be_sent() -> None:
     assert encodable("half \ud83c and \udf19, whole \ud83c\udf19 and 🌙") == "half \ufffd and \ufffd, whole 🌙 and 🌙"
     answer = hear(Scripted(script=["\ud83c", "\udf19", "\ud800"]), QUESTION, threading.Event())
     assert answer.text == "🌙\ufffd"
+
+
+class Priced(Scripted):
+    """One whose prices are known."""
+
+    model: str = "gpt-4o"
+    priced_as: str = "openai"
+
+
+def test_an_answer_of_a_priced_model_that_tells_no_usage_is_estimated() -> None:
+    usage = hear(Priced(script=["It is."]), QUESTION, threading.Event()).usage
+    assert usage is not None
+    assert usage["estimated"]
+    assert usage["cost"] > 0
+
+
+def test_a_stop_before_the_first_word_has_cost_what_was_read() -> None:
+    cancelled = threading.Event()
+    usage = hear(Priced(script=["", cancelled.set, ""]), QUESTION, cancelled).usage
+    assert usage is not None
+    assert usage["input_tokens"] > 0
+    cancelled = threading.Event()
+    cancelled.set()
+    assert hear(Priced(script=["It"]), QUESTION, cancelled).usage is None, "it was not asked"
+    assert hear(Priced(script=[fail(ModelError("No."))]), QUESTION, threading.Event()).usage is None, "it did not answer"

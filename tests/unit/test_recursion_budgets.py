@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
@@ -164,7 +166,27 @@ def test_what_a_stopped_call_reads_is_counted(bench: Bench) -> None:
 
     search = bench.search({"stop_one": stop_one, "look": look})
     found = search.run("what?", TEXT, model=ScriptedModel(reply=reply), limits=Limits(small=0, max_calls=4))
-    assert (found.state, found.usage.calls) == ("partial", 3)
+    assert (found.state, found.usage.calls) == ("partial", 4)
+    (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
+    assert guessed["estimated"], "the session counts it, too"
+    assert min(guessed["input_tokens"], guessed["output_tokens"]) > 0
+
+
+def test_a_call_that_breaks_off_in_the_middle_is_counted(bench: Bench) -> None:
+    async def look_for(seat: Seat) -> None:
+        seat.final(str(await seat.llm("third")))
+
+    class Breaking(ScriptedModel):
+        async def _astream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> AsyncIterator[ChatGenerationChunk]:
+            async for chunk in super()._astream(messages):
+                yield chunk
+                if query_of(messages) == "third":
+                    raise ModelError("The connection broke off.")
+
+    model = Breaking(reply=lambda messages: code("look_for") if query_of(messages) == "what?" else "Half of")
+    bench.search({"look_for": look_for}).run("what?", TEXT, model=model, limits=Limits(small=0))
+    (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
+    assert guessed["estimated"]
 
 
 def test_calls_that_fail_are_counted(bench: Bench) -> None:

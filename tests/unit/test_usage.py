@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from mahtab_tui.llm.demo import ChatDemo
@@ -38,3 +40,11 @@ def test_unknown_prices_are_none_and_local_ones_nothing() -> None:
     assert price("", "", 1, 1) is None
     assert price("anthropic", "claude-sonnet-4-20250514", 1, 1, cache_read_tokens=5) is None
     assert price("ollama", "llama3.2", 1_000, 1_000) == 0.0
+
+
+@pytest.mark.parametrize("told", [math.nan, math.inf, -1.0, "0.5", True, [1]])
+def test_a_cost_that_cannot_be_summed_is_looked_up(told: object) -> None:
+    model = ChatDemo()
+    attrs = usage_attrs(model, {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost": told})
+    assert attrs is not None
+    assert attrs["cost"] == 0, "it runs here"
