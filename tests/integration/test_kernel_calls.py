@@ -52,6 +52,7 @@ def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(cell
     result = cells.run("def f(x):\n    breakpoint()\n    y = x + 1\n    return y\nf(41)\n'end'")
     assert "-> y = x + 1\n(Pdb) p x\n41\n" in result.output
     assert "worker" not in result.output
+    assert "<string>" not in result.output
     assert result.output.endswith("'end'\n")
 
 

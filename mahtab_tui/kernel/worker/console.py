@@ -155,7 +155,9 @@ def _debugger() -> Any:
         def get_stack(self, frame: FrameType | None, tb: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
             stack, current = super().get_stack(frame, tb)
             chosen = stack[current]
-            kept = [entry for entry in stack if not entry[0].f_code.co_filename.startswith(HERE)]
+            ours = [entry[0].f_code.co_filename.startswith(HERE) for entry in stack]
+            below = ours.index(True) if True in ours else 0
+            kept = [entry for place, entry in enumerate(stack) if place >= below and not ours[place]]
             return kept, kept.index(chosen) if chosen in kept else len(kept) - 1
 
     return Debugger(nosigint=True, skip=[f"{__package__}.*"])
