@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
 from mahtab_tui.agent.fitting import fit
+from mahtab_tui.agent.hearing import hear
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.agent.tool_messages import gathered
 from mahtab_tui.agent.tool_runs import CALLS
@@ -222,6 +223,22 @@ def test_an_answer_that_is_stopped_calls_nothing(desk: Desk) -> None:
     assert told(desk) == []
 
 
+@pytest.mark.parametrize("ends", ["stopped", "failed"])
+def test_calls_of_an_answer_that_did_not_end_by_itself_are_none(ends: str) -> None:
+    cancelled = threading.Event()
+
+    def heard(token: str) -> None:
+        if ends == "stopped":
+            cancelled.set()
+        else:
+            raise ModelError("The line is dead.")
+
+    model = Caller(answers=[[*calls(("read_file", {"path": "app.py"})), *says("And then")]])
+    answer = hear(model, [HumanMessage("x")], cancelled, heard, options={"tools": ["read_file"]})
+    assert (answer.stopped, answer.failure) == ((True, "") if ends == "stopped" else (False, "The line is dead."))
+    assert (answer.message, list(answer.calls)) == (None, [])
+
+
 def test_a_service_that_knows_no_tools_is_asked_without_them(desk: Desk) -> None:
     state, model = run(desk, ModelError("The service does not take the request: gemma does not support tools."), says("It is a list."))
     assert state["current_response"] == "It is a list."
@@ -243,6 +260,7 @@ def test_the_next_question_is_told_the_calls_in_words(desk: Desk) -> None:
     assert [message.type for message in said] == ["human", "ai", "human"]
     assert '<assistant-tool call="1.0.0" name="read_file" arguments="{&quot;path&quot;: &quot;app.py&quot;}" state="ok">' in said[0].text
     assert system.type == "system"
+    assert sum(str(message.text).count("<assistant-tool ") for message in said) == 1
 
 
 @pytest.mark.parametrize("hidden", ["tool 1.0.0", "tool 1.0.1"])
@@ -262,7 +280,9 @@ def test_a_question_that_is_replaced_takes_its_calls_along(desk: Desk) -> None:
     agent.ask_sync("what is x?")
     emit(desk.session.log, tags.REPLACE, "", entry="question 1")
     agent.ask_sync("and y?")
-    assert [str(message.text).splitlines()[-1] for message in model.asked[2][1:]] == ["and y?"]
+    [told] = model.asked[2][1:]
+    assert str(told.text).endswith("and y?")
+    assert "assistant-tool" not in told.text
 
 
 def test_what_a_tool_gives_cannot_end_its_record_nor_reach_the_terminal(desk: Desk, project: Path) -> None:
