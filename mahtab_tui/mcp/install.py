@@ -86,6 +86,8 @@ def _with_server(path: Path, before: str) -> str:
         raise InstallError(f"{path} is not JSON ({error}), and was left as it is.") from None
     if not isinstance(known, dict) or not isinstance(known.setdefault("mcpServers", {}), dict):
         raise InstallError(f"{path} does not hold a list of servers (mcpServers), and was left as it is.")
+    if NAME in known["mcpServers"]:
+        raise InstallError(_there(path))
     known["mcpServers"][NAME] = _entry(command())
     return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
 
@@ -96,6 +98,15 @@ def _with_section(path: Path, before: str) -> str:
     except tomllib.TOMLDecodeError as error:
         raise InstallError(f"{path} is not TOML ({error}), and was left as it is.") from None
     if NAME in known.get("mcp_servers", {}):
-        raise InstallError(f"{path} has a server {NAME} already, and was left as it is.")
+        raise InstallError(_there(path))
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    return before + gap + configuration("codex", command())
+    after = before + gap + configuration("codex", command())
+    try:
+        tomllib.loads(after)
+    except tomllib.TOMLDecodeError:
+        raise InstallError(f"{path} has its servers in a form that a section cannot be added to, and was left as it is.") from None
+    return after
+
+
+def _there(path: Path) -> str:
+    return f"{path} has a server {NAME} already, and was left as it is: take that out, or change it by what --print shows."

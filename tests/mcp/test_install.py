@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from mahtab_tui import __version__
 from mahtab_tui.mcp.install import InstallError, install, plugin_folder
 from tests.mcp.clients import agent
 
@@ -34,8 +35,20 @@ def test_the_configuration_joins_what_is_there(project: Path, home: Path) -> Non
     codex.write_text('model = "x"')
     assert run("install", "--client", "codex").returncode == 0
     assert tomllib.loads(codex.read_text())["mcp_servers"]["mahtab"]["args"][-1] == "mcp"
-    again = run("install", "--client", "codex")
-    assert (again.returncode, "already" in again.stderr) == (2, True)
+    for client, path in (("codex", codex), ("claude-code", file)):
+        before = path.read_text()
+        again = run("install", "--client", client)
+        assert (again.returncode, "already" in again.stderr) == (2, True)
+        assert path.read_text() == before
+
+
+def test_servers_in_a_form_that_cannot_be_added_to_are_left_as_they_are(home: Path) -> None:
+    codex = home / ".codex" / "config.toml"
+    codex.parent.mkdir()
+    codex.write_text('mcp_servers = { other = { command = "x" } }\n')
+    done = run("install", "--client", "codex")
+    assert (done.returncode, "left as it is" in done.stderr) == (2, True)
+    assert codex.read_text() == 'mcp_servers = { other = { command = "x" } }\n'
 
 
 def test_a_file_that_cannot_be_read_is_left_as_it_is(project: Path) -> None:
@@ -86,6 +99,9 @@ def test_the_plug_in_is_whole() -> None:
     assert {path.stem for path in (folder / "commands").glob("*.md")} == {"reset", "info", "pkg", "activate"}
     head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
     assert yaml.safe_load(head)["name"] == "persistent-python"
+    assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["version"] == __version__
+    for command in (folder / "commands").glob("*.md"):
+        assert yaml.safe_load(command.read_text().split("---")[1])["description"]
 
 
 async def test_a_script_can_start_the_server() -> None:
