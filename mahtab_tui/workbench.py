@@ -77,6 +77,7 @@ class Workbench:
             tools=tool_calls,
             searches=self.searches,
             current_cell=lambda: self.cells.last,
+            guest_runs=lambda: False,
         )
         self.brought = kernel
         self.kernel: Kernel = InProcessKernel(host, namespace) if kernel is None else kernel

@@ -82,7 +82,7 @@ class Desk:
             raise ToolError("This server was started with --private: it joins no session.")
         session = arguments.session or self._attach.session
         async with self._joining:
-            if self._shared is None or self._shared.over or arguments.session not in (None, self._shared.session):
+            if self._shared is None or self._shared.over or arguments.session not in (None, self._shared.session, str(self._shared.pid)):
                 joined = await self._join(session)
                 if self._shared is not None:
                     await self._shared.close()
@@ -105,7 +105,7 @@ class Desk:
         return Answer(f"The namespace is empty. Worker {old} is gone, worker {new} runs on {kernel.executable}.", data)
 
     async def info(self, arguments: NoArguments, report: Report) -> Answer:
-        return information.answer(await (await self.place()).inside(), self.mode)
+        return information.answer(await (await self.place()).inside(seen=True), self.mode)
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> Answer:
         place = await self.place()

@@ -50,6 +50,7 @@ def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
     data = Evaluation(
         status=status,
         timed_out=done.timed_out,
+        ran=done.edited,
         note=how_it_ended(done, arguments.timeout_s),
         value=value,
         output=output,
@@ -64,6 +65,7 @@ def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
         seconds=round(result.duration, 4),
     )
     sections = [
+        ("The person changed the code. What ran:\n" + look.code(done.edited)) if done.edited else "",
         data.note,
         look.code(value),
         look.output(output),

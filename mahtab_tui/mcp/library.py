@@ -62,7 +62,7 @@ async def read(desk: Desk, uri: str) -> tuple[str, str]:
     if uri == "mahtab://session/log":
         return plain(log_tail()), "text/plain"
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
-        told = information(await (await desk.place()).inside(), desk.mode).model_dump(mode="json")
+        told = information(await (await desk.place()).inside(seen=False), desk.mode).model_dump(mode="json")
         return json.dumps(told["variables"] if uri.endswith("variables") else told, ensure_ascii=False, indent=1), "application/json"
     raise NotThere(f"There is no resource {uri}.")
 

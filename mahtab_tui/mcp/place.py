@@ -30,6 +30,8 @@ class Done:
     """What was printed between cells since the last one."""
     pictures: list[bytes] = field(default_factory=list)
     """PNG."""
+    edited: str = ""
+    """The code that ran, where the person had changed it before; empty where it ran as it was."""
     declined: str = ""
     """Why the person did not let it run; empty where it ran."""
 
@@ -68,8 +70,8 @@ class Place(Protocol):
     async def renewed(self) -> None:
         """Packages have changed: let the worker find what is new."""
 
-    async def inside(self) -> Inside:
-        """What it holds."""
+    async def inside(self, *, seen: bool) -> Inside:
+        """What it holds. seen: what others have run is told to the agent by this, and not again."""
 
     async def kernel(self) -> KernelInfo:
         """What it runs on; starts it where that has not happened."""

@@ -90,7 +90,7 @@ class PrivatePlace:
         async with self._turn:
             await asyncio.to_thread(self._kernel.execute, code, cell=0, origin="user", on_output=lambda kind, text: None)
 
-    async def inside(self) -> Inside:
+    async def inside(self, *, seen: bool) -> Inside:
         info = await self.kernel()
         variables = await self._do(self._kernel.variables)
         alive = time.monotonic() - (self._began or 0.0)

@@ -50,6 +50,7 @@ class Evaluation(BaseModel):
         "died: the worker ended by itself; declined: the person did not let it run; running: it goes on in spite of the interrupt"
     )
     timed_out: bool = Field(False, description="Its time was over before it ended")
+    ran: Text = Field("", description="The code that ran, where the person had changed it; empty where it ran as it was")
     note: Text = Field("", description="How it ended, in words; empty where there is nothing to say")
     value: Text = Field("", description="The last expression's value")
     output: Text = Field("", description="What it printed")

@@ -45,6 +45,8 @@ class SharedPlace:
         self._listening: asyncio.Task[None] | None = None
         self.session = ""
         """Name of the session."""
+        self.pid = 0
+        """Process id of its program."""
         self.name = ""
         """What the agent is called there."""
 
@@ -59,15 +61,15 @@ class SharedPlace:
         place = cls(reader, writer, journal)
         writer.write(encode({"op": "join", "name": agent}))
         welcome = await place._next_frames()
-        if not welcome:
+        if not welcome or welcome[0]["op"] != "session":
             raise PlaceError("The session closed the connection.")
-        place.session, place.name = str(welcome[0]["name"]), str(welcome[0]["you"])
+        place.session, place.name, place.pid = str(welcome[0]["name"]), str(welcome[0]["you"]), int(welcome[0]["pid"])
         place._listening = asyncio.create_task(place._listen())
         return place
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
         done = await self._evaluate(code, timeout, report)
-        self._journal.code(done.result.cell, self.name, code)
+        self._journal.code(done.result.cell, self.name, done.edited or code)
         for kind, text in pieces(done.result):
             self._journal.output(kind, text)
         self._journal.end(done.result.cell, done.declined or str(done.result.status), done.result.duration)
@@ -77,12 +79,13 @@ class SharedPlace:
         told = await self._call("run", {"code": code, "timeout": timeout}, report)
         if "declined" in told:
             return Done(CellResult(0, Status.ERROR, "", (), 0.0, ()), 0, declined=str(told["declined"]))
+        edited = str(told["edited"])
         if told.get("running"):
             output = str(told["output"])
             result = CellResult(int(told["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ())
-            return Done(result, int(told["worker"]), bool(told["timed_out"]), running=True)
+            return Done(result, int(told["worker"]), bool(told["timed_out"]), running=True, edited=edited)
         pictures = [base64.b64decode(data) for data in told["pictures"]]
-        return Done(_result(told["result"]), int(told["worker"]), bool(told["timed_out"]), pictures=pictures)
+        return Done(_result(told["result"]), int(told["worker"]), bool(told["timed_out"]), pictures=pictures, edited=edited)
 
     async def reset(self, report: Report) -> tuple[int, int]:
         old, new = await self._call("reset", {}, report)
@@ -97,8 +100,8 @@ class SharedPlace:
     async def renewed(self) -> None:
         await self._call("renewed", {})
 
-    async def inside(self) -> Inside:
-        told = await self._call("inside", {})
+    async def inside(self, *, seen: bool) -> Inside:
+        told = await self._call("inside", {"seen": seen})
         variables = [Variable(**row) for row in told["variables"]]
         return Inside(_kernel(told["kernel"]), variables, int(told["cells"]), float(told["busy"]), float(told["alive"]), list(told["others"]))
 

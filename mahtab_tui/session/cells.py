@@ -70,6 +70,11 @@ class Cells:
         """Called when a cell has ended, and all is told of it."""
         self._dead = False
 
+    def ended_since(self, seen: Ended | None) -> list[Ended]:
+        """The cells that have ended after one of them, the newest last; None: all that are remembered."""
+        ended = list(self.ended)
+        return ended[ended.index(seen) + 1 :] if seen in ended else ended
+
     @property
     def running(self) -> bool:
         """Whether a cell runs, or waits for another one's end."""

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.left_out import cell_entry
-from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind
+from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind, Status
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.results import pictures
 from mahtab_tui.session.guests import Call, Declined, Guest, Refused
@@ -57,16 +57,17 @@ class GuestCalls:
             guest.calls.discard(call)
 
     def _run(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
-        session, code, timeout = self._session, str(args["code"]), args.get("timeout")
+        session, code, timeout, changed = self._session, str(args["code"]), args.get("timeout"), False
         session.guests.wait_while_paused(guest, call)
         request = session.guests.new_call()
         if session.approval == "ask" and not guest.trusted:
             try:
-                code = session.guests.approved(guest, call, request, code)
+                approved = session.guests.approved(guest, call, request, code)
             except Declined as error:
                 return {"declined": str(error)}
+            changed, code = approved != code, approved
         run = _Run(session, guest, call, request, code, None if timeout is None else float(timeout))
-        return run.answer()
+        return {**run.answer(), "edited": code if changed else ""}
 
     def _reset(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
         session = self._session
@@ -106,9 +107,10 @@ class GuestCalls:
 
     def _inside(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
         session = self._session
-        ended = [cell for cell in list(session.cells.ended) if cell.cell > guest.told and cell.party != guest.name]
-        told = [cell for cell in ended if cell_entry(cell.cell) not in session.turns.left_out]
-        guest.told = max([guest.told, *(cell.cell for cell in session.cells.ended)])
+        ended = session.cells.ended_since(guest.told)
+        if ended and args["seen"]:
+            guest.told = ended[-1]
+        told = [cell for cell in ended if cell.party != guest.name and cell_entry(cell.cell) not in session.turns.left_out]
         return {
             "kernel": asdict(session.kernel.info()),
             "variables": [asdict(variable) for variable in session.kernel.variables()],
@@ -136,12 +138,14 @@ class _Run:
         """It has ended, was taken back, or does not end."""
         self._bounded = BoundedCell(session.kernel, timeout, may_kill=False, on_unresponsive=self._moved.set)
         self._ended: tuple[CellResult, list[bytes]] | None = None
+        self._worker = 0
+        """Process id of the kernel that ran it."""
         self._failure = ""
         self._withdrawn = False
         self._printed: list[str] = []
         self._room = KEPT
 
-    def answer(self) -> Any:
+    def answer(self) -> dict[str, Any]:
         """Wait for its end."""
         item, before = self._session.inbox.put_for(self._guest.name, self._code, self._work, self._withdraw)
         if before:
@@ -161,15 +165,20 @@ class _Run:
             return {"declined": "declined: the person took the code out of the queue"}
         if self._failure:
             raise Refused(self._failure)
-        pid = self._session.kernel.info().pid
         if self._ended is None:
             output = "".join(self._printed)
-            return {"running": True, "timed_out": self._bounded.timed_out, "output": output, "cell": self._session.cells.last, "worker": pid}
+            return {
+                "running": True,
+                "timed_out": self._bounded.timed_out,
+                "output": output,
+                "cell": self._session.cells.last,
+                "worker": self._session.kernel.info().pid,
+            }
         result, drawn = self._ended
         return {
             "result": {**asdict(result), "status": str(result.status)},
             "timed_out": self._bounded.timed_out,
-            "worker": pid,
+            "worker": self._worker,
             "pictures": [base64.b64encode(data).decode() for data in drawn],
         }
 
@@ -178,6 +187,7 @@ class _Run:
         session, guest = self._session, self._guest
         self._call.running = True
         self._call.say("runs")
+        before = session.kernel.info().pid
         try:
             result = session.cells.run(
                 self._code,
@@ -190,6 +200,7 @@ class _Run:
             )
             guest.cells += 1
             guest.busy += result.duration
+            self._worker = before if result.status in (Status.KILLED, Status.DIED) else session.kernel.info().pid
             self._ended = result, pictures(result)
         except Exception as error:  # the agent waits for an answer, whatever went wrong
             self._failure = f"The cell could not be run: {type(error).__name__}: {error}"

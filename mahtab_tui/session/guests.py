@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
+from mahtab_tui.session.cells import Ended
 from mahtab_tui.session.requests import Cancelled, Requests
 
 COLOURS = 4
@@ -66,7 +67,7 @@ class Call:
 class Guest:
     """An agent in the session."""
 
-    def __init__(self, name: str, colour: int, leave: Callable[[str], None], last: int) -> None:
+    def __init__(self, name: str, colour: int, leave: Callable[[str], None], told: Ended | None) -> None:
         self.name = name
         self.colour = colour
         self.leave = leave
@@ -76,8 +77,8 @@ class Guest:
         self.paused = False
         self.gone = False
         self.calls: set[Call] = set()
-        self.told = last
-        """The newest cell that it knows of."""
+        self.told = told
+        """The last cell that it was told of, of those that have ended."""
         self.since = time.monotonic()
         self.cells = 0
         self.busy = 0.0
@@ -86,8 +87,10 @@ class Guest:
 class Guests:
     """All agents of one session. Any thread may call."""
 
-    def __init__(self, log: logging.Logger) -> None:
+    def __init__(self, log: logging.Logger, hold: Callable[[str, bool], None]) -> None:
+        """hold: holds an agent's cells back in the queue, or lets them go."""
         self._log = log
+        self._hold = hold
         self._lock = threading.Condition()
         """Notified when an agent is paused no more, or its call is over."""
         self._guests: list[Guest] = []
@@ -99,15 +102,15 @@ class Guests:
         with self._lock:
             return [guest.name for guest in self._guests]
 
-    def join(self, wanted: str, leave: Callable[[str], None], last: int) -> Guest:
-        """An agent comes; it gets a name and a colour of its own. last: the newest cell."""
+    def join(self, wanted: str, leave: Callable[[str], None], told: Ended | None) -> Guest:
+        """An agent comes; it gets a name and a colour of its own. told: the last cell that has ended."""
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
             taken = {"you", *(guest.name for guest in self._guests)}
             name = next(name for name in _names(base) if name not in taken)
             used = {guest.colour for guest in self._guests}
             colour = next((colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS)
-            guest = Guest(name, colour, leave, last)
+            guest = Guest(name, colour, leave, told)
             self._guests.append(guest)
         self._notice(f"{name} has joined the session. /agents lists who is here, /pause and /disconnect act on one.")
         return guest
@@ -120,6 +123,7 @@ class Guests:
             self._guests.remove(guest)
             guest.gone = True  # before its calls are looked at: one that comes now sees it
             calls = list(guest.calls)
+        self._hold(guest.name, False)
         self._look_again()
         running = [call for call in calls if call.running]
         for call in calls:
@@ -134,6 +138,7 @@ class Guests:
         if isinstance(guest, str):
             return guest
         guest.paused = not guest.paused
+        self._hold(guest.name, guest.paused)
         self._look_again()
         if guest.paused:
             return f"{guest.name} is paused: what it wants to run waits. /pause {guest.name} lets it go on."
@@ -144,7 +149,8 @@ class Guests:
         guest = self._named(name)
         if isinstance(guest, str):
             return guest
-        guest.leave("The person disconnected you from the session.")
+        words = "The person disconnected you from the session."
+        threading.Thread(target=guest.leave, args=(words,), name="disconnect", daemon=True).start()  # it may not read what it is sent
         return f"{guest.name} is disconnected."
 
     def sentence(self) -> str:

@@ -41,6 +41,8 @@ class Inbox:
         self._numbers = itertools.count(1)
         self._closed = False
         self._told: list[Item] = []
+        self._held: set[str] = set()
+        """Agents whose cells wait until they are let go."""
 
     def put(self, mode: Mode, text: str) -> int:
         """Enter an input of the person's, before what agents wait with; returns its id."""
@@ -70,7 +72,7 @@ class Inbox:
             while True:
                 if self._closed:
                     return None
-                item = next((item for item in self._items if item.mode == mode), None)
+                item = next((item for item in self._items if item.mode == mode and item.party not in self._held), None)
                 if item is not None:
                     break
                 self._changed.wait()
@@ -89,6 +91,13 @@ class Inbox:
         if item is not None and item.withdrawn is not None:
             item.withdrawn()
         return item
+
+    def hold(self, party: str, on: bool) -> None:
+        """Serve no cell of an agent's from now on, or serve them again."""
+        with self._changed:
+            (self._held.add if on else self._held.discard)(party)
+            self._changed.notify_all()
+            self._tell()
 
     @property
     def idle(self) -> bool:
@@ -109,7 +118,7 @@ class Inbox:
 
     def _tell(self) -> None:
         """Show what waits behind something that is served; what is about to be taken is not shown."""
-        waiting = [item for item in self._items if item.mode in self._serving]
+        waiting = [item for item in self._items if item.mode in self._serving or item.party in self._held]
         if waiting != self._told:
             self._told = waiting
             emit(self._log, tags.QUEUE, items=[{"id": item.id, "code": item.text, "mode": item.mode, "party": item.party} for item in waiting])

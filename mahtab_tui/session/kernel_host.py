@@ -30,10 +30,13 @@ class SessionKernelHost:
         tools: ToolCalls,
         searches: Searches,
         current_cell: Callable[[], int],
+        guest_runs: Callable[[], bool],
     ) -> None:
+        """guest_runs: whether what runs now is an agent's code."""
         self._log = log
         self._face = face
         self._current_cell = current_cell
+        self._guest_runs = guest_runs
         self._stop_asking = stop_asking
         self._searches = searches
         self._tools = tools
@@ -48,7 +51,7 @@ class SessionKernelHost:
             "usage": lambda args: usage(),
             "rlm": lambda args: searches.from_cell(args, current_cell()),
             "terminal": lambda args: face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"])),
-            "quit": lambda args: self._leaves.set(),
+            "quit": lambda args: self._quit(),
             "input": lambda args: self._input(str(args.get("prompt", "")), bool(args.get("password"))),
         }
 
@@ -95,6 +98,11 @@ class SessionKernelHost:
         if self._leaves.is_set():
             self._leaves.clear()
             self._face.leave()
+
+    def _quit(self) -> None:
+        if self._guest_runs():
+            raise RuntimeError("The session is the person's: exit() in an agent's code does not end it.")
+        self._leaves.set()
 
     def _input(self, prompt: str, password: bool) -> str | None:
         """The line that the person enters; None for the end of input."""

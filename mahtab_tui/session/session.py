@@ -95,6 +95,7 @@ class Session:
             tools=self._tool_calls,
             searches=self.searches,
             current_cell=lambda: self.cells.last,
+            guest_runs=lambda: self.cells.guest_runs,
         )
         self.kernel = make_kernel(self.host)
         self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
@@ -102,7 +103,7 @@ class Session:
         self.cells.functions = lambda: self._tool_calls.names
         self.host.on_state = self.cells.follow
         self.inbox = Inbox(self.log)
-        self.guests = Guests(self.log)
+        self.guests = Guests(self.log, self.inbox.hold)
         self.turns = TurnHost(
             self.log,
             self.kernel,

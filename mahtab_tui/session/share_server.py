@@ -42,17 +42,14 @@ class ShareServer:
         self._connections: set[_Connection] = set()
         self._closed = threading.Event()
         self._path = socket_path(os.getpid())
-        with contextlib.suppress(FileNotFoundError):
-            self._path.unlink()  # of a program that had this process id and crashed
+        draft = self._path.with_suffix(".new")  # a socket that does not answer yet would be removed by whoever looks for sessions
         self._listener = socket.socket(socket.AF_UNIX)
         try:
-            before = os.umask(0o177)
-            try:
-                self._listener.bind(str(self._path))
-            finally:
-                os.umask(before)
-            self._path.chmod(0o600)
+            draft.unlink(missing_ok=True)
+            self._listener.bind(str(draft))
+            draft.chmod(0o600)
             self._listener.listen(16)
+            draft.replace(self._path)
         except OSError as error:
             self._listener.close()
             raise SharingError(f"{self._path} cannot be made: {error.strerror}.") from None
@@ -89,7 +86,7 @@ class ShareServer:
         return {"op": "session", "name": self._session.name, "project": str(self._project), "pid": os.getpid(), "agents": self._session.guests.names}
 
     def join(self, wanted: str, leave: Callable[[str], None]) -> Guest:
-        return self._session.guests.join(wanted, leave, self._session.cells.last)
+        return self._session.guests.join(wanted, leave, next(reversed(self._session.cells.ended_since(None)), None))
 
     def call(self, guest: Guest, call: Call, what: str, args: dict[str, Any]) -> Any:
         return self._calls.serve(guest, call, what, args)

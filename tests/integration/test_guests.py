@@ -36,7 +36,7 @@ def test_a_turn_that_is_stopped_while_an_agents_cell_runs_leaves_that_alone_and_
 
 def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(open_session: Callable[..., Opened]) -> None:
     it = open_session(approval="auto")
-    guest = it.session.guests.join("codex", lambda sentence: None, 0)
+    guest = it.session.guests.join("codex", lambda sentence: None, None)
     it.session.guests.left(guest, stop=False)
     with pytest.raises(Refused):
         GuestCalls(it.session).serve(guest, Call(lambda sentence: None), "run", {"code": "x = 1"})

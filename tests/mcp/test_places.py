@@ -35,7 +35,7 @@ async def test_calls_that_come_at_once_share_one_worker(project: Path, monkeypat
 
     monkeypatch.setattr(place._kernel, "start", counted)
     try:
-        done, inside, _ = await asyncio.gather(place.evaluate("1", None, report), place.inside(), place.kernel())
+        done, inside, _ = await asyncio.gather(place.evaluate("1", None, report), place.inside(seen=True), place.kernel())
     finally:
         await place.close()
     assert (len(starts), done.worker) == (1, inside.kernel.pid)
@@ -75,7 +75,7 @@ async def test_two_calls_that_join_a_session_join_once(project: Path, monkeypatc
     joins: list[str | None] = []
 
     class Joined:
-        name, session, over = "codex", "moon", False
+        name, session, pid, over = "codex", "moon", 1, False
 
         async def close(self) -> None:
             """There is no connection."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.session.cells import Ended
 from tests.mcp.clients import agent, text_of
 from tests.mcp.conftest import Share, waited
 
@@ -50,6 +52,56 @@ async def test_info_lists_what_others_have_run_since_the_last_call(share: Share,
         assert [line.split(":")[-1].strip() for line in others] == ["known = 5"]
 
 
+async def test_info_forgets_no_cell_that_was_slow_and_tells_none_twice(share: Share, project: Path) -> None:
+    it = share()
+    it.session.submit("python", "import os, time\nopen('began', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)")
+    while not (project / "began").exists():
+        await anyio.sleep(0.01)
+    async with agent("--attach", cwd=project) as a:
+        assert (await a.data("info"))["others"] == []
+        it.session.cells.ended.append(Ended(2, "model", "inner = 1", "ok"))  # as one that runs within it
+        assert [line.split(":")[0] for line in (await a.data("info"))["others"]] == ["In [2] model (ok)"]
+        (project / "go").touch()
+        await waited(it, tags.USER_REPL_OUT)
+        await a.client.read_resource("mahtab://session/info")
+        assert [line.split(":")[0] for line in (await a.data("info"))["others"]] == ["In [1] you (ok)"]
+        assert (await a.data("info"))["others"] == []
+
+
+async def test_an_agent_cannot_end_the_persons_session(share: Share, project: Path) -> None:
+    share()
+    async with agent("--attach", cwd=project) as a:
+        for code in ("exit()", "quit()"):
+            assert "does not end it" in (await a.eval(code))["error"]
+        assert (await a.eval("1"))["value"] == "1"
+
+
+async def test_a_pause_holds_back_what_waits_in_the_queue_already(share: Share, project: Path) -> None:
+    it = share()
+    it.session.submit("python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)")
+    it.store.wait(tags.USER_REPL_IN, cell=1)
+    async with agent("--attach", cwd=project, name="codex") as a, agent("--attach", cwd=project, name="other") as b:
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: a.eval("'waits'"))
+            while not it.session.inbox._items:
+                await anyio.sleep(0.01)
+            it.session.guests.pause("codex")
+            (project / "go").touch()
+            assert (await b.eval("2"))["value"] == "2"
+            it.session.guests.pause("codex")
+        order = [record.attrs["party"] for record in it.store.records if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)]
+        assert order == ["you", "other", "codex"]
+
+
+async def test_joining_the_session_that_one_is_in_changes_nothing(share: Share, project: Path) -> None:
+    it = share()
+    async with agent("--attach", cwd=project) as a:
+        await a.eval("1")
+        for session in ("moon", str(os.getpid())):
+            assert "You are mcp in" in await a.text("mode", mode="shared", session=session)
+        assert it.session.guests.names == ["mcp"]
+
+
 async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, project: Path) -> None:
     it = share("ask")
     async with agent("--attach", cwd=project) as a:
@@ -78,12 +130,12 @@ async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, proj
         async with anyio.create_task_group() as group:
             group.start_soon(run, "x = 2\nx")
             await decide("edited", Decision("run", code="x = 22\nx"), 2)
-        assert answers[-1]["value"] == "22"
+        assert (answers[-1]["value"], answers[-1]["ran"]) == ("22", "x = 22\nx")
         async with anyio.create_task_group() as group:
             group.start_soon(run, "x = 3\nx")
             await decide("run", Decision("all"), 3)
         await run("x = 4\nx")
-        assert [answer["value"] for answer in answers[2:]] == ["3", "4"]
+        assert [(answer["value"], answer["ran"]) for answer in answers[2:]] == [("3", ""), ("4", "")]
         assert it.session.approval == "ask"
 
 

@@ -63,6 +63,18 @@ def test_only_the_person_can_reach_the_socket(share: Share) -> None:
     assert stat.S_IMODE(share_folder().stat().st_mode) == 0o700
 
 
+def test_who_looks_for_sessions_while_one_opens_does_not_take_its_socket_away(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(socket.socket):
+        def listen(self, backlog: int = 0, /) -> None:
+            assert running_sessions() == []
+            super().listen(backlog)
+
+    monkeypatch.setattr(socket, "socket", Slow)
+    share()
+    assert [session.name for session in running_sessions()] == ["moon"]
+    assert [path.suffix for path in share_folder().iterdir()] == [".sock"]
+
+
 def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
     share()
     (path,) = share_folder().glob("*.sock")
@@ -147,8 +159,9 @@ async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(share: Shar
 async def test_the_kernels_death_is_told_to_the_agent(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
+        before = await a.eval("1")
         told = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-        assert told["status"] == "died"
+        assert (told["status"], told["worker"]) == ("died", before["worker"])
         assert (await a.eval("1"))["value"] == "1"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from typing import Any
 
@@ -66,13 +67,25 @@ def test_the_model_is_told_what_other_agents_ran_but_not_its_own_code_again() ->
 def test_names_and_colours_are_each_agents_own() -> None:
     log, _ = setup_logging(None)
     try:
-        guests = Guests(log)
-        joined = [guests.join(name, lambda text: None, 0) for name in ("Claude Code", "claude-code", "you", "", "é" * 50)]
+        guests = Guests(log, lambda party, on: None)
+        joined = [guests.join(name, lambda text: None, None) for name in ("Claude Code", "claude-code", "you", "", "é" * 50)]
         assert [guest.name for guest in joined] == ["claude-code", "claude-code-2", "you-2", "agent", "agent-2"]
         assert [guest.colour for guest in joined[:4]] == [0, 1, 2, 3]
         guests.left(joined[1], stop=False)
-        assert guests.join("codex", lambda text: None, 0).colour == 1
+        assert guests.join("codex", lambda text: None, None).colour == 1
     finally:
+        close_logging(log)
+
+
+def test_an_agent_that_does_not_read_is_sent_away_without_waiting_for_it() -> None:
+    log, _ = setup_logging(None)
+    read = threading.Event()
+    try:
+        guests = Guests(log, lambda party, on: None)
+        guests.join("codex", lambda text: [read.wait()].clear(), None)
+        assert guests.disconnect("codex") == "codex is disconnected."
+    finally:
+        read.set()
         close_logging(log)
 
 
@@ -90,6 +103,29 @@ def test_the_persons_inputs_wait_before_those_of_agents() -> None:
         assert withdrawn == ["a"]
         taken = [inbox.take("python") for _ in range(3)]
         assert [item and item.text for item in taken] == ["mine", "mine too", "b"]
+    finally:
+        close_logging(log)
+
+
+def test_a_held_agents_cell_is_shown_waiting_while_others_are_served() -> None:
+    log, _ = setup_logging(None)
+    told: list[list[str]] = []
+
+    class Watch(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append([item["code"] for item in record.__dict__["attrs"]["items"]])
+
+    log.addHandler(Watch())
+    try:
+        inbox = Inbox(log)
+        inbox.hold("codex", True)
+        inbox.put_for("codex", "held", lambda: None, lambda: None)
+        inbox.put_for("other", "served", lambda: None, lambda: None)
+        assert [item and item.text for item in (inbox.take("python"),)] == ["served"]
+        inbox.hold("codex", False)
+        assert [item and item.text for item in (inbox.take("python"),)] == ["held"]
+        assert told[0] == ["held"]
+        assert told[-1] == []
     finally:
         close_logging(log)
 
