@@ -27,6 +27,14 @@ def home_folder() -> Path:
     return Path.home() / ".mahtab"
 
 
+def project_folder() -> Path:
+    """The folder that the program works in. Raises `SettingsError` where somebody has taken it away since."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise SettingsError("The folder that the program was started in is no longer there.") from None
+
+
 def config_files(project: Path) -> tuple[Path, Path]:
     """The configuration files, the one that wins first: the project's, the person's."""
     return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
@@ -160,7 +168,7 @@ def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
     yield Place(variable), EnvSettingsSource(settings_cls)()
     names = [variable, f"{name}{_KEY_ENDING}".upper()] if table == "api_keys" else [variable]
     yield Place(_env_file_line(names)), EnvFile(DotEnvSettingsSource(settings_cls))()
-    for path in config_files(Path.cwd()):
+    for path in config_files(project_folder()):
         values = read_config(path)
         yield Place(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
 

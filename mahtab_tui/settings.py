@@ -23,6 +23,7 @@ from mahtab_tui.setting_sources import (
     config_files,
     home_folder,
     place_of,
+    project_folder,
     variable_of,
 )
 
@@ -149,7 +150,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         assert isinstance(dotenv_settings, DotEnvSettingsSource)
-        files = (TomlFile(settings_cls, path) for path in config_files(Path.cwd()))
+        files = (TomlFile(settings_cls, path) for path in config_files(project_folder()))
         return (init_settings, env_settings, EnvFile(dotenv_settings), *files)
 
 

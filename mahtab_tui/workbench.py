@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mahtab_tui.bus.masking import Masking
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Kernel, Variable
 from mahtab_tui.kernel.inprocess import InProcessKernel
@@ -57,7 +58,8 @@ class Workbench:
         self.log.addHandler(listener)
         self._agent: ReplAgent | None = None
         settings = load_settings()
-        spending = Spending()
+        self.log.addFilter(Masking(lambda: settings.model_access()["api_keys"].values()))
+        spending = Spending(lambda: settings.max_usd)
         self.knowledge = Knowledge(
             self.log,
             self.log.warning,

@@ -21,6 +21,8 @@ from mahtab_tui.llm.failures import explained
 
 _SIGN = 0.1
 """Seconds of silence after which an empty piece is given, so that a listener can leave."""
+_STARTING = threading.Lock()
+"""Two first answers at once must not start two loops."""
 _REASONS = ("finish_reason", "stop_reason", "done_reason")
 
 
@@ -59,7 +61,9 @@ class ChatRemote(BaseChatModel):
         self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any
     ) -> Iterator[ChatGenerationChunk]:
         arrived: queue.SimpleQueue[BaseMessageChunk | Exception | None] = queue.SimpleQueue()
-        reading = asyncio.run_coroutine_threadsafe(self._read(messages, stop, kwargs, arrived.put), _loop())
+        with _STARTING:
+            loop = _loop()
+        reading = asyncio.run_coroutine_threadsafe(self._read(messages, stop, kwargs, arrived.put), loop)
         ended = False
         try:
             while True:

@@ -64,6 +64,8 @@ class ReplayLine(BaseModel):
 def read_replay(path: Path) -> list[ReplayLine]:
     """The lines of a replay file. Raises `ModelError` naming the file, the line and what is wrong with it."""
     try:
+        if path.exists() and not path.is_file():
+            raise ModelError(f"The replay file {path} is not a file.")
         text = path.read_text("utf-8")
     except OSError as error:
         raise ModelError(f"The replay file {path} cannot be read: {error.strerror}.") from None
@@ -82,6 +84,8 @@ def read_replay(path: Path) -> list[ReplayLine]:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"]))
                 raise ModelError(f"{path}, line {number}: {where + ': ' if where else ''}{first['msg']}.") from None
+            except (ValueError, RecursionError):  # a number of more than some thousand digits, brackets without end
+                raise ModelError(f"{path}, line {number}: this is too long a number, or nested too deeply.") from None
     if not lines:
         raise ModelError(f"The replay file {path} has no answers in it.")
     return lines

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.setting_sources import project_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.library import SkillLibrary
@@ -52,7 +53,7 @@ class Knowledge:
                 from mahtab_tui.knowledge.library import SkillLibrary
                 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 
-                self._skills = SkillLibrary(SkillsLoader(*skill_folders(Path.cwd(), self._skills_dir)), self._on_problem)
+                self._skills = SkillLibrary(SkillsLoader(*skill_folders(project_folder(), self._skills_dir)), self._on_problem)
             return self._skills
 
     @property

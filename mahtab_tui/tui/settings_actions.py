@@ -23,7 +23,10 @@ class SettingsActions(SessionActions):
         def present() -> dict[str, str]:
             return {"model": self.session.model, "theme": self.theme}
 
-        self.push_screen(SettingsScreen(self.session.settings, present, self.change_setting, self._model_picker, self.tell))
+        try:
+            self.push_screen(SettingsScreen(self.session.settings, present, self.change_setting, self._model_picker, self.tell))
+        except SettingsError as error:
+            self.tell(str(error), "error")
 
     def action_choose_model(self, value: str = "") -> None:
         if value:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from mahtab_tui.setting_sources import SettingsError, project_folder
 from mahtab_tui.tui.settings_actions import SettingsActions
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ class SkillActions(SettingsActions):
 
         knowledge = self.session.knowledge
         app = cast("MahtabApp", self)
-        self.push_screen(SkillsScreen(knowledge.skills, knowledge.loaded, Path.cwd(), lambda file: open_in_editor(app, str(file), 0)))
+        try:
+            self.push_screen(SkillsScreen(knowledge.skills, knowledge.loaded, project_folder(), lambda file: open_in_editor(app, str(file), 0)))
+        except SettingsError as error:
+            self.tell(str(error), "error")
 
     def action_unload_skill(self, name: str = "") -> None:
         from mahtab_tui.knowledge.library import NoSkill

@@ -339,3 +339,21 @@ async def test_a_change_that_ends_when_the_screen_was_left_is_told(make_app: Mak
         await until(pilot, lambda: bool(told) or "reload = true" in mine.read_text())
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
     assert tomllib.loads(mine.read_text())["reload"] is True
+
+
+@pytest.mark.parametrize("action", ["settings", "skills"])
+async def test_without_the_folder_that_it_was_started_in_the_screen_goes_on(
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        folder = tmp_path / "gone"
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        folder.rmdir()
+        told: list[str] = []
+        monkeypatch.setattr(app, "tell", lambda text, *level: told.append(text))
+        await app.run_action(action)
+        await pilot.pause()
+        assert told == ["The folder that the program was started in is no longer there."]

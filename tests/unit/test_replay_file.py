@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None
         ('{"text": "a", "more": 1}', "line 2: more: "),
         ('{"text": "a", "match": "("}', "line 2: match: Value error, not a regular expression"),
         ('["text"]', "line 2: "),
+        pytest.param("[" * 100_000, "line 2: this is too long a number, or nested too deeply.", id="deep"),
+        pytest.param('{"tokens_per_second": ' + "9" * 5_000 + "}", "line 2: this is too long a number, or nested too deeply.", id="long number"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, said: str) -> None:
@@ -36,3 +39,10 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, said: st
     with pytest.raises(ModelError) as caught:
         read_replay(path)
     assert f"{path}, {said}" in str(caught.value)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(ModelError, match="is not a file"):
+        read_replay(path)

@@ -214,3 +214,12 @@ def test_a_value_of_env_that_is_nested_too_deeply_is_said(project: Path) -> None
     write(project / ".env", f"MAHTAB_KEYMAP={'[' * 100_000}\n")
     with pytest.raises(SettingsError, match="nested too deeply"):
         load_settings()
+
+
+def test_a_folder_that_was_taken_away_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(SettingsError, match="no longer there"):
+        load_settings()

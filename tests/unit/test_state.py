@@ -223,3 +223,15 @@ def test_every_public_name_can_be_had() -> None:
         assert name in dir(mahtab_tui)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = mahtab_tui.nothing
+
+
+def test_the_limit_and_the_keys_of_the_configuration_hold_for_programs_too(project: Path) -> None:
+    (project / ".env").write_text("OPENAI_API_KEY=sk-in-the-env-file\nMAHTAB_MAX_USD=0.5\n")
+    state = SessionState()
+    try:
+        assert state.agent_host("demo").spending.max_usd == 0.5
+        emit(state.log, tags.USER_CHAT, "with sk-in-the-env-file", turn=1)
+        ((_, said),) = state.conversation()
+        assert said == "with ••••••••"
+    finally:
+        state.close()

@@ -13,7 +13,7 @@ from textual.content import Content
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.configuration.values import NOT_SET, Entry, choices, entries, is_secret
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.setting_sources import Place
+from mahtab_tui.setting_sources import Place, project_folder
 from mahtab_tui.settings import Settings, SettingsError, config_files
 from mahtab_tui.tui.screens.listing import ChooseOne, Listing
 from mahtab_tui.tui.screens.models import ModelPicker
@@ -43,6 +43,7 @@ class SettingsScreen(Listing[Entry, None]):
         """present: what holds where a setting says nothing, by key. change: sets a value for this session; whether it holds at once.
 
         make_picker: lets the person choose a model in the place of one. tell: says what came of a change that ends when the screen was left.
+        Raises `SettingsError` where there is no project's folder any more.
         """
         super().__init__()
         self._settings = settings
@@ -51,7 +52,8 @@ class SettingsScreen(Listing[Entry, None]):
         self._make_picker = make_picker
         self._tell = tell
         self._entries: list[Entry] = []
-        self._files = config_files(Path.cwd())
+        self._project = project_folder()
+        self._files = config_files(self._project)
         self._file = self._files[1]
         self._one_at_a_time = asyncio.Lock()
 
@@ -95,13 +97,20 @@ class SettingsScreen(Listing[Entry, None]):
         if row is None:
             return Content("No setting has this in it." if self._entries else "")
         allowed = f" ({', '.join(choices(row.key))})" if "." not in row.key and choices(row.key) else ""
-        return Content.assemble(f"{row.description}{allowed}.\n", (plain(f"From: {_short_path(row.place.text)}"), "$muted"))
+        return Content.assemble(f"{row.description}{allowed}.\n", (plain(f"From: {self._short_path(row.place.text)}"), "$muted"))
 
     def _short(self, place: Place) -> str:
         return {self._files[1]: "your file", self._files[0]: "the project's"}.get(place.file, place.text) if place.file else place.text
 
+    def _short_path(self, text: str) -> str:
+        """A place with the project's and the person's folder in short."""
+        for folder, short in ((self._project, "."), (Path.home(), "~")):
+            if text.startswith(f"{folder}/"):
+                return f"{short}{text[len(str(folder)) :]}"
+        return text
+
     def _target(self) -> str:
-        return f"written to {_short_path(str(self._file))}"
+        return f"written to {self._short_path(str(self._file))}"
 
     # What is done
 
@@ -152,11 +161,3 @@ class SettingsScreen(Listing[Entry, None]):
                 return
             await self._load()
             self.say(said, style)
-
-
-def _short_path(text: str) -> str:
-    """A place with the project's and the person's folder in short."""
-    for folder, short in ((Path.cwd(), "."), (Path.home(), "~")):
-        if text.startswith(f"{folder}/"):
-            return f"{short}{text[len(str(folder)) :]}"
-    return text
