@@ -324,6 +324,12 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder):
     def on_app_blur(self, event: AppBlur) -> None:
         self.attention.focused = False
 
+    def _fatal_error(self) -> None:
+        """As Textual does it, but without the values of variables: keys may be among them."""
+        from rich.traceback import Traceback
+
+        self.panic(Traceback())
+
     def _tell_of_history(self) -> None:
         """What is wrong with the input history, once."""
         if self.history.problem:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console, RenderableType
 from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
@@ -193,3 +194,19 @@ async def test_a_command_or_theme_of_the_configuration_that_there_is_not_is_said
         f"{path}, line 2: keymap: there is no command 'hlp'. Did you mean help?",
         "command line: theme: there is no theme 'nrod'. Did you mean nord?",
     ]
+
+
+def test_a_crash_shows_no_values(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app()
+    shown: list[RenderableType] = []
+    monkeypatch.setattr(app, "panic", shown.append)
+    try:
+        secret = "-".join(["sk", "1234"])
+        raise RuntimeError(len(secret))
+    except RuntimeError:
+        app._fatal_error()
+    console = Console(width=100)
+    with console.capture() as captured:
+        console.print(*shown)
+    assert "RuntimeError" in captured.get()
+    assert "sk-1234" not in captured.get()
