@@ -9,6 +9,9 @@ from textual.app import App
 from textual.events import Event, Key, Paste
 from textual.message_pump import MessagePump
 
+_MOST_WAITS = 10
+"""How often a key waits for what has the focus: that may be told new things without end."""
+
 
 class KeyOrder(App[int]):
     """Textual runs a command's key at once, while letters before it still wait at what has the focus; and letters after it go nowhere
@@ -22,18 +25,23 @@ class KeyOrder(App[int]):
     async def on_event(self, event: Event) -> None:
         if not isinstance(event, Key | Paste) or event.is_forwarded or not self.screen_stack:
             await super().on_event(event)
-        elif self._typed:
-            self._typed.append(event)
         else:
             self._typed.append(event)
-            await self._take_keys()
+            if len(self._typed) == 1:
+                await self._take_keys()
 
-    async def _take_keys(self) -> None:
+    async def _take_keys(self, waited: int = 0) -> None:
+        """waited: how often the first of them has waited already. One call is under way as long as there are any: a key is taken off when
+        all that it does is done."""
         while self._typed:
             first = self._first_to_act(self._typed[0])
-            if first is not None and first.call_later(self._take_keys):
+            if first is not None and waited < _MOST_WAITS and first.call_later(self._take_keys, waited + 1):
                 return
-            await super().on_event(self._typed.popleft())
+            waited = 0
+            try:
+                await super().on_event(self._typed[0])
+            finally:
+                self._typed.popleft()
 
     def _first_to_act(self, event: Key | Paste) -> MessagePump | None:
         """What has to do something of its own before a key can have its turn."""

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.events import Key, Paste
+from textual.message import Message
 from textual.widgets import Input
 
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.key_order import KeyOrder
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
 
 MakeApp = Callable[..., MahtabApp]
 
 
-def bunch(app: MahtabApp, *keys: str) -> None:
+def bunch(app: KeyOrder, *keys: str) -> None:
     """What a slow line brings: one key after the other, and nothing happens in between."""
     for key in keys:
         app.post_message(Key(key, key if len(key) == 1 else None))
@@ -53,3 +60,67 @@ async def test_a_screen_that_closes_at_once_takes_no_key_with_it(make_app: MakeA
         await until(pilot, lambda: app.editor.text == "1" and len(app.screen_stack) == 1)
         await pilot.press("2")
         assert app.editor.text == "12"
+
+
+class Busy(Input):
+    """It is told something new whenever it has heard something, as long as it is enabled."""
+
+    class Again(Message):
+        """What it tells itself."""
+
+    @on(Again)
+    async def _again(self) -> None:
+        await asyncio.sleep(0)
+        if not self.disabled:
+            self.post_message(self.Again())
+
+
+class Keys(KeyOrder):
+    """Two commands, of which one takes a while."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f5", "slow", priority=True), Binding("f6", "fast", priority=True)]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+        self.said: list[str] = []
+
+    def compose(self) -> ComposeResult:
+        yield Busy()
+
+    async def action_slow(self) -> None:
+        self.begun.set()
+        await self.may_end.wait()
+        self.said.append("slow")
+
+    def action_fast(self) -> None:
+        self.said.append("fast")
+
+
+async def test_no_key_overtakes_one_that_takes_a_while() -> None:
+    app = Keys()
+    async with app.run_test() as pilot:
+        bunch(app, "a", "f5")
+        await asyncio.wait_for(app.begun.wait(), 30)
+        bunch(app, "f6", "b")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        overtaken = list(app.said)
+        app.may_end.set()
+        assert not overtaken
+        await until(pilot, lambda: app.said == ["slow", "fast"] and app.query_one(Input).value == "ab")
+
+
+async def test_what_never_rests_holds_no_command_back() -> None:
+    app = Keys()
+    async with app.run_test():
+        busy = app.query_one(Busy)
+        for _ in range(3):
+            busy.post_message(Busy.Again())
+        bunch(app, "f6")
+        try:
+            async with asyncio.timeout(20):
+                while not app.said:
+                    await asyncio.sleep(0)
+        finally:
+            busy.disabled = True
