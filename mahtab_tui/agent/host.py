@@ -86,8 +86,8 @@ class AgentHost(Protocol):
     def decide(self, request: ApprovalRequest) -> Decision:
         """What to do with a block; waits for the person where the session is to ask. Once the turn is cancelled: stop."""
 
-    def context(self) -> str:
-        """What goes with the person's turn: variables, what happened since the model last spoke."""
+    def context(self, turn: int) -> str:
+        """What goes with the person's turn: variables, what happened since the model last spoke, what this question points at."""
 
     spending: Spending
     """What the models have used, and how much they may."""

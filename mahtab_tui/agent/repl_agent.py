@@ -171,7 +171,7 @@ class ReplAgent:
         self._turn = self._turn + 1 if shown is None else shown
         if shown is None:
             emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
-        self._conversation.ask(self._turn, prompt, encodable(self._host.context()))
+        self._conversation.ask(self._turn, prompt, encodable(self._host.context(self._turn)))
         nodes, system = self._nodes, self._system_prompt()
         told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, self._turn, nodes.most)
         state = create_initial_state(prompt, messages=told, system_prompt=system, turn=self._turn)

@@ -98,6 +98,7 @@ class AgentThread:
 
     def close(self) -> None:
         """Stop what runs and end; the inbox must be closed first."""
+        self._withdrawn.set()
         if self._agent is not None:
             self._agent.close()
         if self._thread.is_alive():

@@ -61,8 +61,8 @@ class TurnHost:
         self._kept = False
         """Whether it is kept for the session after this one."""
         self._tell_prior = not resumed
-        self._attached = ""
-        """What goes with the next question, as XML."""
+        self._attached: dict[int, str] = {}
+        """What goes with the questions that were not asked yet, as XML, by their numbers."""
         self._turns = 0
         self._waiting_cells = 0
         self._said_rights = False
@@ -125,12 +125,12 @@ class TurnHost:
             record = Record(tags.USER_ATTACHMENT, encodable(plain(collapse(text))), {"turn": turn, "label": label, "size": size, "problem": problem})
             emit(self.log, record.tag, record.text, **record.attrs)
             elements.append(to_xml(record))
-        self._attached = "\n".join(elements)
+        self._attached[turn] = "\n".join(elements)
 
-    def context(self) -> str:
+    def context(self, turn: int) -> str:
         from mahtab_tui.llm.prompts import render_context
 
-        attached, self._attached = self._attached, ""
+        attached = self._attached.pop(turn, "")
         text = render_context(self._kernel.variables(), self._prompt.get_context(), self._prior(), attached)
         self._prompt.clear()
         return text
