@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 
 from mahtab_tui.kernel.base import Completions, Kernel, KernelError
 from mahtab_tui.knowledge.encodings import BinaryFile, decoded
-from mahtab_tui.session.mentions import Chip, Mention, begun, mentions
+from mahtab_tui.session.mentions import Chip, Mention, begun, is_large, mentions
 
 LONGEST = 60_000
 """Characters of one attachment; of more the head and the tail are told."""
@@ -57,9 +57,7 @@ class Attachments:
 
     def chips(self, question: str) -> list[Chip]:
         """What would go with a question now; nothing is read and no command runs."""
-        found = mentions(question)
-        variables = self._variables() if any(mention.kind == "variable" for mention in found) else {}
-        return [chip for mention in found if (chip := self._chip(mention, variables)) is not None]
+        return [chip for _, chip in self._found(question)]
 
     def complete(self, question: str, cursor: int) -> Completions:
         """What a mention that is being typed at the cursor may become: files, or variables. Raises `KernelError`."""
@@ -77,15 +75,22 @@ class Attachments:
     def gather(self, question: str, stopped: Callable[[], bool], *, commands: bool) -> list[Attachment]:
         """What goes with a question. commands: whether those that it names are run. What is not there and does not look like a path or a
         variable is taken for words."""
-        found = mentions(question)
-        variables = self._variables() if any(mention.kind == "variable" for mention in found) else {}
         attachments = []
-        for mention in found:
-            chip = self._chip(mention, variables)
-            if chip is None or stopped() or (mention.kind == "command" and not commands):
+        for mention, chip in self._found(question):
+            if stopped() or (mention.kind == "command" and not commands):
                 continue
             attachments.append(Attachment(chip.label, "", problem=chip.size) if chip.missing else self._attachment(mention, chip, stopped))
         return attachments
+
+    def _found(self, question: str) -> Iterator[tuple[Mention, Chip]]:
+        found = mentions(question)
+        variables = self._variables() if any(mention.kind == "variable" for mention in found) else {}
+        for mention in found:
+            if mention.kind == "command" and is_large(question):
+                # It may stand in a pasted text, which the editor shows as one word: nobody has read it.
+                yield mention, Chip(mention.label, "not run: the question is long", missing=True)
+            elif (chip := self._chip(mention, variables)) is not None:
+                yield mention, chip
 
     def _variables(self) -> dict[str, str]:
         try:
@@ -127,8 +132,8 @@ class Attachments:
             return Attachment(chip.label, "", problem=str(error))
         except BinaryFile:
             return Attachment(chip.label, chip.size, problem="a binary file")
-        except OSError as error:
-            return Attachment(chip.label, "", problem=f"cannot be read: {error.strerror}")
+        except (OSError, ValueError) as error:  # the latter of a zero byte in a command
+            return Attachment(chip.label, "", problem=f"cannot be read: {error.strerror if isinstance(error, OSError) else error}")
         return Attachment(chip.label, size, text)
 
     def _variable(self, name: str) -> str:

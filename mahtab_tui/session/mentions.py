@@ -8,16 +8,21 @@ from typing import Literal, NamedTuple
 
 _MENTION = re.compile(
     r"""(?<![^\s(\[{,;"'])(?:
-        @"(?P<quoted>[^"\n]+)"(?P<quoted_range>:\d+(?:-\d*)?)?
+        @"(?P<quoted>[^"\n]+)"(?P<quoted_range>:[0-9]{1,9}(?:-[0-9]{0,9})?(?![0-9]))?
       | @(?P<path>[^\s"'`]+)
       | \$(?P<name>[^\W\d]\w*)
       | !`(?P<command>[^`\n]+)`
     )""",
     re.VERBOSE,
 )
-_RANGE = re.compile(r":(\d+)(?:-(\d*))?$")
+_RANGE = re.compile(r":([0-9]{1,9})(?:-([0-9]{0,9}))?$")
+_UNQUOTED = re.compile(r"""[^\s"'`:]*[^\s"'`:.,;!?)\]}>]""")
 _BEGUN = re.compile(r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$""")
 _CLOSING = ".,;:!?)]}>"
+LINES, CHARACTERS = 50, 10_000
+"""A text with more of either is large."""
+_LONGEST_BEGUN = 1_000
+"""Characters before the cursor in which a mention may have begun: each ``@`` among them is tried."""
 
 
 class Mention(NamedTuple):
@@ -38,7 +43,7 @@ class Mention(NamedTuple):
         if self.kind == "command":
             return f"!`{self.name}`"
         lines = "" if self.start is None else f":{self.start}-{'' if self.end is None else self.end}"
-        name = f'"{self.name}"' if re.search(r"\s", self.name) else self.name
+        name = self.name if _UNQUOTED.fullmatch(self.name) else f'"{self.name}"'
         return f"@{name}{lines}"
 
 
@@ -70,6 +75,11 @@ def _path(path: str, lines: str) -> Mention:
     return Mention("path", path, start, end)
 
 
+def is_large(text: str) -> bool:
+    """Whether a text is too large to be read at a glance: pasted, it stands in the editor as one word."""
+    return text.count("\n") >= LINES or len(text) > CHARACTERS
+
+
 class Chip(NamedTuple):
     """What is shown of a mention before the question is sent."""
 
@@ -89,7 +99,7 @@ class Begun(NamedTuple):
 
 def begun(text: str) -> Begun | None:
     """What the text before the cursor has begun; None where it is no mention."""
-    found = _BEGUN.search(text)
+    found = _BEGUN.search(text, max(0, len(text) - _LONGEST_BEGUN))
     if found is None:
         return None
     if found["name"] is not None:

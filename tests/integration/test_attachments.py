@@ -96,6 +96,22 @@ def test_a_command_runs_where_it_may_and_in_the_kernels_folder(cells: Cells, pro
     assert not (project / "made").exists()
 
 
+@pytest.mark.parametrize("padding", ["\n" * 50, "x" * 10_000])
+def test_no_command_runs_from_a_long_question(cells: Cells, project: Path, padding: str) -> None:
+    question = f"!`touch made`\n{padding}"
+    [chip] = Attachments(cells.kernel).chips(question)
+    assert gather(cells, question) == [Attachment("!`touch made`", "", problem=chip.size)]
+    assert chip.missing
+    assert not (project / "made").exists()
+
+
+@pytest.mark.parametrize("question", ["!`echo \0`", "!`echo \ud800`", "@notes.txt:999999999-", f"@notes.txt:{'9' * 20}"])
+def test_what_cannot_be_had_is_told_and_the_question_is_asked(cells: Cells, project: Path, question: str) -> None:
+    (project / "notes.txt").write_text("one")
+    [attachment] = gather(cells, question)
+    assert attachment.problem or attachment.size == "0 lines"
+
+
 @pytest.mark.parametrize("why", ["stopped", "too long", "too much"])
 def test_a_command_that_does_not_end_is_killed_with_its_children(cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     if why == "too long":
@@ -169,6 +185,30 @@ def test_what_is_hidden_takes_its_attachments_along(open_session: Callable[..., 
     assert "sugar" not in str(it.session.agent.agent.messages)
     it.session.hide("question 1", False)
     assert "sugar" in str(it.session.agent.agent.messages)
+
+
+def test_what_a_withdrawn_question_points_at_goes_with_no_other(open_session: Callable[..., Opened], project: Path) -> None:
+    (project / "notes.txt").write_text("sugar")
+    it = open_session("I see.")
+    it.session.submit("ask", "what is in @notes.txt, and !`touch begun; sleep 600`?")
+    begun = project / "begun"
+    while not begun.exists():
+        time.sleep(0.01)
+    it.session.agent.stop()
+    it.store.wait(tags.NOTICE, "Stopped before the model was asked.")
+    it.session.submit("python", "ask('who are you?')")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    assert "sugar" not in str(it.session.agent.agent.messages)
+
+
+def test_a_command_that_runs_is_killed_when_the_session_closes(open_session: Callable[..., Opened], project: Path) -> None:
+    it = open_session("I see.")
+    it.session.submit("ask", "!`echo $$ > begun; exec sleep 600`")
+    begun = project / "begun"
+    while not (begun.exists() and begun.read_text()):
+        time.sleep(0.01)
+    it.session.close()
+    assert not Path(f"/proc/{begun.read_text().strip()}").exists()
 
 
 def test_a_text_that_code_has_made_points_at_nothing(open_session: Callable[..., Opened], project: Path) -> None:

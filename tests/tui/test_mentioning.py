@@ -122,6 +122,12 @@ async def test_in_python_mode_nothing_is_looked_up(pilot: Pilot[None]) -> None:
     await until(pilot, lambda: "@notes.txt" in hint(pilot))
 
 
+async def test_what_was_written_as_python_is_looked_up_as_a_question(pilot: Pilot[None]) -> None:
+    await write(pilot, "x @notes.txt")
+    app_of(pilot).editor.mode = "ask"
+    await until(pilot, lambda: "@notes.txt" in hint(pilot))
+
+
 async def test_an_answer_to_an_older_text_is_dropped(pilot: Pilot[None], found: Found) -> None:
     found.free.clear()
     await write(pilot, "`@notes.txt")

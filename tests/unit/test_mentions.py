@@ -24,6 +24,9 @@ from mahtab_tui.session.mentions import Begun, Mention, begun, mentions
         ("mail me at a@b.de for $100, ca$h, x!`y` or !``", []),
         ("@ $ !` `", []),
         ("!`  `", []),
+        (f"@a.py:{'9' * 5_000}", [Mention("path", f"a.py:{'9' * 5_000}")]),
+        ('@"a b":1234567890', [Mention("path", "a b")]),
+        ("@a.py:٣", [Mention("path", "a.py:٣")]),
     ],
 )
 def test_what_is_written_is_found(question: str, found: list[Mention]) -> None:
@@ -44,6 +47,9 @@ def test_no_text_is_too_much(question: str) -> None:
                 Mention("path", "a.py", 3, 9),
                 Mention("path", "b", 2),
                 Mention("path", "c d", 1, 1),
+                Mention("path", "it's"),
+                Mention("path", "what?"),
+                Mention("path", "a.py:3"),
                 Mention("variable", "x"),
                 Mention("command", "ls -l"),
             ]
@@ -67,6 +73,7 @@ def test_a_label_is_what_a_person_writes(pointed_at: list[Mention]) -> None:
         ("a@b", None),
         ("@a.py ", None),
         ("word", None),
+        (f"@{'x' * 10_000}", None),
         ("", None),
     ],
 )

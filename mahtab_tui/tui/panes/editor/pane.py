@@ -41,7 +41,6 @@ _HINTS: dict[Mode, str] = {
 
 _REPLACING = "Enter replaces what you entered before · Escape gives it up · what came after leaves the conversation"
 
-
 PAUSE = 0.15
 """Seconds without a key after which it is looked up what a question points at."""
 
@@ -175,6 +174,7 @@ class EditorPane(Widget):
     def watch_mode(self, mode: Mode) -> None:
         if self.is_attached:
             self._show_mode()
+            self._look_again()
             self.post_message(self.ModeChanged(mode))
 
     def _show_mode(self) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-LINES, CHARACTERS = 50, 10_000
-"""A pasted text with more of either is folded."""
+from mahtab_tui.session.mentions import is_large
 
 
 class Pastes:
@@ -14,9 +13,9 @@ class Pastes:
 
     def fold(self, text: str) -> str:
         """The word that stands for a text from now on; the text itself where it is not large."""
-        lines = text.count("\n") + 1
-        if lines <= LINES and len(text) <= CHARACTERS:
+        if not is_large(text):
             return text
+        lines = text.count("\n") + 1
         size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
         word, number = f"[Pasted {size}]", 1
         while self._texts.get(word, text) != text:
