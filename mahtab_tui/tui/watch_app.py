@@ -30,6 +30,12 @@ TAIL = 1_000_000
 LINES = 20_000
 """Lines of a log that are kept."""
 
+LONGEST = 10_000
+"""Characters of a line that are shown."""
+
+AT_ONCE = 100
+"""Lines that are drawn at a time: the keys wait for no more."""
+
 
 class WatchApp(PressGuard[int]):
     """A head line that says what is watched, and below it what happens."""
@@ -38,7 +44,8 @@ class WatchApp(PressGuard[int]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f10", "dark_light", "Dark / light", priority=True),
-        Binding("q,ctrl+q", "quit", "Leave", priority=True),
+        Binding("q", "quit", "Leave", show=False),  # not where it is typed into a filter
+        Binding("ctrl+q", "quit", "Leave", priority=True),
     ]
 
     def __init__(self, what: str, *, theme: str = "") -> None:
@@ -85,6 +92,8 @@ class WatchFile(WatchApp):
         self._path = path
         self._read = max(0, path.stat().st_size - TAIL)
         self._rest = b""
+        self._lines: deque[str] = deque(maxlen=LINES)
+        """What was read and is not yet drawn."""
 
     def compose(self) -> ComposeResult:
         yield self.head()
@@ -96,20 +105,31 @@ class WatchFile(WatchApp):
             size = self._path.stat().st_size
             if size < self._read:  # it was put aside, and begun anew
                 self._read, self._rest = 0, b""
+            if size > self._read + TAIL:
+                self._lines.append(f"… {size - TAIL - self._read:,} bytes passed over …")
+                self._read, self._rest = size - TAIL, b""
             self.tell("watches")
-            if size == self._read:
-                return
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                data = file.read()
+            if size > self._read:
+                self._take()
         except OSError:
             self.tell("the file is gone:")
-            return
-        self._read += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
         log = self.query_one(RichLog)
-        for line in lines:
-            log.write(styled(line.decode("utf-8", "replace")))
+        for _ in range(min(AT_ONCE, len(self._lines))):
+            log.write(styled(self._lines.popleft()))
+
+    def _take(self) -> None:
+        """Read what was added. Raises `OSError`."""
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            data = file.read(TAIL)
+        self._read += len(data)
+        *lines, rest = (self._rest + data).split(b"\n")
+        self._rest = rest[:TAIL]
+        self._lines.extend(_shown(line.decode("utf-8", "replace")) for line in lines)
+
+
+def _shown(line: str) -> str:
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]}\x1b[0m … {len(line) - LONGEST:,} characters more"
 
 
 class WatchSession(WatchApp):

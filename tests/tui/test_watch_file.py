@@ -1,4 +1,4 @@
-"""A log that is followed on the screen: it may go away and come back."""
+"""What is followed on the screen: a log may go away and come back, and grow faster than it can be drawn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 from textual.pilot import Pilot
 from textual.widgets import RichLog, Static
 
-from mahtab_tui.tui.watch_app import WatchFile
+from mahtab_tui.session.shared_sessions import Running
+from mahtab_tui.tui.panes.namespace import NamespacePane
+from mahtab_tui.tui.panes.transcript.view import TranscriptView
+from mahtab_tui.tui.watch_app import TAIL, WatchFile, WatchSession
 from tests.tui.editor_app import until
 
 
@@ -26,3 +29,30 @@ async def test_a_log_that_went_away_and_came_back_is_watched_again(tmp_path: Pat
         await until(pilot, lambda: "the file is gone" in seen(pilot))
         path.write_text("begun anew\n")
         await until(pilot, lambda: "begun anew" in seen(pilot) and "watches" in seen(pilot))
+
+
+async def test_a_log_that_grows_fast_is_drawn_in_pieces_and_a_long_line_is_cut(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("x" * (TAIL // 2) + "\n")
+    app = WatchFile(path)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "490,000 characters more" in seen(pilot))
+        log = app.query_one(RichLog)
+        with path.open("a") as file:
+            file.write("passed over\n" * 100_000 + f"{'y' * 999}\n" * 1_000 + "the end\n")
+        before = len(log.lines)
+        app.look()
+        assert len(log.lines) - before <= 2_000
+        await until(pilot, lambda: "the end" in seen(pilot))
+        assert "bytes passed over" in seen(pilot)
+
+
+async def test_a_letter_typed_into_a_filter_does_not_leave(tmp_path: Path) -> None:
+    app = WatchSession(Running("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        app.query_one(NamespacePane).focus()
+        await pilot.press("q")
+        assert not app._exit
+        app.query_one(TranscriptView).focus()
+        await pilot.press("q")
+        assert app._exit
