@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -74,3 +79,11 @@ def test_lines_that_go_over_from_one_block_to_the_next_are_whole(start: int) -> 
 def test_a_line_longer_than_a_block_is_searched_too() -> None:
     text = "z" * (3 * BLOCK) + "needle" + "z" * BLOCK
     assert found(text, "n[e]+dle", 0) == f"{3 * BLOCK}:needle"
+
+
+def test_a_search_that_nobody_waits_for_any_more_ends() -> None:
+    worker = Path(pattern_search.__file__).with_name("pattern_worker.py")
+    soon = f"import runpy, signal; alarm = signal.alarm; signal.alarm = lambda seconds: alarm(1); runpy.run_path({str(worker)!r})"
+    asked = f"{json.dumps(SLOW)}\n{json.dumps([FOR, 0, len(FOR), False])}\n"
+    ended = subprocess.run([sys.executable, "-c", soon], input=asked, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == -signal.SIGALRM

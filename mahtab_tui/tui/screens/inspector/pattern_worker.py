@@ -6,10 +6,15 @@ answered by the first match (backwards: the last) that begins there, as [start, 
 
 import json
 import re
+import signal
 import sys
+
+LONGEST = 30
+"""Seconds after which it ends by itself: whoever began it may have been killed, and a pattern that tries too many ways does not see that."""
 
 
 def main() -> None:
+    signal.alarm(LONGEST)
     words = json.loads(sys.stdin.readline())
     flags = 0 if any(map(str.isupper, re.sub(r"\\.", "", words))) else re.IGNORECASE
     try:
