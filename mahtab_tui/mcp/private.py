@@ -99,8 +99,9 @@ class PrivatePlace:
     async def kernel(self) -> KernelInfo:
         async with self._starting:
             if self._began is None:
-                await self._do(self._kernel.start)
-                self._began = time.monotonic()
+                with anyio.CancelScope(shield=True):  # the thread that starts it cannot be cancelled: the next call would start another one
+                    await self._do(self._kernel.start)
+                    self._began = time.monotonic()
         if self._kernel.info().state is KernelState.STARTING:
             await self._do(self._kernel.variables)  # waits for the one that takes a dead one's place
         return self._kernel.info()

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from mahtab_tui.mcp import journal
@@ -39,6 +40,28 @@ async def test_calls_that_come_at_once_share_one_worker(project: Path, monkeypat
     finally:
         await place.close()
     assert (len(starts), done.worker) == (1, inside.kernel.pid)
+
+
+async def test_a_call_that_is_cancelled_while_the_worker_starts_leaves_one_worker(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = PrivatePlace(None, str(project), False, Journal())
+    starts: list[PrivatePlace] = []
+    start = place._kernel.start
+
+    def counted() -> None:
+        starts.append(place)
+        start()
+
+    monkeypatch.setattr(place._kernel, "start", counted)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(place.evaluate, "x = 1", None, report)
+            while not starts:
+                await anyio.sleep(0)
+            group.cancel_scope.cancel()
+        done = await place.evaluate("2", None, report)
+    finally:
+        await place.close()
+    assert (len(starts), done.result.output) == (1, "2\n")
 
 
 async def test_the_time_limit_of_a_cell_is_that_of_its_pictures_too(project: Path) -> None:
