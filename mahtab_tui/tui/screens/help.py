@@ -88,6 +88,7 @@ class HelpScreen(Dialog[None]):
             if row_group != group:
                 group = row_group
                 parts.append((f"{chr(10) if parts else ''}{group}\n", "bold $primary"))
-            lines = textwrap.wrap(text, max(10, width - len(indent)))
-            parts += [(f"  {keys:<{_KEYS}} ", "$accent"), Content(f"\n{indent}".join(lines) + "\n")]
+            wider = " " * (len(keys) - _KEYS)
+            lines = textwrap.wrap(text, max(10, width - len(indent)), initial_indent=wider)
+            parts += [(f"  {keys:<{_KEYS}} ", "$accent"), Content(f"\n{indent}".join(lines).removeprefix(wider) + "\n")]
         return Content.assemble(*parts) if parts else Content("Nothing matches.")
