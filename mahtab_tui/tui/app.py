@@ -129,6 +129,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder):
 
     def on_mount(self) -> None:
         self.set_keymap(self.keymap_given)
+        self.set_pictures()
         self.drain = Drain(
             [
                 self.query_one(HeaderBar).fold,

@@ -9,6 +9,7 @@ from mahtab_tui.settings import SettingsError
 from mahtab_tui.tui.actions import SessionActions
 from mahtab_tui.tui.commands import ALL
 from mahtab_tui.tui.theme import MAHTAB
+from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.screens.models import ModelPicker
@@ -51,7 +52,14 @@ class SettingsActions(SessionActions):
             self.set_keymap(value)
         elif key == "model":
             self._remember_model()
-        return at_once or key in ("theme", "keymap")
+        elif key == "pictures":
+            self.set_pictures()
+        return at_once or key in ("theme", "keymap", "pictures")
+
+    def set_pictures(self) -> None:
+        """Let the driver know how pictures are to be drawn."""
+        if isinstance(self._driver, TypedAheadDriver):
+            self._driver.pictures = self.session.settings.pictures
 
     def tell_of_settings(self) -> None:
         """What the configuration names that there is not on a screen: it holds nothing, and is said."""

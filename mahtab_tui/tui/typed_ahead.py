@@ -1,16 +1,26 @@
-"""Keys that were typed before the screen was there count as if it had been."""
+"""What comes from the terminal: keys that were typed before the screen was there count as if it had been, and its answers are no keys."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
+import struct
+import termios
+from codecs import getincrementaldecoder
+from collections.abc import Callable
 from typing import Any
 
 from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
+from mahtab_tui.settings import PictureMode
+from mahtab_tui.tui.graphics.answers import Answers, Protocol
+
 _CHUNK = 4096
+_SILENCE = 0.1
+"""Seconds after which a key that may have been the beginning of something longer is one."""
 
 
 class TypedAheadDriver(LinuxDriver):
@@ -19,6 +29,11 @@ class TypedAheadDriver(LinuxDriver):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._before = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
         super().__init__(*args, **kwargs)
+        self.pictures: PictureMode = "auto"
+        """How pictures are to be drawn."""
+        self.answers = Answers()
+        self._asked = False
+        self._answered: Callable[[], object] = lambda: None
 
     def close(self) -> None:
         """End drawing. Ctrl+Z from now on is no longer for a screen that could come back."""
@@ -33,3 +48,59 @@ class TypedAheadDriver(LinuxDriver):
             for event in XTermParser(self._debug).feed(waiting.replace("\n", "\r")):
                 self.process_message(event)
         super()._run_input_thread()
+
+    def run_input_thread(self) -> None:
+        """As Textual's own; only the terminal's answers are taken out before keys are made of what comes."""
+        parser = XTermParser(self._debug)
+        decode = getincrementaldecoder("utf-8")("replace").decode
+        while not self.exit_event.is_set():
+            if select.select([self.fileno], [], [], _SILENCE)[0]:
+                typed = self._without_answers(decode(os.read(self.fileno, _CHUNK)))
+            else:
+                typed = self.answers.silence()
+            if typed:  # the parser takes an empty text for the end
+                for event in parser.feed(typed):
+                    self.process_message(event)
+            for event in parser.tick():
+                self.process_message(event)
+
+    def _without_answers(self, typed: str) -> str:
+        awaited = self.answers.awaited
+        typed, question = self.answers.take(typed)
+        if question:
+            self.write(question)
+        if awaited and not self.answers.awaited:
+            self._answered()
+        return typed
+
+    def ask_for_graphics(self, answered: Callable[[], object]) -> None:
+        """Ask the terminal what it has, once; `answered` is called on another thread when it has said so, which may be never."""
+        self._answered = answered
+        if self._asked or self.pictures == "blocks" or (self.pictures == "auto" and not _can_be_asked()):
+            return
+        self._asked = True
+        self.write(self.answers.ask())
+
+    @property
+    def graphics(self) -> Protocol | None:
+        """What pictures are drawn by; None: half blocks."""
+        if self.pictures == "auto":
+            return None if self.answers.awaited else self.answers.protocol
+        return None if self.pictures == "blocks" else self.pictures
+
+    @property
+    def cell_size(self) -> tuple[int, int] | None:
+        """Pixels of a cell, width and height; None where the terminal does not say."""
+        try:
+            rows, columns, width, height = struct.unpack("4H", fcntl.ioctl(self.fileno, termios.TIOCGWINSZ, bytes(8)))
+        except OSError:
+            return self.answers.cell
+        if not (rows and columns and width >= columns and height >= rows):
+            return self.answers.cell
+        return width // columns, height // rows
+
+
+def _can_be_asked() -> bool:
+    """Whether the terminal leaves alone what it does not know, and hands on what a picture is drawn by."""
+    term = os.environ.get("TERM", "")
+    return not term.startswith(("tmux", "screen", "linux", "dumb")) and os.environ.get("TERM_PROGRAM") != "Apple_Terminal"

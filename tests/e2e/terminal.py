@@ -40,13 +40,13 @@ DEADLINE = 30.0
 """Seconds after which something awaited is held not to come."""
 
 
-_UNKNOWN = re.compile(rb"\x1b\[[<>=?][0-9;]*\$?[upq]")
-"""What pyte does not know and would show: queries for the keyboard protocol and for modes."""
+_UNKNOWN = re.compile(rb"\x1b\[[<>=?][0-9;]*\$?[upqS]|\x1b[_P][^\x1b]*\x1b\\")
+"""What pyte does not know and would show: queries for the keyboard protocol, for modes and limits, and graphics."""
 
 
 def _finished(data: bytes) -> tuple[bytes, bytes]:
     """What was read, without an escape sequence at its end that goes on in the next read; and that sequence."""
-    begun = re.search(rb"\x1b(\[[<>=?]?[0-9;]*\$?)?$", data)
+    begun = re.search(rb"\x1b(\[[<>=?]?[0-9;]*\$?|[_P][^\x1b]*\x1b?)?$", data)
     return (data[: begun.start()], begun[0]) if begun else (data, b"")
 
 

@@ -1,4 +1,4 @@
-"""A picture, two pixels in each cell: every terminal with colours can show it."""
+"""A picture, two pixels in each cell, which every terminal with colours can show; over them the terminal's own graphics where it has them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual.events import Resize
+from textual.geometry import Region
 from textual.strip import Strip
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui.panes.transcript.layout.picture import LARGEST, half_blocks
+from mahtab_tui.tui.screens.inspector.overlay import Overlay
 from mahtab_tui.tui.screens.inspector.view import Place, View
 
 if TYPE_CHECKING:
@@ -24,9 +26,17 @@ class PictureView(View, can_focus=True):
         super().__init__(place)
         self._image: Image | None = None
         self._rows: list[Strip] = []
+        self._overlay = Overlay(self)
 
     def on_mount(self) -> None:
+        self._overlay.begin(self._draw)
         self.look_again()
+
+    def on_unmount(self) -> None:
+        self._overlay.remove()
+
+    def on_hide(self) -> None:
+        self._overlay.remove()
 
     def look_again(self) -> None:
         place = self.place
@@ -45,10 +55,17 @@ class PictureView(View, can_focus=True):
         if self._image is None or not self.size:
             return
         image, (width, height) = self._image, self.size
-        scale = min((width - 2) / image.width, 2 * height / image.height)
-        rows = half_blocks(image, max(1, round(image.width * scale)), max(1, round(image.height * scale / 2)))
+        across, down = self._overlay.cell or (1, 2)
+        scale = min((width - 2) * across / image.width, height * down / image.height)
+        columns, lines = max(1, round(image.width * scale / across)), max(1, round(image.height * scale / down))
+        rows = half_blocks(image, columns, lines)
         self._rows = [Strip(Segment(text, style) for text, style in row.spans) for row in rows]
+        self._overlay.show(image, (width - columns) // 2, columns, lines)
         self.refresh()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._overlay.painted()
+        return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         base = self.visual_style.rich_style

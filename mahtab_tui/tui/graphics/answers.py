@@ -1,0 +1,86 @@
+"""Which graphics the terminal has: it is asked, and its answers are taken out of what is typed."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Protocol = Literal["kitty", "sixel"]
+
+QUESTIONS = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
+"""Kitty's graphics, the size of a cell, and what every terminal answers, so that it comes last."""
+SIXEL_QUESTIONS = "\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"
+"""The number of colours and the size of a picture, which only a terminal with Sixel is asked for."""
+
+_ANSWER = re.compile(
+    r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\|\x1b\[\?(?P<attributes>[\d;]{0,64})c|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
+    r"|\x1b\[\?1;0;(?P<colours>\d{1,9})S|\x1b\[\?2;0;(?P<widest>\d{1,9});(?P<highest>\d{1,9})S|\x1b\[\?[12];[1-3][\d;]{0,24}S"
+)
+_BEGUN = re.compile(r"\x1b(_(G[^\x1b]{0,256}\x1b?)?|\[(\?[\d;]{0,64}|6[\d;]{0,10})?)?\Z")
+_PERHAPS_A_KEY = 2
+"""Characters with which a key may begin, or end, as well as an answer."""
+
+
+class Answers:
+    """Holds what the terminal has said. Called by the thread that reads the keys."""
+
+    def __init__(self) -> None:
+        self.protocol: Protocol | None = None
+        self.cell: tuple[int, int] | None = None
+        """Pixels, width and height; None where it was not said."""
+        self.colours = 16
+        """At most, of Sixel; as many as its first terminals had."""
+        self.largest = (800, 480)
+        """Pixels of a picture of Sixel's."""
+        self.awaited = False
+        """Whether something may still be answered."""
+        self._held = ""
+        self._limits_asked = False
+
+    def ask(self) -> str:
+        """What the terminal is to be sent."""
+        self.awaited = True
+        return QUESTIONS
+
+    def take(self, typed: str) -> tuple[str, str]:
+        """What was typed but for the answers in it, and what the terminal is to be asked next."""
+        if not self.awaited:
+            return typed, ""
+        typed, self._held = self._held + typed, ""
+        rest, start, question = [], 0, ""
+        for answer in _ANSWER.finditer(typed):
+            rest.append(typed[start : answer.start()])
+            start = answer.end()
+            question += self._read(answer)
+        return self._without_begun("".join((*rest, typed[start:]))), question
+
+    def _without_begun(self, typed: str) -> str:
+        """Hold back an answer at the end that goes on in what comes next."""
+        if self.awaited and (begun := _BEGUN.search(typed)):
+            typed, self._held = typed[: begun.start()], begun[0]
+        return typed
+
+    def silence(self) -> str:
+        """Nothing came for a while: what was held back, where it may be a key."""
+        if len(self._held) > _PERHAPS_A_KEY:
+            return ""
+        held, self._held = self._held, ""
+        return held
+
+    def _read(self, answer: re.Match[str]) -> str:
+        if (said := answer["kitty"]) is not None and said.endswith(";OK"):
+            self.protocol = "kitty"
+        elif answer["height"] and int(answer["height"]) and int(answer["width"]):
+            self.cell = int(answer["width"]), int(answer["height"])
+        elif answer["colours"]:
+            self.colours = max(2, min(256, int(answer["colours"])))
+        elif answer["widest"]:
+            self.largest = int(answer["widest"]), int(answer["highest"])
+        elif (attributes := answer["attributes"]) is not None:
+            if self.protocol is None and "4" in attributes.split(";")[1:]:
+                self.protocol = "sixel"
+            if self.protocol == "sixel" and not self._limits_asked:
+                self._limits_asked = True
+                return SIXEL_QUESTIONS
+            self.awaited = False
+        return ""

@@ -1,0 +1,111 @@
+"""A picture on the whole screen is drawn by the terminal's own graphics where it says that it has them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.conftest import Start
+from tests.e2e.terminal import DEADLINE, Terminal
+
+QUESTION = b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
+CELL = "\x1b[6;20;10t"
+KITTY_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1b_Ga=T,"
+SIXEL_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1bP0;1;0q"
+REMOVED = rb"\x1b_Ga=d,d=I,"
+
+
+def sent(screen: Terminal, pattern: bytes, since: int = 0) -> int:
+    """Wait until the program has sent something; returns where it ends."""
+    while not (found := re.compile(pattern).search(screen.raw, since)):
+        assert screen.pump(DEADLINE), f"{pattern!r} was not sent"
+    return found.end()
+
+
+def with_picture(start: Start, **env: str) -> Terminal:
+    """The program with a picture of its own on the whole screen."""
+    screen = start(env=env)
+    screen.wait("Python")
+    screen.enter("from PIL import Image; Image.new('RGB', (30, 20), 'red')")
+    screen.wait("▀▀▀")
+    assert QUESTION not in screen.raw
+    screen.press("ctrl+o")
+    screen.type("t")
+    screen.wait("r Run again")
+    screen.press("enter")
+    screen.wait("Picture of cell 1")
+    screen.wait("30 × 20 pixels")
+    return screen
+
+
+def back_in_the_editor(screen: Terminal) -> None:
+    """Go back, and see that nothing but what is typed now stands in the input."""
+    screen.press("escape")
+    screen.wait("r Run again")
+    screen.press("ctrl+o")
+    screen.type("e")
+    screen.wait_gone("r Run again")
+    screen.enter("'ty' + 'ped'")
+    screen.wait("▌ 'typed'")
+    assert not re.search(r"31;OK|62;4|6;20|\?1;0|NameError|SyntaxError", screen.text)
+
+
+def test_by_kittys_graphics_until_one_leaves(start: Start) -> None:
+    screen = with_picture(start)
+    sent(screen, re.escape(QUESTION))
+    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;4c")
+    drawn = sent(screen, KITTY_DRAWS)
+    screen.resize(100, 30)
+    removed = sent(screen, REMOVED, drawn)
+    drawn = sent(screen, KITTY_DRAWS, removed)
+    screen.wait("s Save")
+    screen.type("s")
+    screen.wait("Save to the file")
+    removed = sent(screen, REMOVED, drawn)
+    screen.press("escape")
+    drawn = sent(screen, KITTY_DRAWS, removed)
+    back_in_the_editor(screen)
+    sent(screen, REMOVED, drawn)
+    assert b"\x1bP" not in screen.raw
+
+
+def test_by_sixel_once_its_limits_are_known(start: Start) -> None:
+    screen = with_picture(start)
+    sent(screen, re.escape(QUESTION))
+    screen.send(CELL + "\x1b[?62;4c")
+    sent(screen, re.escape(b"\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"))
+    screen.send("\x1b[?1;0;256S\x1b[?2;0;1000;1000S\x1b[?62;4c")
+    sent(screen, SIXEL_DRAWS)
+    back_in_the_editor(screen)
+    assert b"\x1b_Ga=" not in screen.raw
+
+
+@pytest.mark.parametrize(
+    ("env", "said"),
+    [
+        ({}, ""),
+        ({}, CELL + "\x1b[?62;22c"),
+        ({}, "\x1b_Gi=31;OK\x1b\\\x1b[?62c"),
+        ({"TERM": "tmux-256color"}, None),
+        ({"TERM": "screen-256color"}, None),
+        ({"MAHTAB_PICTURES": "blocks"}, None),
+    ],
+)
+def test_half_blocks_where_there_is_nothing_else(start: Start, env: dict[str, str], said: str | None) -> None:
+    screen = with_picture(start, **env)
+    if said is not None:
+        sent(screen, re.escape(QUESTION))
+        screen.send(said)
+    back_in_the_editor(screen)
+    assert (QUESTION in screen.raw) == (said is not None)
+    assert b"\x1b_Ga=" not in screen.raw
+    assert b"\x1bP" not in screen.raw
+
+
+def test_the_setting_says_which(start: Start) -> None:
+    screen = with_picture(start, MAHTAB_PICTURES="sixel")
+    sent(screen, re.escape(QUESTION))
+    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62c")
+    sent(screen, SIXEL_DRAWS)
+    back_in_the_editor(screen)

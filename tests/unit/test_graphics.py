@@ -1,0 +1,154 @@
+"""Pictures in the terminal's own graphics: its answers, and what it is sent."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from itertools import pairwise
+
+import pytest
+from PIL import Image
+
+from mahtab_tui.tui.graphics.answers import SIXEL_QUESTIONS, Answers
+from mahtab_tui.tui.graphics.encoding import kitty, on_white, sixel
+
+KITTY = "\x1b_Gi=31;OK\x1b\\"
+REFUSED = "\x1b_Gi=31;ENOTSUPPORTED:no\x1b\\"
+CELL = "\x1b[6;20;10t"
+PLAIN = "\x1b[?62;22c"
+SIXEL = "\x1b[?63;4;22c"
+LIMITS = "\x1b[?1;0;256S\x1b[?2;0;1000;900S"
+
+
+def asked() -> Answers:
+    answers = Answers()
+    answers.ask()
+    return answers
+
+
+def test_nothing_is_taken_before_the_terminal_was_asked_or_after_it_has_answered() -> None:
+    answers = Answers()
+    assert answers.take(KITTY + "\x1b") == (KITTY + "\x1b", "")
+    answers.ask()
+    assert answers.take(PLAIN) == ("", "")
+    assert answers.take(KITTY + "\x1b") == (KITTY + "\x1b", "")
+
+
+def test_kitty_goes_before_sixel() -> None:
+    answers = asked()
+    assert answers.take(KITTY + CELL + SIXEL) == ("", "")
+    assert (answers.protocol, answers.cell, answers.awaited) == ("kitty", (10, 20), False)
+
+
+def test_a_terminal_with_sixel_is_asked_for_its_limits() -> None:
+    answers = asked()
+    assert answers.take(REFUSED + SIXEL) == ("", SIXEL_QUESTIONS)
+    assert answers.awaited
+    assert answers.take(LIMITS + SIXEL) == ("", "")
+    assert (answers.protocol, answers.colours, answers.largest, answers.awaited) == ("sixel", 256, (1000, 900), False)
+
+
+def test_a_refusal_of_limits_keeps_the_defaults() -> None:
+    answers = asked()
+    answers.take(SIXEL)
+    assert answers.take("\x1b[?1;3;0S\x1b[?2;3;0S" + SIXEL) == ("", "")
+    assert (answers.colours, answers.largest) == (16, (800, 480))
+
+
+def test_the_first_attribute_is_the_terminals_kind() -> None:
+    answers = asked()
+    answers.take("\x1b[?4;6c")
+    assert (answers.protocol, answers.awaited) == (None, False)
+
+
+@pytest.mark.parametrize("cut", range(1, len(KITTY + CELL + PLAIN)))
+def test_answers_in_two_parts_between_keys_leave_the_keys(cut: int) -> None:
+    answers, said = asked(), KITTY + CELL + PLAIN
+    typed = answers.take("a" + said[:cut])[0] + answers.take(said[cut:] + "b")[0]
+    assert typed == "ab"
+    assert (answers.protocol, answers.cell, answers.awaited) == ("kitty", (10, 20), False)
+
+
+@pytest.mark.parametrize("keys", ["\x1b", "\x1b[", "\x1b_", "x\x1b"])
+def test_a_key_that_may_begin_an_answer_is_one_after_a_silence(keys: str) -> None:
+    answers = asked()
+    assert answers.take(keys)[0] + answers.silence() == keys
+    assert answers.silence() == ""
+
+
+@pytest.mark.parametrize("keys", ["\x1b[6~", "\x1b[6;5~", "\x1b[A", "\x1b[<0;3;4M", "\x1b[?2026;2$y", "\x1b[48;40;120;800;1200t", "\x1b[13;2u"])
+def test_other_sequences_pass(keys: str) -> None:
+    for cut in range(len(keys)):
+        answers = asked()
+        assert answers.take(keys[:cut])[0] + answers.take(keys[cut:])[0] == keys
+
+
+def test_an_answer_that_stops_is_not_typed() -> None:
+    answers = asked()
+    assert answers.take("\x1b_Gi=3") == ("", "")
+    assert answers.silence() == ""
+
+
+@pytest.mark.parametrize("said", ["\x1b[6;0;0t", "\x1b[?1;0;0S", "\x1b[?1;0;999999999S"])
+def test_senseless_figures_do_no_harm(said: str) -> None:
+    answers = asked()
+    assert answers.take(said) == ("", "")
+    assert answers.cell is None
+    assert 2 <= answers.colours <= 256
+
+
+def test_kittys_picture_is_a_png_in_chunks() -> None:
+    image = Image.effect_noise((200, 100), 90).convert("RGB")
+    (piece,) = kitty(image, 20, 5)
+    parts = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", piece.data)
+    assert len(parts) > 1
+    assert "c=20,r=5" in parts[0][0]
+    assert all("q=2" in keys for keys, _ in parts)
+    assert [keys[-3:] for keys, _ in parts] == ["m=1"] * (len(parts) - 1) + ["m=0"]
+    assert all(len(data) <= 4096 for _, data in parts)
+    file = base64.b64decode("".join(data for _, data in parts))
+    assert Image.open(io.BytesIO(file)).convert("RGB").tobytes() == image.tobytes()
+
+
+def decoded(data: str) -> Image.Image:
+    """What a Sixel terminal would draw."""
+    found = re.fullmatch(r'\x1bP0;1;0q"1;1;(\d+);(\d+)(.*)\x1b\\', data, re.DOTALL)
+    assert found
+    image = Image.new("RGB", (int(found[1]), int(found[2])), "magenta")
+    palette: dict[int, tuple[int, int, int]] = {}
+    x = y = colour = 0
+    for number, red, green, blue, repeated, what, bits in re.findall(r"#(\d+)(?:;2;(\d+);(\d+);(\d+))?|!(\d+)(.)|([?-~$-])", found[3]):
+        if number and red:
+            palette[int(number)] = (round(int(red) * 2.55), round(int(green) * 2.55), round(int(blue) * 2.55))
+        elif number:
+            colour = int(number)
+        elif bits == "$":
+            x = 0
+        elif bits == "-":
+            x, y = 0, y + 6
+        else:
+            width = int(repeated or 1)
+            for line in range(6):
+                if ord(what or bits) - 63 >> line & 1:
+                    image.paste(palette[colour], (x, y + line, x + width, y + line + 1))
+            x += width
+    return image
+
+
+@pytest.mark.parametrize(("size", "largest"), [((50, 40), (1000, 1000)), ((50, 40), (25, 45)), ((10, 20), (3, 3))])
+def test_sixels_picture_is_the_picture(size: tuple[int, int], largest: tuple[int, int]) -> None:
+    image = Image.new("RGB", size, "red")
+    image.paste("blue", (3, 5, 9, 17))
+    image.putpixel((0, 19), (0, 255, 0))
+    cell = (10, 20)
+    together = Image.new("RGB", size)
+    pieces = sixel(image, cell, 256, largest)
+    for piece in pieces:
+        together.paste(decoded(piece.data), (piece.column * cell[0], piece.row * cell[1]))
+    assert together.tobytes() == image.tobytes()
+    assert all(one != other for one, other in pairwise(pieces))
+
+
+def test_one_sees_white_through_a_picture() -> None:
+    assert on_white(Image.new("RGBA", (4, 4), (0, 0, 0, 0)), 2, 2).getpixel((0, 0)) == (255, 255, 255)
