@@ -44,7 +44,9 @@ def back_in_the_editor(screen: Terminal) -> None:
     screen.press("escape")
     screen.wait("r Run again")
     screen.press("ctrl+o")
+    screen.wait(" e ")
     screen.type("e")
+    screen.wait("Python / Ask  esc Stop  f8 Approval  .o Jump  f3")
     screen.wait_gone("r Run again")
     screen.enter("'ty' + 'ped'")
     screen.wait("▌ 'typed'")
@@ -94,10 +96,13 @@ def test_by_sixel_once_its_limits_are_known(start: Start) -> None:
 )
 def test_half_blocks_where_there_is_nothing_else(start: Start, env: dict[str, str], said: str | None) -> None:
     screen = with_picture(start, **env)
+    back_in_the_editor(screen)
     if said is not None:
         sent(screen, re.escape(QUESTION))
-        screen.send(said)
-    back_in_the_editor(screen)
+        screen.send(said)  # late: where keys would be typed
+    screen.enter("'af' + 'ter'")
+    screen.wait("▌ 'after'")
+    assert not re.search(r"31;OK|62;|6;20", screen.text)
     assert (QUESTION in screen.raw) == (said is not None)
     assert b"\x1b_Ga=" not in screen.raw
     assert b"\x1bP" not in screen.raw
