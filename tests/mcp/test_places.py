@@ -25,7 +25,8 @@ async def report(seconds: float, sentence: str) -> None:
     """Nobody listens."""
 
 
-async def test_calls_that_come_at_once_share_one_worker(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def counting(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PrivatePlace, list[PrivatePlace]]:
+    """A place, and a list that grows with each start of its worker."""
     place = PrivatePlace(None, str(project), False, Journal())
     starts: list[PrivatePlace] = []
     start = place._kernel.start
@@ -35,6 +36,11 @@ async def test_calls_that_come_at_once_share_one_worker(project: Path, monkeypat
         start()
 
     monkeypatch.setattr(place._kernel, "start", counted)
+    return place, starts
+
+
+async def test_calls_that_come_at_once_share_one_worker(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, starts = counting(project, monkeypatch)
     try:
         done, inside, _ = await asyncio.gather(place.evaluate("1", None, report), place.inside(seen=True), place.kernel())
     finally:
@@ -43,15 +49,7 @@ async def test_calls_that_come_at_once_share_one_worker(project: Path, monkeypat
 
 
 async def test_a_call_that_is_cancelled_while_the_worker_starts_leaves_one_worker(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = PrivatePlace(None, str(project), False, Journal())
-    starts: list[PrivatePlace] = []
-    start = place._kernel.start
-
-    def counted() -> None:
-        starts.append(place)
-        start()
-
-    monkeypatch.setattr(place._kernel, "start", counted)
+    place, starts = counting(project, monkeypatch)
     try:
         async with anyio.create_task_group() as group:
             group.start_soon(place.evaluate, "x = 1", None, report)
