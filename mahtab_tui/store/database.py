@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,8 +75,21 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     version = connection.execute("pragma user_version").fetchone()[0]
     if version > SCHEMA:
         raise StoreError(f"The session file {path} was written by a newer version of mahtab-tui.")
-    connection.execute("pragma journal_mode = wal")
+    _write_ahead(connection)
     # A killed process loses nothing; only a power cut may take the last moments.
     connection.execute("pragma synchronous = normal")
     if version < SCHEMA:
         connection.executescript(f"begin immediate; {_TABLES} pragma user_version = {SCHEMA}; commit;")
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log. SQLite waits for nobody here: of two programs that begin a new file at once, one would be refused."""
+    ends_at = time.monotonic() + WAIT
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError:
+            if time.monotonic() > ends_at:
+                raise
+            time.sleep(0.01)

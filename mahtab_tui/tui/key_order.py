@@ -46,7 +46,7 @@ class KeyOrder(App[int]):
     def _first_to_act(self, event: Key | Paste) -> MessagePump | None:
         """What has to do something of its own before a key can have its turn."""
         if self.focused is None:
-            return None if self.screen.is_mounted else self.screen
+            return None if self.screen.is_mounted and not self.screen.message_queue_size else self.screen
         if isinstance(event, Paste) or not self.focused.message_queue_size:
             return None
         active = self.screen.active_bindings.get(event.key)

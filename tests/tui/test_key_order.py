@@ -124,3 +124,14 @@ async def test_what_never_rests_holds_no_command_back() -> None:
                     await asyncio.sleep(0)
         finally:
             busy.disabled = True
+
+
+async def test_letters_after_a_jump_are_for_the_pane_that_it_goes_to(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        app.query_one("#transcript").focus()
+        await pilot.pause()
+        bunch(app, "ctrl+o", *"etype")
+        await until(pilot, lambda: app.editor.text == "type" and len(app.screen_stack) == 1)
+        assert app.focused is app.query_one("#code")

@@ -289,6 +289,19 @@ def test_it_opens_again_after_it_was_closed(path: Path) -> None:
     assert texts(path) == ["one", "two"]
 
 
+def test_a_new_file_that_another_program_is_just_making_is_waited_for(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("begin immediate")
+    threading.Timer(0.2, lambda: other.execute("commit")).start()
+    store = SqliteStore(path, "a")
+    store.append(cell(1, "kept"))
+    store.close()
+    other.close()
+    assert texts(path, store.session) == ["kept"]
+
+
 def test_several_sessions_and_threads_write_at_once(path: Path) -> None:
     stores = [SqliteStore(path, name) for name in "ab"]
 
