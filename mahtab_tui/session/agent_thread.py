@@ -60,11 +60,16 @@ class AgentThread:
             # Shown before the agent is there: loading what it needs takes a while.
             turn = next(self._numbers)
             emit(self._log, tags.USER_CHAT, encodable(prompt), turn=turn)
-            if attach != "nothing":
-                self._turns.attach(prompt, turn, self._withdrawn.is_set, commands=attach == "commands too")
-            agent = self.agent
+            self._tell("thinking", turn)
+            try:
+                if attach != "nothing":
+                    self._turns.attach(prompt, turn, self._withdrawn.is_set, commands=attach == "commands too")
+                agent = self.agent
+            except Exception:
+                self._tell("failed", turn)
+                raise
             if self._withdrawn.is_set():
-                emit(self._log, tags.NOTICE, "Stopped before the model was asked.", level="info")
+                self._tell("stopped", turn)
                 return ""
             answer = agent.ask_sync(prompt, shown=turn)
             self._turns.answered(prompt, answer)
@@ -103,6 +108,9 @@ class AgentThread:
             self._agent.close()
         if self._thread.is_alive():
             self._thread.join(2.0)
+
+    def _tell(self, state: Literal["thinking", "failed", "stopped"], turn: int) -> None:
+        emit(self._log, tags.AGENT, state=state, turn=turn, step=0, party=self._turns.party)
 
     def _load(self) -> None:
         with contextlib.suppress(ModelError):  # said when the question is asked

@@ -195,7 +195,7 @@ def test_what_a_withdrawn_question_points_at_goes_with_no_other(open_session: Ca
     while not begun.exists():
         time.sleep(0.01)
     it.session.agent.stop()
-    it.store.wait(tags.NOTICE, "Stopped before the model was asked.")
+    it.store.wait(tags.AGENT, state="stopped")
     it.session.submit("python", "ask('who are you?')")
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     assert "sugar" not in str(it.session.agent.agent.messages)

@@ -18,6 +18,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
@@ -94,7 +95,7 @@ def test_a_question_is_stopped_while_the_agent_is_being_made(open_session: Calla
     assert wanted.wait(DEADLINE)
     assert it.session.stop() == "model"
     made.set()
-    it.store.wait(tags.NOTICE, level="info")
+    it.store.wait(tags.AGENT, state="stopped")
     it.session.submit("ask", "and now?")
     it.store.wait(tags.AGENT, state="done")
     said = [(record.tag, record.text) for record in it.store.records if record.tag in (tags.USER_CHAT, tags.ASSISTANT_CHAT)]
@@ -114,11 +115,26 @@ def test_a_question_is_shown_before_the_agent_is_there(open_session: Callable[..
     it.session.submit("ask", "half \ud800 a pair?")
     try:
         asked = it.store.wait(tags.USER_CHAT)
+        it.store.wait(tags.AGENT, state="thinking", turn=1)
     finally:
         made.set()
     assert (asked.text, asked.attrs) == ("half \ufffd a pair?", {"turn": 1})
     it.store.wait(tags.AGENT, state="done", turn=1)
     assert sum(record.tag == tags.USER_CHAT for record in it.store.records) == 1
+
+
+def test_a_model_that_cannot_be_made_is_said_and_nothing_is_shown_as_thinking(
+    open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = open_session()
+
+    def refuse() -> ReplAgent:
+        raise ModelError("There is no such model.")
+
+    monkeypatch.setattr(it.session.agent, "_make_agent", refuse)
+    it.session.submit("ask", "anyone?")
+    it.store.wait(tags.NOTICE, "There is no such model. /model chooses another one.")
+    assert [record.attrs["state"] for record in it.store.records if record.tag == tags.AGENT] == ["thinking", "failed"]
 
 
 def test_stopping_a_cell_interrupts_it_and_the_next_one_runs(open_session: Callable[..., Opened]) -> None:
