@@ -18,12 +18,14 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from typing import Literal, NamedTuple
 
-from mahtab_tui.knowledge.encodings import is_encoding
+from mahtab_tui.knowledge.encodings import is_encoding, lines_of
 from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.settings import PACKAGE
 
 _LOOK = 0.05
 """Seconds between two looks at whether a search was cancelled."""
+_MOST = 20_000_000
+"""Bytes of what a search finds: many matches with many lines around each come to more than anybody can read."""
 
 
 class CodeError(RuntimeError):
@@ -46,7 +48,7 @@ class Matches(NamedTuple):
     """What a search found, in the order of paths and lines."""
 
     found: tuple[Match, ...]
-    ended: Literal["all", "limit", "time", "cancelled"]
+    ended: Literal["all", "limit", "size", "time", "cancelled"]
     """Why there is no more."""
 
     def as_text(self) -> str:
@@ -56,6 +58,7 @@ class Matches(NamedTuple):
             parts += [path, *_shown(list(found))]
         told = {
             "limit": "There is more; narrow the pattern or raise limit.",
+            "size": "There is more than can be told; narrow the pattern or ask for fewer lines around it.",
             "time": "The time was up; there may be more.",
             "cancelled": "Cancelled.",
         }
@@ -114,12 +117,14 @@ class CodeSearcher:
     def read_file(self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None) -> str:
         """The lines of a file from `start` to `end` (from 1, both included), each with its number. Raises `CodeError`."""
         try:
-            lines = HeldFolder(self.folder).read_text(path, encoding=encoding).splitlines()
+            lines = lines_of(HeldFolder(self.folder).read_text(path, encoding=encoding))
         except HeldError as error:
             raise CodeError(str(error)) from None
         first, last = max(1, start), len(lines) if end is None else min(end, len(lines))
         if lines and first > len(lines):
             raise CodeError(f"{path} has {len(lines):,} lines; line {first:,} is behind its end.")
+        if lines and last < first:
+            raise CodeError(f"No line is between line {first:,} and line {last:,}.")
         return "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
 
 
@@ -146,12 +151,12 @@ def search_code(pattern: str, file_pattern: str = "*", context_lines: int = 2, *
     return CodeSearcher(code_dir).search(pattern, file_pattern, context_lines, limit=limit).as_text()
 
 
-def _run(request: str, seconds: float, cancelled: threading.Event) -> tuple[list[bytes], Literal["all", "time", "cancelled"]]:
+def _run(request: str, seconds: float, cancelled: threading.Event) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
     """The lines that the searching process wrote, as far as it came. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = [sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"]
     until = time.monotonic() + seconds
-    ended: Literal["all", "time", "cancelled"] = "all"
+    ended: Literal["all", "size", "time", "cancelled"] = "all"
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
     ) as process:
@@ -169,8 +174,8 @@ def _run(request: str, seconds: float, cancelled: threading.Event) -> tuple[list
                         if not data:
                             break
                         written += data
-                    if cancelled.is_set() or time.monotonic() > until:
-                        ended = "cancelled" if cancelled.is_set() else "time"
+                    if cancelled.is_set() or time.monotonic() > until or len(written) > _MOST:
+                        ended = "cancelled" if cancelled.is_set() else "size" if len(written) > _MOST else "time"
                         break
         finally:
             if ended != "all" or sys.exception() is not None:

@@ -34,7 +34,8 @@ def decoded(data: bytes, encoding: str | None = None) -> str:
     if encoding is not None:
         if not is_encoding(encoding):
             raise LookupError(encoding)
-        return data.decode(codecs.lookup(encoding).name, "replace")
+        # Mainframes end their lines with NEL.
+        return data.decode(codecs.lookup(encoding).name, "replace").replace("\x85", "\n")
     for mark, marked in _MARKS:
         if data.startswith(mark):
             return data.decode(marked, "replace")
@@ -44,3 +45,9 @@ def decoded(data: bytes, encoding: str | None = None) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return data.decode("latin-1")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text as editors number them: nothing but a line feed ends one, no form feed and no U+2028."""
+    lines = [line.removesuffix("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]

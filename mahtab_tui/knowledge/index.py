@@ -20,7 +20,9 @@ _HASH_SIZE = 32 * 1024 * 1024
 _WEIGHTS = "10.0, 5.0, 1.0"
 """Of a hit in the name, the description, the content."""
 _WORDS = re.compile(r"\w+")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*[A-Z0-9_]\w*")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_NO_WORD = re.compile(r"[A-Z0-9_]")
+"""What an identifier has behind its first letter, and an ordinary word has not."""
 _COMMON = frozenset(
     "a an and are as at be by can do does for from has have how i if in into is it its me my not of on or our so than that the their them then there these "
     "this to use was we what when where which who why will with you your".split()
@@ -30,7 +32,7 @@ _PARTS = 0.4
 _FREQUENT = 500
 """Skills from which on a word that they all have tells little."""
 _LOOKED_AT = 500
-"""Skills that are ranked at the most."""
+"""Skills that count at the most, the best ones of each table."""
 _SHORTEST = 3
 """Characters of which the trigram table needs that many in a row."""
 
@@ -68,8 +70,8 @@ class SkillsIndex:
         scores: dict[int, float] = {}
         with self._lock:
             for table, factor in (("stems", 1.0), ("parts", _PARTS)):
-                found = self._ranked(table, self._telling(table, words), limit)
-                best = max((score for _, score in found), default=0.0)
+                found = self._found(table, words, limit)
+                best = found[0][1] if found else 0.0
                 for row, score in found:
                     scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
         exact = query.strip().lower()
@@ -85,31 +87,32 @@ class SkillsIndex:
         with self._lock:
             self._database.close()
 
-    def _telling(self, table: str, words: list[str]) -> list[str]:
-        """Those of the words that are to be looked for: not the frequent ones, where rarer ones are in the table, too."""
-        counted = []
-        for word in words:
-            if table == "parts" and len(word) < _SHORTEST:
-                continue
-            statement = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_FREQUENT + 1})"
-            [[count]] = self._database.execute(statement, (_quoted(word),))
-            counted.append((int(count), word))
-        there = sorted((pair for pair in counted if pair[0]), key=lambda pair: pair[0])
-        rare = [word for count, word in there if count <= _FREQUENT]
-        return rare[:QUERY_WORDS] or [word for _, word in there[:2]]
-
-    def _ranked(self, table: str, words: list[str], limit: int) -> list[tuple[int, float]]:
-        """Row and score. Of frequent words a hit in the name alone is looked for first: there are enough of them."""
-        if not words:
-            return []
-        phrases = " OR ".join(map(_quoted, words))
-        statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) FROM {table} WHERE {table} MATCH ? LIMIT {_LOOKED_AT}"
+    def _found(self, table: str, words: list[str], limit: int) -> list[tuple[int, float]]:
+        """Row and score, the best first. The frequent ones of the words are looked for only where none is rarer, and in the names first."""
+        there = self._there(table, words)
+        if rare := [word for word, count in there if count <= _FREQUENT]:
+            return self._ranked(table, rare, "name description content")
         found: list[tuple[int, float]] = []
-        for columns in ("name", "name description", "name description content"):
-            found = [(int(row), float(score)) for row, score in self._database.execute(statement, (f"{{{columns}}} : ({phrases})",))]
+        for columns in ("name", "name description", "name description content") if there else ():
+            found = self._ranked(table, [word for word, _ in there[:2]], columns)
             if len(found) >= max(limit, _FREQUENT):
                 break
         return found
+
+    def _there(self, table: str, words: list[str]) -> list[tuple[str, int]]:
+        """Those of the words that are in a table, and how many skills have each, the rarest first."""
+        statement = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_FREQUENT + 1})"
+        long_enough = [word for word in words if table == "stems" or len(word) >= _SHORTEST]
+        counted = [(word, int(self._database.execute(statement, (_quoted(word),)).fetchone()[0])) for word in long_enough]
+        return sorted((pair for pair in counted if pair[1]), key=lambda pair: pair[1])
+
+    def _ranked(self, table: str, words: list[str], columns: str) -> list[tuple[int, float]]:
+        """The skills that have one of the words in these columns."""
+        statement = (
+            f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_LOOKED_AT}"
+        )
+        phrases = " OR ".join(map(_quoted, words))
+        return [(int(row), float(score)) for row, score in self._database.execute(statement, (f"{{{columns}}} : ({phrases})",))]
 
 
 def _quoted(word: str) -> str:
@@ -126,9 +129,14 @@ def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
     insert = "INSERT INTO {}(rowid, name, description, content) VALUES (?, ?, ?, ?)"
     database.executemany(insert.format("stems"), rows)
     # Of the content its identifiers only: parts of ordinary words are found by their stems.
-    database.executemany(insert.format("parts"), [(*row[:3], " ".join(dict.fromkeys(_IDENTIFIER.findall(row[3])))) for row in rows])
+    database.executemany(insert.format("parts"), [(*row[:3], " ".join(_identifiers(row[3]))) for row in rows])
     database.execute("COMMIT")
     return database
+
+
+def _identifiers(text: str) -> dict[str, None]:
+    """Each once, in the order of the text."""
+    return dict.fromkeys(name for name in _NAME.findall(text) if _NO_WORD.search(name, 1))
 
 
 def _query_words(query: str) -> list[str]:

@@ -32,6 +32,7 @@ class _Stamp(NamedTuple):
     """By what a changed file is known."""
 
     changed: int
+    """In nanoseconds; also when its rights or its name were changed."""
     size: int
     inode: int
 
@@ -46,7 +47,7 @@ class SkillsLoader:
         """A sentence for each skill that cannot be used, as of the last time all were read."""
         self.broken: dict[str, Path] = {}
         """The file that each sentence is of, where it is of one."""
-        self._known: dict[Path, tuple[_Stamp, Skill | SkillError]] = {}
+        self._known: dict[Path, tuple[_Stamp, Skill]] = {}
 
     def load_all(self) -> list[Skill]:
         """All skills by name, sorted; `problems` tells of the others."""
@@ -55,7 +56,7 @@ class SkillsLoader:
     def iter_skills(self) -> Iterator[Skill]:
         """The skills as they are read, each name once: from the place that wins to the one that loses."""
         seen: set[str] = set()
-        met: dict[Path, tuple[_Stamp, Skill | SkillError]] = {}
+        met: dict[Path, tuple[_Stamp, Skill]] = {}
         problems: list[str] = []
         broken: dict[str, Path] = {}
         for place in _distinct(reversed(self.places)):
@@ -66,12 +67,14 @@ class SkillsLoader:
                 continue
             here: dict[str, Path] = {}
             for path in files:
-                met[path] = self._read(path)
+                try:
+                    met[path] = self._read(path)
+                except SkillError as error:
+                    problems.append(str(error))
+                    broken[str(error)] = path
+                    continue
                 found = met[path][1]
-                if isinstance(found, SkillError):
-                    problems.append(str(found))
-                    broken[str(found)] = path
-                elif found.name in here:
+                if found.name in here:
                     problems.append(f"{path}: {here[found.name]} has the same name and is used.")
                 elif found.name not in seen:
                     here[found.name] = path
@@ -79,20 +82,15 @@ class SkillsLoader:
             seen.update(here)
         self._known, self.problems, self.broken = met, tuple(problems), broken
 
-    def _read(self, path: Path) -> tuple[_Stamp, Skill | SkillError]:
+    def _read(self, path: Path) -> tuple[_Stamp, Skill]:
+        """A skill with its file's stamp. Raises `SkillError`: one that is broken is read each time, since what broke it may be none of its own."""
         try:
             status = path.stat()
         except OSError:
-            stamp = _Stamp(0, 0, 0)
-        else:
-            stamp = _Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+            return _Stamp(0, 0, 0), read_skill(path)  # which says why
+        stamp = _Stamp(status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._known.get(path)
-        if known is not None and known[0] == stamp:
-            return known
-        try:
-            return stamp, read_skill(path)
-        except SkillError as error:
-            return stamp, error
+        return known if known is not None and known[0] == stamp else (stamp, read_skill(path))
 
 
 def _skill_files(place: Path) -> Iterator[Path]:
@@ -100,13 +98,26 @@ def _skill_files(place: Path) -> Iterator[Path]:
     if not place.is_dir():
         return
     with os.scandir(place) as entries:
-        names = sorted((entry.name, entry.is_dir()) for entry in entries if not entry.name.startswith("."))
+        # A link that leads round in a circle is no reason to pass over the others.
+        named = [(entry.name, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()) for entry in entries]
+    names = sorted((name, is_folder) for name, is_folder in named if not name.startswith("."))
     for name, is_folder in names:
-        if is_folder and os.path.lexists(path := place / name / SKILL_FILE):
+        if is_folder and _is_there(path := place / name / SKILL_FILE):
             yield path
     for name, is_folder in names:
         if not is_folder and name.endswith(".md") and name.lower() not in _NO_SKILLS and name != SKILL_FILE:
             yield place / name
+
+
+def _is_there(path: Path) -> bool:
+    """Also where it cannot be looked at: then it is said why."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _distinct(places: Iterator[Path]) -> Iterator[Path]:

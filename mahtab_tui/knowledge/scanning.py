@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from mahtab_tui.knowledge.encodings import lines_of
 from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.knowledge.tree_files import RipgrepRefuses, is_wanted, ripgrep_files, source_files
 
@@ -34,9 +35,7 @@ def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if not is_wanted(path, request["file_pattern"]):
             continue
         with suppress(HeldError):  # it is binary or too large, or has gone meanwhile
-            lines = [line.removesuffix("\r") for line in held.read_text(path, encoding=request["encoding"]).split("\n")]
-            if lines[-1] == "":
-                lines.pop()
+            lines = lines_of(held.read_text(path, encoding=request["encoding"]))
             for number, line in enumerate(lines):
                 if left > 0 and compiled.search(line):
                     left -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,8 @@ SKILL_FILE = "SKILL.md"
 NAME_LENGTH, DESCRIPTION_LENGTH, COMPATIBILITY_LENGTH = 64, 1024, 500
 FILE_SIZE = 1_000_000
 """Bytes of a skill's file; more is no text that a model should load at once."""
+_DEPTH = 20
+"""How deep a frontmatter may be nested."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
@@ -89,9 +92,11 @@ def _text(path: Path) -> str:
     try:
         if not path.is_file():
             raise SkillError(f"{path}: this is not a file.")
-        if (size := path.stat().st_size) > FILE_SIZE:
-            raise SkillError(f"{path}: the file has {size:,} bytes; a skill has at most {FILE_SIZE:,}.")
-        return path.read_text("utf-8-sig")
+        # It may be something else by now: opening a pipe would wait.
+        with open(path, encoding="utf-8-sig", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if (size := os.fstat(file.fileno()).st_size) > FILE_SIZE:
+                raise SkillError(f"{path}: the file has {size:,} bytes; a skill has at most {FILE_SIZE:,}.")
+            return file.read(FILE_SIZE)
     except UnicodeDecodeError as error:
         raise SkillError(f"{path}: the file is not UTF-8 text (byte {error.start}).") from None
     except OSError as error:
@@ -104,11 +109,16 @@ def _fields(path: Path, text: str) -> dict[str, Any]:
     # All scalars stay text, as the specification wants them: `name: 007` is no number, and no date can be out of range.
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
+        depth = 0
+        for event in yaml.parse(text, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEPTH:  # what composes it calls itself for each level, without a limit of its own
+                raise SkillError(f"{path}: the frontmatter is nested more than {_DEPTH} deep.")
         fields = yaml.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         line = min(error.problem_mark.line, text.count("\n") - 1) + 2 if error.problem_mark else 1
         raise SkillError(f"{path}, line {line}: the frontmatter is not YAML: {error.problem}.") from None
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise SkillError(f"{path}: the frontmatter is not YAML: {str(error).splitlines()[0]}.") from None
     if fields in (None, ""):
         return {}
@@ -133,7 +143,7 @@ def _name(path: Path, name: str, expected: str) -> str:
 
 
 def _description(path: Path, fields: Mapping[str, Any], otherwise: str) -> str:
-    description = _word(path, fields, "description") or otherwise
+    description = " ".join(_word(path, fields, "description").splitlines()) or otherwise  # it is told in a line
     if not description:
         raise SkillError(f"{path}: the description is missing.")
     if len(description) > DESCRIPTION_LENGTH:
@@ -158,7 +168,7 @@ def _tools(path: Path, value: Any) -> tuple[str, ...]:
     """Names between blanks by the specification; lists and commas are met, too."""
     if isinstance(value, str):
         # A blank within brackets belongs to the tool: Bash(git add:*).
-        return tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", value))
+        return tuple(re.findall(r"[^\s,(]+(?:\([^)]*(?:\)|\Z))?", value))
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return tuple(value)
     if value == ():

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mahtab_tui.knowledge.encodings import lines_of
 from mahtab_tui.knowledge.held import READ_LIMIT, HeldError, HeldFolder
 
 if TYPE_CHECKING:
@@ -48,10 +49,18 @@ def is_wanted(path: str, file_pattern: str) -> bool:
 def source_files(folder: Path) -> Iterator[str]:
     """The paths, relative to the folder."""
     held = HeldFolder(folder)
-    yield from _below(held, [_level(held, "")])
+    waiting: list[tuple[str, tuple[_Level, ...] | None]] = [("", ())]
+    """The paths that are next, the last one first: folders with those above them, and files."""
+    while waiting:
+        path, above = waiting.pop()
+        if above is None:
+            yield path
+        else:
+            waiting += reversed(list(_in(held, (*above, _level(held, path)))))
 
 
-def _below(held: HeldFolder, levels: list[_Level]) -> Iterator[str]:
+def _in(held: HeldFolder, levels: tuple[_Level, ...]) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
+    """What a folder has: folders with the levels above them, and files."""
     here = levels[-1].path
     try:
         with os.scandir(held.folder / here) as entries:
@@ -60,20 +69,16 @@ def _below(held: HeldFolder, levels: list[_Level]) -> Iterator[str]:
     except OSError:
         return
     for name, is_folder, is_file in found:
-        path = here + name
-        if name.startswith(".") or not (is_folder or is_file) or _is_ignored(path + "/" * is_folder, levels):
-            continue
-        if is_folder:
-            yield from _below(held, [*levels, _level(held, path + "/")])
-        else:
-            yield path
+        path = here + name + "/" * is_folder
+        if not name.startswith(".") and (is_folder or is_file) and not _is_ignored(path, levels):
+            yield path, levels if is_folder else None
 
 
 def _level(held: HeldFolder, path: str) -> _Level:
     from pathspec import GitIgnoreSpec
 
     try:
-        lines = held.read_bytes(f"{path}.gitignore").decode("utf-8", "surrogateescape").splitlines()
+        lines = lines_of(held.read_bytes(f"{path}.gitignore").decode("utf-8", "surrogateescape"))
     except HeldError:
         ignored = None
     else:
@@ -81,7 +86,7 @@ def _level(held: HeldFolder, path: str) -> _Level:
     return _Level(path, ignored, (held.folder / path / ".git").exists())
 
 
-def _is_ignored(path: str, levels: list[_Level]) -> bool:
+def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
     """What the nearest folder that says anything says; a repository within another one is its own."""
     for level in reversed(levels):
         if level.ignored is not None:
@@ -97,16 +102,17 @@ def ripgrep_files(ripgrep: str, folder: Path, pattern: str, ignore_case: bool) -
     """Those of the files that may match: what ripgrep finds, and what is not ASCII. Raises `RipgrepRefuses`."""
     case = ["--ignore-case"] if ignore_case else ["--case-sensitive"]
     command = [ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"]
-    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True)
-    if done.returncode not in (0, 1) and not done.stdout:
+    found, is_silent = [], True
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+        assert running.stdout is not None
+        for line in running.stdout:
+            is_silent = False
+            if line.startswith(b'{"type":"begin"'):
+                path = _path(json.loads(line)["data"]["path"])
+                if not any(part.startswith(".") for part in path.split("/")):
+                    found.append(path)
+    if is_silent and running.returncode not in (0, 1):
         raise RipgrepRefuses
-    found = []
-    for line in done.stdout.splitlines():
-        event = json.loads(line)
-        if event["type"] == "begin":
-            path = _path(event["data"]["path"])
-            if not any(part.startswith(".") for part in path.split("/")):
-                found.append(path)
     return sorted(found, key=lambda path: path.split("/"))
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
+from mahtab_tui.knowledge.tree_files import source_files
 
 RIPGREP = shutil.which("rg")
 
@@ -185,6 +188,42 @@ def test_an_encoding_can_be_said(tmp_path: Path) -> None:
         searcher.search("x", encoding="klingon")
 
 
+def test_lines_of_a_mainframe_are_lines(tmp_path: Path) -> None:
+    (tmp_path / "x.cbl").write_bytes("MOVE A TO B.\x85STOP RUN.\x85".encode("cp037"))
+    searcher = CodeSearcher(tmp_path)
+    assert [(match.line, match.text) for match in searcher.search("RUN", encoding="cp037").found] == [(2, "STOP RUN.")]
+    assert searcher.read_file("x.cbl", 2, encoding="cp037") == "     2  STOP RUN."
+
+
+@pytest.mark.parametrize("between", ["\f", "\v", "\x1c", "\u2028", "\x85"])
+def test_a_line_has_the_same_number_where_it_is_found_and_where_it_is_read(searcher: CodeSearcher, tmp_path: Path, between: str) -> None:
+    for name, data in (("a.txt", f"one{between}\r\ntwo".encode()), ("b.txt", f"one\xfc{between}\ntwo".encode("latin-1", "ignore"))):
+        (tmp_path / name).write_bytes(data)
+        here = CodeSearcher(tmp_path, searcher._ripgrep)
+        assert [match.line for match in here.search("two", name).found] == [2]
+        assert here.read_file(name, 2) == "     2  two"
+
+
+def test_folders_within_folders_are_no_calls_within_calls(tmp_path: Path) -> None:
+    deep = tmp_path / Path(*["a"] * 200)
+    deep.mkdir(parents=True)
+    (deep / "deep.txt").touch()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 100)
+    try:
+        assert [path.count("/") for path in source_files(tmp_path)] == [200]
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_what_is_found_is_bounded_with_the_lines_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.knowledge.code._MOST", 100_000)
+    (tmp_path / "x.txt").write_text(("x" * 400 + "\n") * 2_000)
+    found = CodeSearcher(tmp_path).search("x", context_lines=50, limit=10_000)
+    assert (0 < len(found.found) < 20, found.ended) == (True, "size")
+    assert found.as_text().endswith("[There is more than can be told; narrow the pattern or ask for fewer lines around it.]")
+
+
 def test_what_is_no_expression_is_said_in_a_sentence(searcher: CodeSearcher) -> None:
     with pytest.raises(CodeError, match=r"'\(' is not a regular expression: missing \), unterminated subpattern at position 0\."):
         searcher.search("(")
@@ -220,5 +259,7 @@ def test_a_file_is_read_by_lines_and_held_inside_the_folder(tree: Path) -> None:
     ):
         with pytest.raises(CodeError, match=said):
             searcher.read_file(path)
-    with pytest.raises(CodeError, match="has 7 lines; line 9 is behind its end"):
-        searcher.read_file("app.py", 9)
+    for start, end, said in ((9, None, "has 7 lines; line 9 is behind its end"), (5, 3, "No line is between line 5 and line 3")):
+        with pytest.raises(CodeError, match=said):
+            searcher.read_file("app.py", start, end)
+    assert searcher.read_file("empty.txt") == ""

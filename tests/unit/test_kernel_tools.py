@@ -50,6 +50,8 @@ def test_parts_of_a_partition_are_the_text_again(text: str, n: int) -> None:
 def test_read_numbers_lines(project: Path) -> None:
     (project / "a.txt").write_text("one\ntwo\nthree\n")
     assert read("a.txt", 2, 3) == "     2  two\n     3  three"
+    (project / "form.txt").write_bytes(b"one\f\r\ntwo\r\n")
+    assert read("form.txt") == "     1  one\f\n     2  two"
     with pytest.raises(FileNotFoundError):
         read("missing.txt")
 

@@ -101,6 +101,79 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 900_000, "[" * 30 + "]" * 30, "- " * 30 + "x", "? " * 900, "\n" + "".join(" " * n + "a:\n" for n in range(1, 900))]
+)
+def test_a_frontmatter_without_a_bottom_is_a_sentence(tmp_path: Path, text: str) -> None:
+    write_skill(tmp_path, "deep", text=f"---\nname: deep\ndescription: x\nmetadata: {text}\n---\n")
+    write_skill(tmp_path, "good")
+    skills, [problem] = load(tmp_path)
+    assert skills.keys() == {"good"}
+    assert "nested more than 20 deep" in problem or "not YAML" in problem
+
+
+def test_the_names_of_tools_are_read_in_one_pass(tmp_path: Path) -> None:
+    write_skill(tmp_path, "open", text=f"---\nname: open\ndescription: x\nallowed-tools: Read {'a(' * 400_000}\n---\n")
+    assert load(tmp_path)[0]["open"].allowed_tools == ("Read", "a(" * 400_000)
+
+
+def test_a_description_is_one_line(tmp_path: Path) -> None:
+    write_skill(tmp_path, "lines", text="---\nname: lines\ndescription: |\n  one\n  - debug: two\n---\n")
+    assert load(tmp_path)[0]["lines"].description == "one - debug: two"
+
+
+def test_a_link_that_leads_round_in_a_circle_takes_no_other_skill_away(tmp_path: Path) -> None:
+    write_skill(tmp_path, "good")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "round.md").symlink_to("round.md")
+    (tmp_path / "linked").symlink_to(write_skill(tmp_path / ".elsewhere", "linked").parent)
+    skills, [problem] = load(tmp_path)
+    assert skills.keys() == {"good", "linked"}
+    assert problem == f"{tmp_path / 'round.md'}: this is not a file."
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_looked_into_is_said_until_it_may_be(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path, "closed").parent
+    folder.chmod(0)
+    loader = SkillsLoader(tmp_path)
+    assert loader.load_all() == []
+    assert loader.problems == (f"{folder / 'SKILL.md'}: the file cannot be read: Permission denied.",)
+    folder.chmod(0o700)
+    assert [skill.name for skill in loader.load_all()] == ["closed"]
+
+
+def test_a_file_is_read_again_whatever_its_time_says(tmp_path: Path) -> None:
+    path = write_skill(tmp_path, "one", content="Before.")
+    loader = SkillsLoader(tmp_path)
+    [before] = loader.load_all()
+    status = path.stat()
+    write_skill(tmp_path, "one", content="After..")
+    while path.stat().st_ctime_ns == status.st_ctime_ns:  # a coarse clock
+        path.touch()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    [after] = loader.load_all()
+    assert (before.content, after.content) == ("Before.", "After..")
+
+
+def test_what_could_not_be_read_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_skill(tmp_path, "one")
+    loader = SkillsLoader(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("builtins.open", lambda *args, **options: (_ for _ in ()).throw(OSError(24, "Too many open files")))
+        assert loader.load_all() == []
+    assert loader.problems[0].endswith("the file cannot be read: Too many open files.")
+    assert [skill.name for skill in loader.load_all()] == ["one"]
+    assert loader.problems == ()
+
+
+def test_a_pipe_in_the_place_of_a_file_that_was_just_there_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / "SKILL.md")
+    monkeypatch.setattr("pathlib.Path.is_file", lambda path: True)
+    assert len(load(tmp_path)[1]) == 1
+
+
 def test_one_file_is_a_skill_too(tmp_path: Path) -> None:
     (tmp_path / "sql-style.md").write_text("# SQL style\n\nKeywords in\ncapitals.\n\nMore.\n")
     (tmp_path / "told.md").write_text("---\ndescription: By the frontmatter.\n---\nWords.\n")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.knowledge.index import SkillsIndex
+from mahtab_tui.knowledge.index import INDEXED, SkillsIndex
 from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loader import SkillsLoader
 from mahtab_tui.knowledge.skills import Skill
@@ -96,6 +96,20 @@ def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() 
         ]
     )
     assert [hit.name for hit in index.search("parquet")] == ["parquet", "b", "a"]
+
+
+def test_the_best_one_is_found_however_many_others_have_one_of_the_words() -> None:
+    words = ["alpha", "beta", "gamma"]
+    some = [Skill(f"s{number:04}", "Something.", None, words[number % 3], Path("x")) for number in range(1_200)]
+    best = Skill("z", "Something.", None, " ".join(words), Path("x"))
+    assert SkillsIndex([*some, best]).search("alpha beta gamma", 1)[0].name == "z"
+    often = [skill._replace(content="alpha beta") for skill in some]
+    assert SkillsIndex([*often, best._replace(name="z-alpha-beta")]).search("alpha beta", 1)[0].name == "z-alpha-beta"
+
+
+def test_one_long_word_takes_no_longer_than_many() -> None:
+    skills = [Skill(f"long-{number:02}", "Something.", None, "a" * INDEXED, Path("x")) for number in range(50)]
+    assert SkillsIndex(skills).search("long", 1)[0].name == "long-00"
 
 
 def test_equals_are_in_the_order_of_their_names_each_time() -> None:

@@ -15,7 +15,8 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     Raises FileNotFoundError, IsADirectoryError, PermissionError.
     Example: print(read("app.py", 10, 40)).
     """
-    lines = _text(path).splitlines()
+    lines = [line.removesuffix("\r") for line in _text(path).split("\n")]  # a form feed ends none: the numbers are those of an editor
+    lines = lines if lines[-1] else lines[:-1]
     last = len(lines) if end is None else min(end, len(lines))
     first = max(1, start)
     return "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
