@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from mahtab_tui.agent.hearing import Answer, hear
 from mahtab_tui.agent.host import AgentHost
+from mahtab_tui.llm.pictures import pictures_in
 from mahtab_tui.llm.usage import model_name, worst_cost
 from mahtab_tui.usage import OverBudget
 
@@ -30,7 +31,7 @@ def call(
 
     def worst() -> float | None:
         calls = (str(message.tool_calls) for message in messages if isinstance(message, AIMessage) and message.tool_calls)
-        return worst_cost(llm, [*(str(message.text) for message in messages), *calls, str(options or "")])
+        return worst_cost(llm, [*(str(message.text) for message in messages), *calls, str(options or "")], pictures_in(messages))
 
     try:
         with host.spending.afford(model_name(llm) or llm._llm_type, worst):

@@ -15,6 +15,7 @@ from mahtab_tui.agent.tool_messages import Call, gathered
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.chunks import encodable, is_cut
 from mahtab_tui.llm.failures import explained
+from mahtab_tui.llm.pictures import pictures_in
 from mahtab_tui.llm.usage import estimated_usage, is_priced, usage_attrs
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class _Hearing:
         said = "".join(self.tokens)
         usage = usage_attrs(self._llm, self._usage, self._metadata)
         if usage is None and self._sent and ((said and (stopped or failure)) or is_priced(self._llm)):
-            usage = estimated_usage(self._llm, (str(message.text) for message in self._messages), said)
+            usage = estimated_usage(self._llm, (str(message.text) for message in self._messages), said, pictures_in(self._messages))
         text = said if stopped or failure else str(self._metadata.get("final_text") or said)
         message, calls = (None if stopped or failure else gathered(self._pieces)) or (None, ())
         return Answer(

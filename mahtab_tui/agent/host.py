@@ -7,6 +7,7 @@ import threading
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from mahtab_tui.bus.left_out import LeftOut
+from mahtab_tui.llm.pictures import Picture
 from mahtab_tui.usage import Spending
 
 
@@ -79,6 +80,8 @@ class AgentHost(Protocol):
 
     left_out: LeftOut
     """What of the conversation the model is not told."""
+    pictures: dict[str, Picture]
+    """Those that have gone with questions, by the ids under which the questions' attachments name them."""
 
     def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
         """Run code in the namespace and wait; the host logs it."""

@@ -6,6 +6,7 @@ What the person is to see goes into the graph's custom stream: tokens as text, a
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +21,7 @@ from mahtab_tui.agent.host import AgentHost, ApprovalRequest, Decision
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.results import render_results
 from mahtab_tui.agent.routes import is_complete
+from mahtab_tui.agent.seeing import chosen, named, with_pictures
 from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult, results_of_step
 from mahtab_tui.agent.tool_messages import binding, in_words
 from mahtab_tui.agent.tool_runs import CALLS, Ran, arguments_text, kept, run_call
@@ -29,6 +31,7 @@ from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.chunks import encodable
+from mahtab_tui.llm.pictures import Picture, sees
 from mahtab_tui.llm.windows import room_of
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class Nodes:
         self._tools = tools
         self._text_only: BaseChatModel | None = None
         """A model whose service has refused tools."""
+        self._blind: BaseChatModel | None = None
+        """A model whose service has refused pictures."""
         self.reflection_llm = reflection_llm
         self.most: int | None = None
         """Tokens that the model was found to read at once, where it has once said that it was too much."""
@@ -155,16 +160,26 @@ class Nodes:
         self._say(writer, "thinking", state, step)
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         given = messages if options else in_words(messages)
-        told = self._fitted(given, system, writer)
-        answer = self._call([*system, *told], state, writer, options)
+        pictures = self._pictures
+        told = self._fitted(given, system, pictures, writer)
+        if step == 0 and not set(named(given[-1:])) <= set(self._sent(told, pictures)):
+            why = "There is no room for all pictures" if pictures else "The model does not see pictures"
+            _notice(writer, f"{why}: of those that it is not shown it is told only that they are there.", "warning")
+        answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
+        if not answer.text and self._sent(told, pictures) and _refuses(answer, "image", "vision", "multimodal"):
+            if sees(self.llm) is None:
+                self._blind = self.llm
+            _notice(writer, f"The pictures were not taken, so the model is asked without them. {answer.failure}", "warning")
+            pictures = {}
+            answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
         if answer.too_long and not answer.text:
-            self.most = (size(system) + size(told)) // 2
-            told = self._fitted(given, system, writer)
-            answer = self._call([*system, *told], state, writer, options)
-        elif options and not answer.text and _refuses_tools(answer):
+            self.most = (size(system) + size(told) + _tokens(self._sent(told, pictures))) // 2
+            told = self._fitted(given, system, pictures, writer)
+            answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
+        elif options and not answer.text and _refuses(answer, "tool", "function call"):
             self._text_only = self.llm
             _notice(writer, "The model takes no tools, so it is asked without them.", "info")
-            answer = self._call([*system, *in_words(told)], state, writer, {})
+            answer = self._call([*system, *self._shown(in_words(told), pictures)], state, writer, {})
         if answer.cut:
             _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")
         if answer.ended and not answer.text.strip() and not answer.calls:
@@ -182,10 +197,16 @@ class Nodes:
     def _call(self, messages: list[AnyMessage], state: AgentState, writer: StreamWriter, options: dict[str, Any]) -> Answer:
         return call(self._session, self.llm, messages, state["turn"], "agent", partial(_notice, writer, level="warning"), writer, options)
 
-    def _fitted(self, messages: list[AnyMessage], system: list[SystemMessage], writer: StreamWriter) -> list[AnyMessage]:
-        """What of the messages the model can read at once."""
-        room = room_of(self.llm)
-        fitted = fit(messages, (room if self.most is None else min(room, self.most)) - size(system))
+    @property
+    def _pictures(self) -> Mapping[str, Picture]:
+        """Those that the model can be shown."""
+        return {} if sees(self.llm) is False or self._blind is self.llm else self._session.pictures
+
+    def _fitted(
+        self, messages: list[AnyMessage], system: list[SystemMessage], pictures: Mapping[str, Picture], writer: StreamWriter
+    ) -> list[AnyMessage]:
+        """What of the messages the model can read at once, beside the pictures that it is shown."""
+        fitted = fit(messages, self._room - size(system) - _tokens(self._sent(messages, pictures)))
         if fitted != messages:
             _notice(
                 writer,
@@ -193,6 +214,18 @@ class Nodes:
                 "warning",
             )
         return fitted
+
+    def _sent(self, messages: list[AnyMessage], pictures: Mapping[str, Picture]) -> Mapping[str, Picture]:
+        """The pictures that go with messages: they take at most half of what the model reads."""
+        return chosen(messages, pictures, self._room // 2)
+
+    def _shown(self, messages: list[AnyMessage], pictures: Mapping[str, Picture]) -> list[AnyMessage]:
+        return with_pictures(messages, self._sent(messages, pictures))
+
+    @property
+    def _room(self) -> int:
+        room = room_of(self.llm)
+        return room if self.most is None else min(room, self.most)
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         request = request_of(state)
@@ -242,9 +275,13 @@ def _remembered(answer: Answer) -> str:
     return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 
-def _refuses_tools(answer: Answer) -> bool:
-    """Whether a service failed since it, or the model, knows no tools: it says so in words of its own."""
-    return "tool" in answer.failure.lower() or "function call" in answer.failure.lower()
+def _refuses(answer: Answer, *what: str) -> bool:
+    """Whether a service failed since it, or the model, does not know something: it says so in words of its own."""
+    return any(word in answer.failure.lower() for word in what)
+
+
+def _tokens(pictures: Mapping[str, Picture]) -> int:
+    return sum(picture.tokens for picture in pictures.values())
 
 
 def _notice(writer: StreamWriter, text: str, level: str) -> None:

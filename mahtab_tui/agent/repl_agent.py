@@ -24,6 +24,7 @@ from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import emit
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chunks import encodable
+from mahtab_tui.llm.pictures import sees
 from mahtab_tui.llm.prompts import system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.waiting import result_of
@@ -71,6 +72,11 @@ class ReplAgent:
     def messages(self) -> list[AnyMessage]:
         """The conversation so far as the model is told it, without the system prompt."""
         return self._history.messages
+
+    @property
+    def sees(self) -> bool | None:
+        """Whether the model takes pictures; None where that is not known."""
+        return sees(self._nodes.llm)
 
     def ask_sync(self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None) -> str:
         """Ask, and wait for the final words. Raises `ModelError` where the model fails; what was said until then stays.

@@ -40,6 +40,9 @@ class Store(Protocol):
     def output(self, cell: int) -> str | None:
         """All that a cell has printed; None where it is not kept, or as long as it runs. Raises `StoreError`."""
 
+    def pictures(self, cell: int) -> list[str]:
+        """The pictures that a cell has shown, as far as they are kept: base64. Raises `StoreError`."""
+
     def close(self) -> None:
         """Let go of files. A later `append` opens them again."""
 

@@ -13,7 +13,8 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   function, row] as `kernel.base.TracebackFrame` has them), ``late`` (true for what came after its cell had
   ended: a thread's print; such records have no status).
 - ``user-attachment`` (text: what goes with a question, as the model is told it): ``turn``, ``label`` (as in "@notes.txt:1-20"), ``size`` (in words),
-  ``problem`` (why it does not).
+  ``problem`` (why it does not), and of a picture ``picture`` (its id) and, where no earlier one has told them, ``mime``, ``data`` (base64), ``width``
+  and ``height`` (pixels), as it is sent.
 - ``user-chat``: ``turn``. ``assistant-chat``: ``turn``, ``step`` (number of the generation in the turn, from 0), ``party``,
   ``stopped`` (bool).
   ``assistant-chat-stream`` (text: a piece to draw, tags and Python fence lines left out): ``turn``, ``step``, ``party``, ``kind``
@@ -145,6 +146,9 @@ ROUTES: Mapping[str, Route] = {
     SKILL: Route(display=True, prompt=False, store=True),
 }
 """Every tag has a row: this table is the only place where routing is decided."""
+
+PICTURES = frozenset(("image/png", "image/jpeg"))
+"""What of the types of a `display` is a picture."""
 
 OUTPUTS = frozenset((USER_REPL_OUT, ASSISTANT_REPL_OUT))
 """The whole output of a cell."""

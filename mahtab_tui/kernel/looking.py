@@ -256,6 +256,11 @@ class Look:
         """A picture as a file: PNG, JPEG, GIF or BMP."""
         return base64.b64decode(self._ask("picture", "picture", path)["picture"])
 
+    def measure(self, path: Path) -> tuple[int, int] | None:
+        """Width and height of a picture in pixels, zeros where only drawing it tells; None for what is none. Runs nothing of the object's own."""
+        found = self._ask("measure", "measure", path)["size"]
+        return None if found is None else (found[0], found[1])
+
     def representation(self, path: Path) -> tuple[str, bool]:
         """What the object says of itself, by its own code, and whether it was cut."""
         told = self._ask("repr", "repr", path)

@@ -60,6 +60,7 @@ class ChatClaudeCLI(BaseChatModel):
     tells_cost: ClassVar[bool] = True
     priced_as: ClassVar[str] = "anthropic"
     window: ClassVar[int] = 200_000
+    sees: ClassVar[bool] = False
 
     _conversations: list[_Conversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)

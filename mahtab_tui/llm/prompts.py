@@ -58,6 +58,9 @@ FAILED_ANSWER = "[This answer was cut off by an error.]"
 EMPTY_ANSWER = "[An empty answer.]"
 TAKEN_OUT = "[The person has taken this out of the conversation.]"
 
+PICTURE = 'The picture "{name}":'
+NOT_SHOWN = "[A picture, which is not shown to you.]"
+
 BEGINNING_LEFT_OUT = "[The beginning of the conversation is left out here.]"
 _NO_SUMMARY = "[What was said before is left out: it could not be summarised.]"
 _SUMMARY = """\

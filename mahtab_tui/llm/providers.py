@@ -178,6 +178,7 @@ def _packaged(package: _Package, key: str, provider: str, model: str, timeout: f
             secret=SecretStr(key),
             max_tokens=max_tokens or most.get("max_output_tokens"),
             window=_OLLAMA_WINDOW if provider == "ollama" else most.get("max_input_tokens"),
+            sees=most.get("image_inputs", True if provider == "anthropic" else None),
         )
     except Exception as error:  # the package's own checks: a bad name, an address that is none
         raise ModelError(f"{provider}:{model} cannot be used: {_first_line(error, key)}") from None

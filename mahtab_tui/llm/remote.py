@@ -47,6 +47,8 @@ class ChatRemote(BaseChatModel):
     """Of one answer; None where that is not known."""
     window: int | None = None
     """Tokens that the model reads at once; None where that is not known."""
+    sees: bool | None = None
+    """Whether it takes pictures; None where that is not known."""
 
     @property
     def _llm_type(self) -> str:

@@ -10,6 +10,10 @@ _FRAME = 10
 """Tokens around each message."""
 
 
-def tokens_in(texts: Iterable[str]) -> int:
-    """About how many tokens messages of these texts are, rather too many than too few."""
-    return sum(_FRAME + len(text.encode("utf-8", "replace")) // _BYTES_A_TOKEN for text in texts)
+PICTURE = 3_400
+"""Tokens of the largest picture that is sent (see `pictures.Picture.tokens`)."""
+
+
+def tokens_in(texts: Iterable[str], pictures: int = 0) -> int:
+    """About how many tokens messages of these texts, and so many pictures in them, are; rather too many than too few."""
+    return pictures * PICTURE + sum(_FRAME + len(text.encode("utf-8", "replace")) // _BYTES_A_TOKEN for text in texts)

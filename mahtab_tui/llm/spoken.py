@@ -33,6 +33,7 @@ class Spoken(BaseChatModel):
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
 
     priced_as: ClassVar[str] = "local"
+    sees: ClassVar[bool] = False
 
     def worst_cost(self) -> float | None:
         """US dollars that an answer may come to."""

@@ -52,21 +52,21 @@ def _is_amount(told: object) -> TypeGuard[float]:
     return isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < math.inf
 
 
-def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str) -> dict[str, Any]:
+def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str, pictures: int = 0) -> dict[str, Any]:
     """The attributes of a `usage` record for a call that ended before the model could tell: what was sent, and what had come."""
     model = model_name(llm)
-    read, written = tokens_in(asked), tokens_in([said])
+    read, written = tokens_in(asked, pictures), tokens_in([said])
     cost = price(priced_as(llm), model, read, written)
     return {"model": model, "input_tokens": read, "output_tokens": written, "cost": cost, "estimated": True}
 
 
-def worst_cost(llm: BaseChatModel, asked: Iterable[str]) -> float | None:
+def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> float | None:
     """US dollars that a call may come to, by the size of what is sent and the most that the model writes; None where nobody knows its price."""
     told = getattr(llm, "worst_cost", None)
     if callable(told):
         cost: float | None = told()
         return cost
-    read, written = tokens_in(asked), getattr(llm, "max_tokens", None) or _MOST
+    read, written = tokens_in(asked, pictures), getattr(llm, "max_tokens", None) or _MOST
     cost = price(priced_as(llm), model_name(llm), read, written)
     if cost is None and getattr(llm, "tells_cost", False):
         return read * _DEAR[0] + written * _DEAR[1]

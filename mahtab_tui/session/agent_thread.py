@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import Said, Summary
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.left_out import entry_of
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.prompts import render_context
+from mahtab_tui.session.attachments import told
 from mahtab_tui.session.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -83,6 +83,14 @@ class AgentThread:
                 self._agent = self._make_agent()
             return self._agent
 
+    @property
+    def sees(self) -> bool | None:
+        """Whether the model takes pictures; None where that is not known. Waits for the model to be loaded."""
+        try:
+            return self.agent.sees
+        except ModelError:  # said when the question is asked
+            return None
+
     def stop(self) -> None:
         """Stop the turn that goes on; while the agent is still being made, the question that waits for it."""
         self._withdrawn.set()
@@ -133,7 +141,7 @@ def conversation(past: Sequence[Record]) -> list[Said]:
     attached: dict[object, list[str]] = {}
     for record in past:
         if record.tag == tags.USER_ATTACHMENT:
-            attached.setdefault(record.attrs.get("turn"), []).append(to_xml(record))
+            attached.setdefault(record.attrs.get("turn"), []).append(told(record))
 
     def context(record: Record) -> str:
         elements = attached.get(record.attrs.get("turn"), []) if record.tag == tags.USER_CHAT else []

@@ -42,7 +42,7 @@ class Mention(NamedTuple):
             return f"${self.name}"
         if self.kind == "command":
             return f"!`{self.name}`"
-        lines = "" if self.start is None else f":{self.start}-{'' if self.end is None else self.end}"
+        lines = "" if self.start is None else f":{self.start}" if self.end == self.start else f":{self.start}-{'' if self.end is None else self.end}"
         name = self.name if _UNQUOTED.fullmatch(self.name) else f'"{self.name}"'
         return f"@{name}{lines}"
 
@@ -87,6 +87,8 @@ class Chip(NamedTuple):
     size: str
     """In words: of a variable its type and shape."""
     missing: bool = False
+    picture: bool = False
+    """It goes as a picture, too."""
 
 
 class Begun(NamedTuple):

@@ -102,6 +102,8 @@ class Session:
         self.cells.on_end = self.host.cell_ended
         self.cells.functions = lambda: self._tool_calls.names
         self.host.on_state = self.cells.follow
+        self.attachments = Attachments(self.kernel, self._shown, lambda: self.agent.sees)
+        """What questions point at."""
         self.inbox = Inbox(self.log)
         self.guests = Guests(self.log, self.inbox.hold)
         self.turns = TurnHost(
@@ -113,11 +115,14 @@ class Session:
             approval=settings.approval,
             resumed=bool(past),
             spending=self.spending,
+            attachments=self.attachments,
         )
         prompt.resume(past)
         for record in past:
             if record.tag == tags.USAGE:
                 self.spending.fold(**record.attrs)
+            elif record.tag == tags.USER_ATTACHMENT:
+                self.turns.resume(record)
         suggestion_model = settings.suggestion_model
         self._suggestions = (
             Suggestions(self.log, lambda: self._llm(suggestion_model), self.kernel.variables, self.spending) if suggestion_model else None
@@ -280,6 +285,9 @@ class Session:
         """All that a cell has printed, from the store; None where it was not kept. Waits. Raises `StoreError`."""
         return None if self._store is None else self._store.output(cell)
 
+    def _shown(self, cell: int) -> list[str]:
+        return [] if self._store is None else self._store.pictures(cell)
+
     def look(self) -> Look:
         """The means to look inside objects, for one screen, which is to close it."""
         return Look(self.kernel)
@@ -287,11 +295,6 @@ class Session:
     def complete(self, code: str, cursor: int) -> Completions:
         """What may stand at a cursor; waits for the kernel, at most half a second. Raises `KernelError`."""
         return self.kernel.complete(code, cursor)
-
-    @property
-    def attachments(self) -> Attachments:
-        """What questions point at."""
-        return Attachments(self.kernel)
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
         """What stands at a cursor; waits for the kernel. Raises `KernelError`."""

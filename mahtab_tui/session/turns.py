@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.agent.host import ApprovalRequest, Decision, Execution
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
 from mahtab_tui.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
 from mahtab_tui.llm.chunks import encodable
-from mahtab_tui.session.attachments import Attachments
+from mahtab_tui.llm.pictures import Picture
+from mahtab_tui.session.attachments import Attachments, told
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.settings import ApprovalMode
@@ -43,6 +43,7 @@ class TurnHost:
         approval: ApprovalMode,
         resumed: bool = False,
         spending: Spending | None = None,
+        attachments: Attachments | None = None,
     ) -> None:
         self.log = log
         self.cancelled = threading.Event()
@@ -52,6 +53,9 @@ class TurnHost:
         self.spending = spending or Spending()
         """What the models have used, the resumed part of the session included."""
         self.on_run_all: Callable[[], None] = lambda: None
+        self.pictures: dict[str, Picture] = {}
+        """Those that have gone with questions, by their ids."""
+        self._attachments = attachments or Attachments(kernel)
         self._kernel = kernel
         self._cells = cells
         self._prompt = prompt
@@ -121,11 +125,21 @@ class TurnHost:
     def attach(self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool) -> None:
         """Have what a question points at go with it. commands: whether those that it names are run."""
         elements = []
-        for label, size, text, problem in Attachments(self._kernel).gather(question, stopped, commands=commands):
-            record = Record(tags.USER_ATTACHMENT, encodable(plain(collapse(text))), {"turn": turn, "label": label, "size": size, "problem": problem})
-            emit(self.log, record.tag, record.text, **record.attrs)
-            elements.append(to_xml(record))
+        for attachment in self._attachments.gather(question, stopped, commands=commands):
+            record = Record(tags.USER_ATTACHMENT, encodable(plain(collapse(attachment.text))), {"turn": turn, **attachment.attrs})
+            picture = attachment.picture
+            known = picture is None or picture.id in self.pictures
+            emit(self.log, record.tag, record.text, **record.attrs, **({} if picture is None or known else picture._asdict()))
+            if picture is not None:
+                self.pictures[picture.id] = picture
+            elements.append(told(record))
         self._attached[turn] = "\n".join(elements)
+
+    def resume(self, record: Record) -> None:
+        """Take in the record of an attachment from before the session was resumed."""
+        if (data := record.attrs.get("data")) is not None:
+            attrs = record.attrs
+            self.pictures[str(attrs.get("picture"))] = Picture(str(attrs.get("mime")), str(data), int(attrs["width"]), int(attrs["height"]))
 
     def context(self, turn: int) -> str:
         from mahtab_tui.llm.prompts import render_context

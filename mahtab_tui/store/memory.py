@@ -26,5 +26,9 @@ class MemoryStore:
         whole = (r for r in reversed(self.records) if r.tag in tags.OUTPUTS and r.attrs.get("cell") == cell and not r.attrs.get("late"))
         return next((record.text for record in whole), None)
 
+    def pictures(self, cell: int) -> list[str]:
+        shown = (r.attrs for r in self.records if r.tag == tags.DISPLAY and r.attrs.get("cell") == cell)
+        return [attrs["data"] for attrs in shown if attrs["mime"] in tags.PICTURES]
+
     def close(self) -> None:
         """Nothing to do: the records stay."""

@@ -30,6 +30,10 @@ _OUTPUT = (
     "select text from record where session = ? and tag in (?, ?) and json_extract(attrs, '$.cell') = ?"
     " and json_extract(attrs, '$.late') is null order by number desc limit 1"
 )
+_SHOWN = (
+    "select json_extract(attrs, '$.data') from record where session = ? and tag = ? and json_extract(attrs, '$.cell') = ?"
+    " and json_extract(attrs, '$.mime') in (?, ?) order by number"
+)
 
 
 class SessionRow(NamedTuple):
@@ -90,6 +94,14 @@ class SqliteStore:
         with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
             row = connection.execute(_OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell)).fetchone()
         return None if row is None else restored(row[0])
+
+    def pictures(self, cell: int) -> list[str]:
+        """The pictures that a cell has shown, as far as they are kept: base64. Raises `StoreError`."""
+        if not self.path.exists():
+            return []
+        with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
+            rows = connection.execute(_SHOWN, (self.session, tags.DISPLAY, cell, *sorted(tags.PICTURES))).fetchall()
+        return [row[0] for row in rows]
 
     def close(self) -> None:
         """Close the file; the next record opens it again."""

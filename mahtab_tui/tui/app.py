@@ -235,6 +235,11 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder):
         else:
             self.session.submit(message.mode, message.text)
 
+    @on(TranscriptPane.Mentioned)
+    def _mentioned(self, message: TranscriptPane.Mentioned) -> None:
+        self.editor.mention(message.text)
+        self.editor.focus()
+
     @on(TranscriptPane.Copied)
     def _copied(self, message: TranscriptPane.Copied) -> None:
         copy(self, message.text)

@@ -121,6 +121,9 @@ TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
     Command("entry-find-next", "find_next(1)", "n", "Next", "Go to the next place that was found", "Transcript"),
     Command("entry-find-previous", "find_next(-1)", "N,shift+n", "Previous", "Go to the place that was found before", "Transcript"),
     Command("entry-explain", "explain_error", "x", "Explain error", "Ask the model about the cell's error", "Transcript"),
+    Command(
+        "entry-mention", "mention", "a", "Ask about picture", "Ask about what the cell has shown: its pictures go with the question", "Transcript"
+    ),
     Command("entry-traceback", "whole_traceback", "t", "Traceback", "Show all of a long traceback, or its end only", "Transcript"),
     Command("entry-frames", "open_frames", "f", "Frames", "Show where the cell's error was, frame by frame, with the source", "Transcript"),
     Command(

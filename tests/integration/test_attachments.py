@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.session import attachments
+from mahtab_tui.session import attached_texts
 from mahtab_tui.session.agent_thread import conversation
-from mahtab_tui.session.attachments import LONGEST, Attachment, Attachments
+from mahtab_tui.session.attached_texts import LONGEST
+from mahtab_tui.session.attachments import Attachment, Attachments
 from mahtab_tui.session.mentions import Chip
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
@@ -74,7 +75,7 @@ def test_a_folder_goes_as_its_outline(cells: Cells, project: Path, monkeypatch: 
     for name in ("a.py", "b.py", "c.py", "out.txt"):
         (project / "src" / name).write_text("x" * 2_000)
     assert gather(cells, "@src") == [Attachment("@src", "3 files", "a.py  2.0 kB\nb.py  2.0 kB\nc.py  2.0 kB")]
-    monkeypatch.setattr(attachments, "_OUTLINED", 1)
+    monkeypatch.setattr(attached_texts, "_OUTLINED", 1)
     assert gather(cells, "@src/")[0].text == "a.py  2.0 kB\n… and 2 files more"
     (project / "empty").mkdir()
     assert gather(cells, "@empty") == [Attachment("@empty", "0 files", "[no files]")]
@@ -115,7 +116,7 @@ def test_what_cannot_be_had_is_told_and_the_question_is_asked(cells: Cells, proj
 @pytest.mark.parametrize("why", ["stopped", "too long", "too much"])
 def test_a_command_that_does_not_end_is_killed_with_its_children(cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch, why: str) -> None:
     if why == "too long":
-        monkeypatch.setattr(attachments, "COMMAND_SECONDS", 0.2)
+        monkeypatch.setattr(attached_texts, "COMMAND_SECONDS", 0.2)
     command = "yes" if why == "too much" else "sleep 600"
     begun = project / "begun"
     [attachment] = gather(

@@ -139,6 +139,19 @@ async def test_an_answer_to_an_older_text_is_dropped(pilot: Pilot[None], found: 
     assert "@notes.txt" not in hint(pilot)
 
 
+async def test_a_mention_joins_the_question_that_is_being_written(pilot: Pilot[None]) -> None:
+    editor = app_of(pilot).editor
+    await write(pilot, "x = 1")
+    editor.mention("@cell:3")
+    assert (editor.mode, editor.text) == ("ask", "@cell:3 ")
+    await pilot.press("ctrl+z")
+    assert editor.text == "x = 1", "what stood there can be had back"
+    editor.text = "what is "
+    editor.mention("@cell:4")
+    assert editor.text == "what is @cell:4 "
+    await until(pilot, lambda: "@cell:4" in hint(pilot))
+
+
 @pytest.mark.parametrize("size", [(80, 24), (40, 16)], ids=["wide", "narrow"])
 def test_many_of_them(snap_compare: Callable[..., bool], home: Path, size: tuple[int, int]) -> None:
     async def run(pilot: Pilot[None]) -> None:

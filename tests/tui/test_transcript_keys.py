@@ -42,6 +42,10 @@ class KeysApp(PaneApp):
     def _copied(self, message: TranscriptPane.Copied) -> None:
         self.said.append(("copy", message.text))
 
+    @on(TranscriptPane.Mentioned)
+    def _mentioned(self, message: TranscriptPane.Mentioned) -> None:
+        self.said.append(("mention", message.text))
+
     @on(TranscriptPane.Refused)
     def _refused(self, message: TranscriptPane.Refused) -> None:
         self.said.append(("refused", message.sentence))
@@ -274,3 +278,25 @@ async def test_what_did_not_fail_has_no_error_to_explain() -> None:
         app.pane.focus()
         await press(pilot, "x", "t")
         assert app.said == [("refused", "It has no error.")] * 2
+
+
+async def test_one_asks_about_a_cells_pictures_and_about_no_other_entry() -> None:
+    shown = "<Figure>\n"
+    records = [
+        *cell(1, "x = 1", "printed\n"),
+        record(tags.USER_REPL_IN, "plt.show()", cell=7, party="you"),
+        record(tags.DISPLAY, shown, cell=7, mime="image/png", data="AAAA"),
+        record(tags.USER_REPL_OUT, shown, cell=7, status="ok", duration=0.1, kinds=[["display", len(shown)]]),
+    ]
+    async with KeysApp(records).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+        app.pane.focus()
+        await pilot.pause()
+        assert marked(app) == "plt.show()"
+        await press(pilot, "a")
+        assert app.said == [("mention", "@cell:7")]
+        while marked(app) != "x = 1":
+            await press(pilot, "k")
+        await press(pilot, "a")
+        assert app.said[1:] == [("refused", "It shows no picture.")]

@@ -51,6 +51,16 @@ def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:
     store.close()
 
 
+def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
+    store = SqliteStore(path, "s")
+    assert store.pictures(2) == []
+    for number, (cell_number, mime) in enumerate([(1, "image/png"), (2, "image/png"), (2, "text/html"), (2, "image/jpeg")]):
+        store.append(Record(tags.DISPLAY, "text", {"cell": cell_number, "mime": mime, "data": f"data {number}"}, 1.0))
+    SqliteStore(path, "other").append(Record(tags.DISPLAY, "text", {"cell": 2, "mime": "image/png", "data": "of another"}, 1.0))
+    assert store.pictures(2) == ["data 1", "data 3"]
+    store.close()
+
+
 def test_an_empty_session_leaves_nothing(path: Path) -> None:
     store = SqliteStore(path, "s")
     store.append(Record(tags.KERNEL, "The kernel is ready.", {"state": "idle"}, 1.0))

@@ -60,6 +60,7 @@ class Inspection:
             "find": self._find,
             "source": self._source,
             "picture": self._picture,
+            "measure": self._measure,
             "evaluate": self._evaluate,
             "repr": self._repr,
         }
@@ -174,6 +175,9 @@ class Inspection:
 
     def _source(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         return source(way.goal, way.expression)
+
+    def _measure(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+        return {"size": pictures.measure(way.seen)}
 
     # What runs code of the object's, because the person asked for it
 

@@ -33,6 +33,16 @@ def draws_itself(value: Any) -> bool:
     return _is_colours(value) or in_class(type(value), "_repr_png_") is not MISSING
 
 
+def measure(value: Any) -> tuple[int, int] | None:
+    """Width and height of a picture in pixels, zeros where only drawing it tells; None for what is none."""
+    if _is_image(value):
+        width, height = value.size
+        return width, height
+    if _is_colours(value):
+        return value.shape[1], value.shape[0]
+    return (0, 0) if is_picture(value) or draws_itself(value) else None
+
+
 def picture(value: Any) -> bytes:
     """The picture's file. Runs the drawing code of a figure, or of the object; raises `LookError` where there is no picture."""
     if _is_file(value):

@@ -167,6 +167,11 @@ class EditorPane(Widget):
             self.mode, self.text = self._draft
             self._show_mode()
 
+    def mention(self, what: str) -> None:
+        """Have the question that stands here point at something; where none does, one begins."""
+        question = self.text.rstrip() if self.mode == "ask" else ""
+        self.mode, self.text = "ask", f"{question} {what} ".lstrip()
+
     def toggle_mode(self) -> None:
         """From Python to Ask or back; the draft stays."""
         self.mode = "ask" if self.mode == "python" else "python"

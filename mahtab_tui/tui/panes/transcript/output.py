@@ -10,8 +10,6 @@ from mahtab_tui.bus.overwrite import collapse
 
 HEAD, TAIL = 200, 800
 """Lines that are kept of the beginning and of the end."""
-PICTURES = ("image/png", "image/jpeg")
-"""Types of what is shown as a picture."""
 FRAME = "frame"
 """The meta of a style that tells the number of the frame that a line names."""
 SHOWN = 40

@@ -9,11 +9,12 @@ from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.message import Message
 
+from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.commands import TRANSCRIPT_COMMANDS, bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
 from mahtab_tui.tui.panes.transcript.marking import can_be_marked
-from mahtab_tui.tui.panes.transcript.output import FRAME, PICTURES, Shown
+from mahtab_tui.tui.panes.transcript.output import FRAME, Shown
 from mahtab_tui.tui.panes.transcript.searching import SearchedView
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 
@@ -34,6 +35,13 @@ class TranscriptPane(SearchedView, can_focus=True):
             self.mode: Mode = mode
             self.text = text
             self.edit = edit
+
+    class Mentioned(Message):
+        """The question that is being written is to point at something; text: how that is written."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
 
     class Copied(Message):
         """A text is for the clipboard."""
@@ -143,6 +151,14 @@ class TranscriptPane(SearchedView, can_focus=True):
             self.post_message(self.Again("ask", f"Explain the error of cell {entry.number}, and say how to mend it.", edit=False))
         else:
             self.post_message(self.Refused("It has no error."))
+
+    def action_mention(self) -> None:
+        """Ask about the cell's pictures."""
+        entry = self.marked
+        if isinstance(entry, Cell) and any(isinstance(line, Shown) and line.mime in PICTURES for line in entry.output):
+            self.post_message(self.Mentioned(f"@cell:{entry.number}"))
+        else:
+            self.post_message(self.Refused("It shows no picture."))
 
     def action_whole_traceback(self) -> None:
         """Show all of a long traceback, or its end only."""

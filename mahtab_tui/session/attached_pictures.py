@@ -1,0 +1,80 @@
+"""The pictures that questions point at: files, variables, what cells have shown."""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.looking import Look
+from mahtab_tui.llm.pictures import HEAD, LARGEST_FILE, Measures, NoPicture, Picture, is_picture, measured, scaled
+from mahtab_tui.session.attached_texts import opened, size_of
+
+Shown = Callable[[int], Sequence[str]]
+"""Takes the number of a cell, and gets the pictures that it has shown (base64). Raises `StoreError`."""
+
+
+class Sized(NamedTuple):
+    """A picture with what is told of it."""
+
+    picture: Picture
+    size: str
+    """In words: pixels and bytes."""
+
+
+def measured_file(path: Path) -> str | None:
+    """A picture's pixels and bytes, by the head of its file; None for a file of another kind. Raises `NoPicture`, and `OSError`."""
+    with opened(path) as file:
+        if not is_picture(file.read(HEAD)):
+            return None
+        file.seek(0)
+        return _in_words(measured(file), os.fstat(file.fileno()).st_size)
+
+
+def picture_of_file(path: Path) -> Sized:
+    """The picture in a file. Raises `NoPicture`, and `OSError`."""
+    with opened(path) as file:
+        data = file.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise NoPicture(f"The picture's file is too large: at most {size_of(LARGEST_FILE)} are read.")
+    return _sized(data)
+
+
+def measured_variable(kernel: Kernel, name: str) -> str | None:
+    """What is known of a variable's picture before it is drawn; None where it is none. Raises `KernelError`."""
+    look = Look(kernel)
+    found = look.measure((("name", name),))
+    if found is None:
+        return None
+    width, height = found
+    return f"{width:,} × {height:,} px" if width else "drawn when sent"
+
+
+def picture_of_variable(kernel: Kernel, name: str) -> Sized:
+    """A variable's picture; drawing it may run its own code. Raises `NoPicture` and `KernelError`."""
+    return _sized(Look(kernel).picture((("name", name),)))
+
+
+def measured_here(data: str) -> str:
+    """A picture's pixels and bytes. Raises `NoPicture`."""
+    return _in_words(measured(io.BytesIO(base64.b64decode(data))), len(data) * 3 // 4)
+
+
+def picture_here(data: str) -> Sized:
+    """A picture that a cell has shown. Raises `NoPicture`."""
+    return _sized(base64.b64decode(data))
+
+
+def _sized(data: bytes) -> Sized:
+    was, picture = measured(io.BytesIO(data)), scaled(data)
+    of = "" if max(was.width, was.height) == max(picture.width, picture.height) else f" of {was.width:,} × {was.height:,}"
+    frame = ", first frame" if was.moves else ""
+    return Sized(picture, f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}")
+
+
+def _in_words(measures: Measures, size: int) -> str:
+    return f"{measures.width:,} × {measures.height:,} px, {size_of(size)}{', first frame' if measures.moves else ''}"

@@ -1,0 +1,145 @@
+"""The texts of what questions point at: files, folders, commands. What is too long is told by its ends."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from mahtab_tui.knowledge.encodings import BinaryFile, decoded
+from mahtab_tui.session.mentions import Mention
+
+LONGEST = 60_000
+"""Characters of one attachment; of more the head and the tail are told."""
+COMMAND_SECONDS = 30.0
+_BYTES = 4 * LONGEST
+"""Of a file without a range."""
+_OUTLINED = 300
+"""Files of a folder that are listed."""
+_COUNTED = 5_000
+"""Files of a folder that are counted."""
+
+
+def size_of(count: int) -> str:
+    """``980 B``, ``12.4 kB``, ``3.1 MB``."""
+    size, unit = float(count), "B"
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            break
+        size /= 1000
+    return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file to read. Raises `OSError`, also for what is none: a pipe that took its place meanwhile would be waited for otherwise."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a file")
+        yield file
+
+
+def read(path: Path, mention: Mention, size: str) -> tuple[str, str]:
+    """A file's text or some of its lines, and how much that is. Raises `OSError` and `BinaryFile`."""
+    with opened(path) as file:
+        if mention.start is None:
+            return _ends(file, os.fstat(file.fileno()).st_size), size
+        end = None if mention.end is None else max(mention.start, mention.end)
+        lines: list[bytes] = []
+        room = _BYTES
+        for line in itertools.islice(_lines(file), mention.start - 1, end):
+            lines.append(line[:room])
+            room -= len(line)
+            if room <= 0:
+                lines.append(b"\n[\xe2\x80\xa6 the rest is left out]")
+                break
+    if not lines:
+        return "[the file has no such lines]", "0 lines"
+    return shortened(decoded(b"".join(lines))), f"{len(lines):,} line{'s' * (len(lines) != 1)}"
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Lines, of which one may be as long as the file: it comes in pieces that are bounded, and counts as one."""
+    whole = True
+    for piece in iter(lambda: file.readline(_BYTES), b""):
+        if whole:
+            yield piece
+        whole = piece.endswith(b"\n")
+
+
+def _ends(file: IO[bytes], size: int) -> str:
+    """A whole file; of a large one the beginning and the end."""
+    if size <= _BYTES:
+        return shortened(decoded(file.read(_BYTES)))
+    head = file.read(_BYTES // 2)
+    file.seek(size - _BYTES // 2)
+    tail = file.read(_BYTES // 2)
+    # What a multi-byte character leaves at the cuts is dropped; a mark at the beginning speaks for the head alone.
+    text = f"{head.decode('utf-8', 'ignore')}\n[… {size - _BYTES:,} bytes left out …]\n{tail.decode('utf-8', 'ignore')}"
+    if b"\0" in head:
+        raise BinaryFile
+    return shortened(text)
+
+
+def shortened(text: str) -> str:
+    """A text, of a long one the head and the tail."""
+    if len(text) <= LONGEST:
+        return text
+    head, tail = LONGEST * 2 // 3, LONGEST // 3
+    return f"{text[:head]}\n[… {len(text) - LONGEST:,} characters left out …]\n{text[-tail:]}"
+
+
+def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
+    """The source files below a folder with their sizes, and how many there are."""
+    from mahtab_tui.knowledge.tree_files import source_files
+
+    lines, count = [], 0
+    for path in itertools.islice(source_files(folder), _COUNTED):
+        if stopped():
+            break
+        count += 1
+        if count <= _OUTLINED:
+            try:
+                lines.append(f"{path}  {size_of(os.stat(folder / path).st_size)}")
+            except OSError:
+                lines.append(path)
+    more = f"{count - _OUTLINED:,}{' or more' if count == _COUNTED else ''}"
+    return "\n".join([*lines, *([f"… and {more} files more"] if count > _OUTLINED else [])]) or "[no files]", f"{count:,} file{'s' * (count != 1)}"
+
+
+def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
+    """What a command prints to both of its outputs, and how much that is. It is killed, with all that it has started, when the time is over."""
+    with tempfile.TemporaryFile() as output:
+        running = subprocess.Popen(
+            command, shell=True, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        ends_at, why = time.monotonic() + COMMAND_SECONDS, ""
+        while not why:
+            try:
+                running.wait(0.05)
+                break
+            except subprocess.TimeoutExpired:
+                if stopped():
+                    why = "stopped"
+                elif time.monotonic() > ends_at:
+                    why = f"stopped after {COMMAND_SECONDS:.0f} s"
+                elif output.seek(0, os.SEEK_END) > 50 * _BYTES:
+                    why = "stopped: it prints too much"
+        if why:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+            running.wait()
+        size = output.seek(0, os.SEEK_END)
+        output.seek(0)
+        text = _ends(output, size)
+    ended = why or (f"exit code {running.returncode}" if running.returncode else "")
+    return "\n".join(part for part in (text.rstrip("\n"), f"[{ended}]" if ended else "") if part), ended or size_of(size)

@@ -1,0 +1,316 @@
+"""Pictures on their way from a question to the services of models that see."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.llm.pictures import MOST, SIDE
+from mahtab_tui.session import Session, attached_pictures
+from mahtab_tui.session.attachments import Attachments
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.mentions import Chip
+from mahtab_tui.settings import load_settings
+from tests.integration.kernels import Cells
+from tests.integration.sessions import Opened, Watched
+from tests.integration.test_providers import protocol, service
+from tests.pictures import bomb, decoded, encoded, moving
+from tests.services import OLLAMA, OPENAI, Protocol, Service, refusing
+
+__all__ = ["protocol", "service"]
+
+DRAWS = "from PIL import Image\nim = Image.new('RGB', (64, 48), 'blue')"
+BLIND = OPENAI._replace(spec="openai:gpt-3.5-turbo")
+
+
+@pytest.fixture
+def asked(service: Service, project: Path) -> Iterator[Callable[..., Opened]]:
+    """Open a session whose model is behind the service."""
+    opened: list[Session] = []
+
+    def open_it(protocol: Protocol, *, past: Sequence[Record] = ()) -> Opened:
+        store = Watched()
+        store.records.extend(past)
+        session = Session(load_settings(model=protocol.spec), ProcessKernel, NoFace(), store=store, name="test", past=past)
+        opened.append(session)
+        session.start()
+        return Opened(session, store)
+
+    yield open_it
+    for session in opened:
+        session.close()
+
+
+def ask(it: Opened, question: str, turn: int = 1) -> None:
+    it.session.submit("ask", question)
+    it.store.wait(tags.AGENT, state="done", turn=turn)
+
+
+def images(body: dict[str, Any]) -> list[str]:
+    """The pictures of a request's messages, in base64, as its protocol has them."""
+    found: list[str] = []
+    for message in body["messages"]:
+        found += message.get("images") or []
+        for block in message["content"] if isinstance(message["content"], list) else []:
+            if block["type"] == "image":
+                assert block["source"]["type"] == "base64"
+                found.append(block["source"]["data"])
+            elif block["type"] == "image_url":
+                head, _, data = block["image_url"]["url"].partition(",")
+                assert re.fullmatch(r"data:image/(png|jpeg);base64", head)
+                found.append(data)
+    return found
+
+
+def attachments(it: Opened) -> list[Record]:
+    return [record for record in it.store.records if record.tag == tags.USER_ATTACHMENT]
+
+
+def notices(it: Opened) -> list[str]:
+    return [record.text for record in it.store.records if record.tag == tags.NOTICE and "picture" in record.text]
+
+
+def test_a_file_a_variable_and_what_a_cell_has_shown_go_to_each_service_scaled(
+    service: Service, protocol: Protocol, asked: Callable[..., Opened], project: Path
+) -> None:
+    service.replies = [protocol.reply("I see.")]
+    (project / "photo.png").write_bytes(encoded(Image.new("RGB", (3_136, 1_568), "red")))
+    it = asked(protocol)
+    it.session.submit("python", f"{DRAWS}\nImage.new('RGB', (30, 20), 'lime')")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    ask(it, "what are @photo.png, $im and @cell:1?")
+    sizes = [(decoded(data).size, decoded(data).getpixel((1, 1))) for data in images(service.asked[0])]
+    assert sizes == [((SIDE, 784), (255, 0, 0)), ((64, 48), (0, 0, 255)), ((30, 20), (0, 255, 0))]
+    told = json.dumps(service.asked[0]["messages"], ensure_ascii=False)
+    assert "1,568 × 784 px of 3,136 × 1,568" in told
+    assert not notices(it)
+
+
+def test_a_later_question_still_has_them_until_theirs_is_hidden(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    service.replies = [OPENAI.reply("I see.")]
+    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
+    it = asked(OPENAI)
+    ask(it, "what is @a.png?")
+    ask(it, "and its colour?", 2)
+    assert len(images(service.asked[1])) == 1
+    ask(it, "once more @a.png", 3)
+    assert len(images(service.asked[2])) == 1, "the same picture goes once"
+    it.session.hide("question 1", True)
+    it.session.hide("question 3", True)
+    ask(it, "what was it?", 4)
+    assert images(service.asked[3]) == []
+
+
+def test_what_is_kept_of_a_picture_is_kept_once_and_comes_back_with_the_session(
+    service: Service, asked: Callable[..., Opened], project: Path
+) -> None:
+    service.replies = [OPENAI.reply("I see.")]
+    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9), "red")))
+    it = asked(OPENAI)
+    ask(it, "what is @a.png?")
+    ask(it, "again: @a.png", 2)
+    first, second = attachments(it)
+    assert decoded(first.attrs["data"]).size == (first.attrs["width"], first.attrs["height"]) == (9, 9)
+    assert second.attrs["picture"] == first.attrs["picture"]
+    assert "data" not in second.attrs
+    data = first.attrs["data"]
+    assert sum(data in json.dumps(record.attrs) + record.text for record in it.store.records) == 1
+    past = [Record(r.tag, r.text, json.loads(json.dumps(r.attrs)), r.time) for r in it.store.records]
+    it.session.close()
+    (project / "a.png").unlink()
+    again = asked(OPENAI, past=past)
+    ask(again, "what was it?", 3)
+    assert images(service.asked[-1]) == [data]
+
+
+@pytest.mark.parametrize("lost", ["its record", "its data"])
+def test_a_picture_that_is_not_there_any_more_is_told_as_one_that_is_not_shown(
+    service: Service, asked: Callable[..., Opened], project: Path, lost: str
+) -> None:
+    service.replies = [OPENAI.reply("I see.")]
+    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9), "red")))
+    it = asked(OPENAI)
+    ask(it, "what is @a.png?")
+    past = []
+    for record in it.store.records:
+        attrs = {name: value for name, value in record.attrs.items() if record.tag != tags.USER_ATTACHMENT or name != "data"}
+        if lost == "its data" or record.tag != tags.USER_ATTACHMENT:
+            past.append(Record(record.tag, record.text, attrs, record.time))
+    it.session.close()
+    again = asked(OPENAI, past=past)
+    ask(again, "what was it?", 2)
+    assert images(service.asked[-1]) == []
+    assert ("not shown to you" in json.dumps(service.asked[-1])) == (lost == "its data")
+
+
+def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    service.replies = [BLIND.reply("I see nothing.")]
+    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
+    it = asked(BLIND)
+    (project / "notes.txt").write_text("sugar")
+    chip, text = it.session.attachments.chips("@a.png @notes.txt")
+    assert (chip.label, chip.missing) == ("@a.png", True)
+    assert chip.size.endswith("which the model does not see")
+    assert text == Chip("@notes.txt", "5 B")
+    ask(it, "what is @a.png?")
+    assert images(service.asked[0]) == []
+    assert "[A picture, which is not shown to you.]" in json.dumps(service.asked[0])
+    assert len(notices(it)) == 1
+    assert notices(it)[0].startswith("The model does not see pictures")
+    ask(it, "and now?", 2)
+    assert len(notices(it)) == 1
+    it.session.set_model(OPENAI.spec)
+    while it.session.agent.sees is False:
+        time.sleep(0.01)
+    ask(it, "and you?", 3)
+    assert len(images(service.asked[-1])) == 1, "another model sees what was asked before"
+
+
+def test_a_service_that_takes_no_pictures_is_asked_once_more_without(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    refusal = refusing(400, "this model does not support image input", plain=True)
+    service.replies = [refusal, OLLAMA.reply("In words, then.")]
+    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
+    it = asked(OLLAMA)
+    ask(it, "what is @a.png?")
+    assert [len(images(body)) for body in service.asked] == [1, 0]
+    assert "does not support image input" in notices(it)[0]
+    ask(it, "and @a.png?", 2)
+    assert [len(images(body)) for body in service.asked] == [1, 0, 0], "it is not tried again"
+
+
+def test_of_many_pictures_those_go_for_which_there_is_room(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    """Ollama reads 16,384 tokens here."""
+    service.replies = [OLLAMA.reply("I see.")]
+    for number in range(3):
+        (project / f"{number}.png").write_bytes(encoded(Image.new("L", (SIDE, SIDE), number)))
+    it = asked(OLLAMA)
+    ask(it, "@0.png @1.png @2.png")
+    assert len(images(service.asked[0])) == 1
+    assert decoded(images(service.asked[0])[0]).getpixel((0, 0)) == (2, 2, 2)
+    assert notices(it)[0].startswith("There is no room for all pictures")
+
+
+def test_what_is_no_good_picture_is_told_in_words(cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attached_pictures, "LARGEST_FILE", 100_000)
+    (project / "broken.png").write_bytes(encoded(Image.new("RGB", (300, 300), "red"))[:200])
+    (project / "bomb.png").write_bytes(bomb(60_000, 60_000))
+    (project / "moving.gif").write_bytes(moving("red", "blue"))
+    (project / "large.bmp").write_bytes(encoded(Image.new("RGB", (300, 300)), "BMP"))
+    (project / "words.png").write_text("no picture at all")
+    broken, huge, gif, large, words = Attachments(cells.kernel).gather(
+        "@broken.png @bomb.png @moving.gif @large.bmp @words.png", lambda: False, commands=False
+    )
+    assert broken.problem == "The picture cannot be read: its file is damaged."
+    assert "too many" in huge.problem
+    assert gif.picture is not None
+    assert gif.size.endswith("first frame")
+    assert large.problem == "The picture's file is too large: at most 100.0 kB are read."
+    assert (words.text, words.picture) == ("no picture at all", None)
+
+
+def test_a_picture_that_vanishes_before_it_is_read_is_said_to_be_gone(cells: Cells, project: Path) -> None:
+    path = project / "a.png"
+    path.write_bytes(encoded(Image.new("RGB", (9, 9))))
+    question = "what is @a.png?"
+    found = Attachments(cells.kernel)
+    assert not found.chips(question)[0].missing
+    chips = found._found(question)
+    mention, chip = next(chips)
+    path.unlink()
+    [gone] = found._attachments(mention, chip, lambda: False)
+    assert gone.problem == "cannot be read: No such file or directory"
+    [later] = found.gather(question, lambda: False, commands=False)
+    assert later.problem == "no such file"
+
+
+def test_chips_tell_pixels_and_size_and_draw_nothing(cells: Cells, project: Path) -> None:
+    (project / "a.png").write_bytes(data := encoded(Image.new("RGB", (1_234, 56))))
+    cells.run(
+        f"{DRAWS}\nclass Plot:\n    def _repr_png_(self):\n        global drawn\n        drawn = True\nplot, x = Plot(), 3\n"
+        "import numpy\npixels = numpy.zeros((20, 30, 3), 'uint8')"
+    )
+    assert Attachments(cells.kernel).chips("@a.png $im $plot $pixels $x @cell:1") == [
+        Chip("@a.png", f"1,234 × 56 px, {len(data)} B", picture=True),
+        Chip("$im", "Image, 64 × 48 px", picture=True),
+        Chip("$plot", "Plot, drawn when sent", picture=True),
+        Chip("$pixels", "ndarray uint8 (20, 30, 3), 30 × 20 px", picture=True),
+        Chip("$x", "int 3"),
+        Chip("@cell:1", "it has shown no picture", missing=True),
+    ]
+    with pytest.raises(KernelError):
+        cells.kernel.inspect("drawn")
+
+
+def test_figures_and_whatever_draws_itself_are_drawn_and_what_cannot_be_is_told_as_text(cells: Cells) -> None:
+    cells.run(
+        "import matplotlib.pyplot as plt\nfigure, axes = plt.subplots()\n"
+        "class Broken:\n    def _repr_png_(self):\n        raise ValueError('no ink')\n    def __repr__(self):\n        return 'a plot'\nbroken = Broken()"
+    )
+    figure, broken = Attachments(cells.kernel).gather("$figure $broken", lambda: False, commands=False)
+    assert figure.picture is not None
+    assert re.match(r"[\d,]+ × [\d,]+ px, ", figure.size)
+    assert broken.picture is None
+    assert "a plot" in broken.text
+    assert "no ink" in broken.text
+
+
+def test_what_several_cells_have_shown_goes_picture_by_picture(open_session: Callable[..., Opened], project: Path) -> None:
+    it = open_session("I see.")
+    for cell in (1, 2):
+        it.session.submit("python", f"{DRAWS}\ndisplay(im, im.resize(({cell}0, 10)))")
+        it.store.wait(tags.USER_REPL_OUT, cell=cell)
+    assert it.session.attachments.chips("@cell:1-2 @cell:9") == [
+        Chip("@cell:1-2", "4 pictures, which the model does not see", missing=True, picture=True),
+        Chip("@cell:9", "it has shown no picture", missing=True),
+    ]
+    found = it.session.attachments.gather("@cell:1-2", lambda: False, commands=False)
+    assert [(each.label, each.size.partition(" px")[0]) for each in found] == [
+        ("@cell:1-2 (1 of 4)", "64 × 48"),
+        ("@cell:1-2 (2 of 4)", "10 × 10"),
+        ("@cell:1-2 (3 of 4)", "64 × 48"),
+        ("@cell:1-2 (4 of 4)", "20 × 10"),
+    ]
+    (project / "cell").write_text("one\ntwo\n")
+    [file] = it.session.attachments.gather("@cell:2", lambda: False, commands=False)
+    assert file.text == "two\n"
+
+
+def test_a_question_takes_no_more_than_so_many(cells: Cells, project: Path) -> None:
+    for number in range(MOST + 2):
+        (project / f"{number}.png").write_bytes(encoded(Image.new("L", (2, 2), number)))
+    found = Attachments(cells.kernel).gather(" ".join(f"@{number}.png" for number in range(MOST + 2)), lambda: False, commands=False)
+    assert [each.problem for each in found] == [""] * MOST + [f"at most {MOST} pictures go with a question"] * 2
+
+
+def test_a_picture_is_counted_in_what_a_call_may_cost_and_what_is_estimated(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    service.replies = [OPENAI.sending([OPENAI.words("Half")], drop=True)]
+    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
+    it = asked(OPENAI)
+    spending = it.session.turns.spending
+    afford, worst = spending.afford, []
+
+    def recording(model: str, cost: Callable[[], float | None]) -> AbstractContextManager[None]:
+        worst.append(cost() or 0.0)
+        return afford(model, cost)
+
+    spending.afford = recording  # type: ignore[method-assign, assignment]
+    for turn, question in enumerate(("what is @a.png?", "what is not @a.png"[:11]), 1):
+        it.session.submit("ask", question)
+        it.store.wait(tags.USAGE, turn=turn)
+        it.session.hide("question 1", True)
+    with_it, without = (record.attrs for record in it.store.records if record.tag == tags.USAGE)
+    assert with_it["estimated"]
+    assert with_it["input_tokens"] > without["input_tokens"] + 3_000
+    assert worst[0] > worst[1] + 3_000 * 2e-6, "gpt-4o: 2.5 dollars for a million tokens"

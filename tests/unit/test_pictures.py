@@ -1,0 +1,134 @@
+"""Pictures as models take them, whatever the file is."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageDraw
+
+from mahtab_tui.llm.pictures import HEAD, SIDE, Measures, NoPicture, is_picture, measured, scaled, sees
+from tests.pictures import bomb, encoded, moving, noise, seen
+
+HEADS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF\x10\0\0\0WEBPVP8 ", b"BM\x99\0\0\0\0\0\0\0")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP", "BMP"])
+def test_a_large_picture_is_made_smaller_and_keeps_its_shape(kind: str) -> None:
+    data = encoded(Image.new("RGB", (3_136, 400), "red"), kind)
+    assert is_picture(data[:HEAD])
+    assert measured(io.BytesIO(data)) == Measures(3_136, 400, False)
+    picture = scaled(data)
+    assert (picture.width, picture.height) == seen(picture).size == (SIDE, 200)
+    assert picture.mime in ("image/png", "image/jpeg")
+    red, green, blue = seen(picture).convert("RGB").getpixel((700, 100))  # type: ignore[misc]
+    assert red > 240 > 20 > max(green, blue)
+
+
+def test_a_small_picture_keeps_each_pixel() -> None:
+    image = noise(40, 30)
+    assert seen(scaled(encoded(image))).tobytes() == image.tobytes()
+
+
+@pytest.mark.parametrize("size", [(1_568, 1_568), (3_000, 2_500)])
+def test_noise_is_not_sent_as_many_megabytes(size: tuple[int, int]) -> None:
+    picture = scaled(encoded(noise(*size)))
+    assert picture.mime == "image/jpeg"
+    assert picture.bytes <= 1_500_000
+
+
+def test_a_line_of_pixels_stays_one() -> None:
+    assert seen(scaled(encoded(Image.new("L", (20_000, 1))))).size == (SIDE, 1)
+
+
+def test_of_a_moving_picture_the_first_frame_is_sent() -> None:
+    data = moving("red", "blue")
+    assert measured(io.BytesIO(data)).moves
+    assert seen(scaled(data)).getpixel((3, 3)) == (255, 0, 0)
+
+
+def test_a_photo_is_sent_upright_and_without_what_its_file_tells() -> None:
+    photo = Image.new("RGB", (60, 40), "white")
+    ImageDraw.Draw(photo).rectangle((0, 0, 59, 9), fill="black")  # above, as the camera saw it
+    about = Image.Exif()
+    about[0x0112] = 6  # it was held on its side
+    about[0x010E] = "a secret place"
+    picture = scaled(encoded(photo, "JPEG", exif=about.tobytes()))
+    image = seen(picture)
+    assert image.size == (40, 60)
+    grey = image.convert("L")
+    assert grey.getpixel((37, 30)) == pytest.approx(0, abs=60)
+    assert grey.getpixel((3, 30)) == pytest.approx(255, abs=60)
+    assert "exif" not in image.info
+    assert b"secret" not in base64.b64decode(picture.data)
+
+
+def test_what_one_sees_through_stands_on_white() -> None:
+    image = Image.new("RGBA", (20, 20))
+    image.putpixel((5, 5), (0, 0, 0, 255))
+    found = seen(scaled(encoded(image)))
+    assert (found.getpixel((0, 0)), found.getpixel((5, 5))) == ((255, 255, 255), (0, 0, 0))
+
+
+def test_sixteen_bits_of_grey_are_not_all_white() -> None:
+    assert seen(scaled(encoded(Image.new("I;16", (9, 9), 0x4000)))).getpixel((3, 3)) == (64, 64, 64)
+
+
+@pytest.mark.parametrize(("width", "height"), [(60_000, 60_000), (10_000, 10_000), (2**31 - 1, 1)])
+def test_a_bomb_is_refused_unread(width: int, height: int) -> None:
+    with pytest.raises(NoPicture, match=r"too many|damaged"):
+        scaled(bomb(width, height))
+    with pytest.raises(NoPicture, match=r"too many|damaged"):
+        measured(io.BytesIO(bomb(width, height)))
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_half_a_file_is_said_to_be_damaged(kind: str, part: float) -> None:
+    whole = encoded(noise(50, 50), kind)
+    with pytest.raises(NoPicture, match="damaged"):
+        scaled(whole[: int(part * len(whole))])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(HEADS), st.binary(max_size=300))
+@example(HEADS[2], b"\xff\xff\xff\xff")
+def test_no_file_is_more_than_a_sentence(head: bytes, rest: bytes) -> None:
+    for read in (scaled, lambda data: measured(io.BytesIO(data))):
+        with contextlib.suppress(NoPicture):
+            read(head + rest)
+
+
+@pytest.mark.parametrize("text", [b"", b"BMW is a car", b"GIF", b"<svg/>", b"import os"])
+def test_a_text_is_no_picture(text: bytes) -> None:
+    assert not is_picture(text)
+
+
+def test_a_picture_has_one_name() -> None:
+    one, again, other = scaled(encoded(Image.new("L", (9, 9)))), scaled(encoded(Image.new("L", (9, 9)))), scaled(encoded(Image.new("L", (9, 8))))
+    assert one.id == again.id != other.id
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("anthropic:claude-sonnet-4-5", True),
+        ("anthropic:claude-of-tomorrow", True),
+        ("openai:gpt-4o", True),
+        ("openai:gpt-3.5-turbo", False),
+        ("openai:our-own", None),
+        ("ollama:llava", None),
+        ("claude", False),
+        ("demo", False),
+    ],
+)
+def test_which_models_see(spec: str, expected: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mahtab_tui.llm.providers import get_llm
+
+    for provider in ("ANTHROPIC", "OPENAI"):
+        monkeypatch.setenv(f"{provider}_API_KEY", "no-secret")
+    assert sees(get_llm(spec)) is expected
