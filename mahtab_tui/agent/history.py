@@ -25,7 +25,6 @@ class _Digest(NamedTuple):
     end: int
     """The message before which it is the whole."""
     text: str
-    """Empty where there is none: what was said is left out."""
     of: int
     """The hash of what it was made of; where the person has taken something out since, it is another."""
 
@@ -40,6 +39,8 @@ class History:
         self._conversation = conversation
         self.max_history = max_history
         self._digest: _Digest | None = None
+        self._left_out = 0
+        """The message before which nothing is told but the summary: what follows that could not be summarised yet."""
         self._short = 0
         """The message before which outputs are told shortened."""
         if summary is not None:
@@ -48,11 +49,11 @@ class History:
     @property
     def messages(self) -> list[AnyMessage]:
         """The conversation as the model is told it now."""
+        told = self._conversation.told(self._host.left_out, self._start, short=self._short)
+        if not self._start:
+            return told
         digest = self._valid()
-        if digest is None:
-            return self._conversation.told(self._host.left_out, short=self._short)
-        told = self._conversation.told(self._host.left_out, digest.end, short=self._short)
-        before = prompts.earlier_conversation(digest.text)
+        before = prompts.earlier_conversation(digest.text if digest else "", whole=self._summarised == self._start)
         if not told or told[0].type != "human":
             return [HumanMessage(before), *told]
         return [HumanMessage(f"{before}\n\n{told[0].text}"), *told[1:]]
@@ -63,24 +64,39 @@ class History:
         summariser: makes the summary. most: tokens that the model was found to read at once, where that is less than it says.
         """
         room = min(room_of(llm), most or room_of(llm)) - size([SystemMessage(system)])
-        if self._fits(room):
+        failure: str | None = ""
+        if self._left_out > self._summarised:
+            failure = self._summarise(summariser, self._left_out, turn)
+        if failure is None or self._fits(room):
             return self.messages
         questions = self._conversation.questions(self._host.left_out)
         if size(self.messages) > room:
             self._short = max(self._short, questions[-1])
         if self._fits(room):
             return self.messages
-        end = digest.end if (digest := self._valid()) else 0
-        kept = [place for place in questions if place >= end][-max(1, self.max_history // 2) :]
+        start = self._start
+        kept = [place for place in questions if place >= start][-max(1, self.max_history // 2) :]
         while len(kept) > 1 and size(self._conversation.told(self._host.left_out, kept[0], short=self._short)) > room // 2:
             del kept[0]
-        if kept and kept[0] > end:
-            self._summarise(summariser, kept[0], turn, room_of(summariser))
+        if kept and kept[0] > start:
+            failure = failure or self._summarise(summariser, kept[0], turn)
+            if failure:
+                self._leave_out(kept[0], failure)
         return self.messages
 
+    @property
+    def _summarised(self) -> int:
+        """The message before which the summary stands for all."""
+        return digest.end if (digest := self._valid()) else 0
+
+    @property
+    def _start(self) -> int:
+        """The first message that is told."""
+        return max(self._summarised, self._left_out)
+
     def _fits(self, room: int) -> bool:
-        end = digest.end if (digest := self._valid()) else 0
-        told = sum(place >= end for place in self._conversation.questions(self._host.left_out))
+        start = self._start
+        told = sum(place >= start for place in self._conversation.questions(self._host.left_out))
         return told <= self.max_history and size(self.messages) <= room
 
     def _valid(self) -> _Digest | None:
@@ -93,9 +109,9 @@ class History:
     def _made(self, end: int, text: str) -> _Digest:
         return _Digest(end, text, self._hash(end))
 
-    def _summarise(self, llm: BaseChatModel, end: int, turn: int, room: int) -> None:
-        """Let a model say what the conversation before a message was; where it cannot, that is left out. Both are told."""
-        host, digest = self._host, self._valid()
+    def _summarise(self, llm: BaseChatModel, end: int, turn: int) -> str | None:
+        """Let a model say what the conversation before a message was, and tell the person; else why it cannot, or None where it was stopped."""
+        host, digest, room = self._host, self._valid(), room_of(llm)
         emit(host.log, tags.AGENT, state="thinking", turn=turn, step=0, party=host.party)
         said = self._conversation.told(host.left_out, digest.end if digest else 0, end, short=end)
         request = prompts.summary_request(digest.text if digest else "", [(message.type, str(message.text)) for message in fit(said, room // 2)])
@@ -105,15 +121,21 @@ class History:
 
         answer = call(host, llm, [HumanMessage(request)], turn, "summary", pausing)
         if answer.stopped:
-            return
-        text = "" if answer.failure else answer.text.strip()
-        self._digest = self._made(end, text)
+            return None
+        text = answer.text.strip()
+        if answer.failure or not text:
+            return answer.failure.rstrip(".") or "the model said nothing"
+        self._digest, self._left_out = self._made(end, text), 0
+        emit(host.log, tags.NOTICE, f"The model now knows {self._until(end)} as a summary only; here it stays as it was.\n{text}", level="info")
+        emit(host.log, tags.SUMMARY, text, turn=self._conversation.turn_before(end))
+        return ""
+
+    def _leave_out(self, end: int, why: str) -> None:
+        """Tell the model nothing of what was said before a message, until it can be summarised."""
+        self._left_out = end
+        notice = f"The model does not know {self._until(end)}, which could not be summarised ({why}); that is tried again with the next question."
+        emit(self._host.log, tags.NOTICE, notice, level="warning")
+
+    def _until(self, end: int) -> str:
         last = self._conversation.turn_before(end)
-        until = "the beginning of the conversation" if last is None else f"what was said up to question {last}"
-        if text:
-            notice, level = f"The model now knows {until} as a summary only; here it stays as it was.\n{text}", "info"
-        else:
-            why = answer.failure.rstrip(".") or "the model said nothing"
-            notice, level = f"The model no longer knows {until}, which could not be summarised ({why}); here it stays as it was.", "warning"
-        emit(host.log, tags.NOTICE, notice, level=level)
-        emit(host.log, tags.SUMMARY, text, turn=last)
+        return "the beginning of the conversation" if last is None else f"what was said up to question {last}"

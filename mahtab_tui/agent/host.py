@@ -64,7 +64,6 @@ class Summary(NamedTuple):
     turn: int | None
     """The last question that it tells of."""
     text: str
-    """Empty where that was left out altogether."""
 
 
 class AgentHost(Protocol):

@@ -46,7 +46,7 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   (characters of all that are loaded).
 - ``pin``: ``entry`` (named so, too), ``pinned`` (bool): it stays at the top of the transcript, or no longer.
 - ``notice`` (text: a sentence or two): ``level`` ("info", "warning", "error").
-- ``summary`` (text: what the model is told in the place of the conversation's beginning; empty: nothing): ``turn`` (the last question that it stands for).
+- ``summary`` (text: what the model is told in the place of the conversation's beginning): ``turn`` (the last question that it stands for).
 - ``rlm-…``: the events of a recursive search. All have ``tree`` (id of the run) and ``node`` ("1" the root, "1.3" its third child); all but the
   stream have ``seq`` (from 0 in the tree), and so have the tree's ``usage`` records, with ``turn``.
   ``rlm-call`` (text: the query), ``event``: "begin" (``parent``, ``depth``, ``kind`` "rlm" or "llm", ``batch``, ``index``, ``of``, ``spans`` of the

@@ -62,7 +62,7 @@ PICTURE = 'The picture "{name}":'
 NOT_SHOWN = "[A picture, which is not shown to you.]"
 
 BEGINNING_LEFT_OUT = "[The beginning of the conversation is left out here.]"
-_NO_SUMMARY = "[What was said before is left out: it could not be summarised.]"
+_NO_SUMMARY = "[What was said then, up to what follows, is left out: it could not be summarised.]"
 _SUMMARY = """\
 You keep the memory of a conversation between a person and an assistant who work in one Python session. Its beginning will not be told to the assistant
 any more. Write down what the assistant must still know of it, in at most 300 words: what the person wants and has decided, facts and
@@ -131,9 +131,10 @@ def summary_request(before: str, said: Sequence[tuple[str, str]]) -> str:
     return _SUMMARY.format(before=f"{earlier_conversation(before)}\n\n" if before else "", said=messages)
 
 
-def earlier_conversation(summary: str) -> str:
-    """What the model is told in the place of the conversation's beginning."""
-    text = _SECTIONS.sub("&lt;", defuse(plain(summary))) if summary else _NO_SUMMARY
+def earlier_conversation(summary: str, *, whole: bool = True) -> str:
+    """What the model is told in the place of the conversation's beginning. whole: the summary is of all of it."""
+    text = _SECTIONS.sub("&lt;", defuse(plain(summary)))
+    text = text if whole else f"{text}\n{_NO_SUMMARY}".strip()
     return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
 
 

@@ -159,7 +159,7 @@ def summary(past: Sequence[Record]) -> Summary | None:
     made: Summary | None = None
     later: set[str] = set()
     for record in past:
-        if record.tag == tags.SUMMARY:
+        if record.tag == tags.SUMMARY and record.text:
             made, later = Summary(record.attrs.get("turn"), record.text), set()
         elif record.tag in (tags.HIDE, tags.REPLACE) and record.attrs.get("entry") not in later:
             made = None

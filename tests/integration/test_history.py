@@ -136,10 +136,55 @@ def test_without_a_summary_the_beginning_is_left_out_and_it_is_said_once(desk: D
     assert "it could not be summarised" in llm._sent[-1][0][1]
     assert "question 1" not in str(llm._sent[-1])
     assert desk.notices("warning") == [
-        "The model no longer knows what was said up to question 3, which could not be summarised (The service cannot be reached: away);"
-        " here it stays as it was."
+        "The model does not know what was said up to question 3, which could not be summarised (The service cannot be reached: away);"
+        " that is tried again with the next question."
     ]
-    assert len(llm._summaries) == 1
+    assert not desk.of(tags.SUMMARY)
+
+
+def test_a_summary_that_failed_is_made_with_the_next_question(desk: Desk) -> None:
+    llm = Listener(broken_summary=True)
+    agent = agent_over(desk, llm)
+    for number in range(1, 7):
+        agent.ask_sync(f"question {number}")
+    assert len(llm._summaries) == 2, "once with each question"
+    llm.broken_summary = False
+    agent.ask_sync("question 7")
+    assert all(f"question {number}" in llm._summaries[-1] for number in (1, 2, 3))
+    assert questions(llm._sent[-1]) == ["4", "5", "6", "7"]
+    assert "summary 3" in llm._sent[-1][0][1]
+    assert "could not be summarised" not in llm._sent[-1][0][1]
+    assert [record.attrs["turn"] for record in desk.of(tags.SUMMARY)] == [3]
+
+
+def test_a_later_summary_that_fails_leaves_the_first(desk: Desk) -> None:
+    llm = Listener()
+    agent = agent_over(desk, llm)
+    for number in range(1, 8):
+        agent.ask_sync(f"question {number}")
+    llm.broken_summary = True
+    for number in range(8, 12):
+        agent.ask_sync(f"question {number}")
+    beginning = llm._sent[-1][0][1]
+    assert "summary 1" in beginning
+    assert "could not be summarised" in beginning
+    assert "question 6" not in str(llm._sent[-1])
+    assert len(llm._summaries) == 1 + 4, "never twice for one question"
+    llm.broken_summary = False
+    agent.ask_sync("question 12")
+    assert "summary 1" in llm._summaries[-1]
+    assert all(f"question {number}" in llm._summaries[-1] for number in (4, 5, 6))
+
+
+def test_what_failed_is_summarised_after_a_resume(open_session: Open) -> None:
+    failing = {"match": "keep the memory", "text": "", "repeat": True}
+    it = open_session(failing, ANSWER, max_history=2)
+    for turn in range(1, 4):
+        ask(it, turn, f"question {turn}")
+    assert summary(it.store.records) is None
+    again = open_session(SUMMARY, ANSWER, max_history=2, past=list(it.store.records))
+    ask(again, 4, "question 4")
+    assert "They counted pears." in str(again.session.agent.agent.messages[0].text)
 
 
 def test_a_summary_is_text_and_forges_nothing(desk: Desk) -> None:
