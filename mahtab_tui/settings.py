@@ -129,6 +129,10 @@ class Settings(BaseSettings):
         """What reaching a provider takes, by the names of `llm.providers.get_llm`."""
         return {"base_url": self.base_url, "api_keys": {name: key.get_secret_value() for name, key in self.api_keys.items()}}
 
+    def secrets(self) -> list[str]:
+        """What nobody is to see, the longest first: a key may begin as another one does."""
+        return sorted((key.get_secret_value() for key in self.api_keys.values()), key=len, reverse=True)
+
     def place_of(self, key: str) -> Place:
         """Where a value comes from, or one entry of a table ("keymap.help"). Raises `SettingsError` where a file cannot be read any more."""
         return place_of(type(self), key, self._given)

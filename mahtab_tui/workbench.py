@@ -58,7 +58,7 @@ class Workbench:
         self.log.addHandler(listener)
         self._agent: ReplAgent | None = None
         settings = load_settings()
-        self.log.addFilter(Masking(lambda: settings.model_access()["api_keys"].values()))
+        self.log.addFilter(Masking(settings.secrets))
         spending = Spending(lambda: settings.max_usd)
         self.knowledge = Knowledge(
             self.log,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterable
 from typing import Any
 
 MASK = "••••••••"
@@ -14,8 +14,8 @@ _SHORTEST = 8
 class Masking(logging.Filter):
     """On a session's logger: what it hands on, to any handler, is without the keys."""
 
-    def __init__(self, secrets: Callable[[], Collection[str]]) -> None:
-        """secrets: asked for each record; they may change."""
+    def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
+        """secrets: asked for each record; they may change. One that begins as another does comes after it."""
         super().__init__()
         self._secrets = secrets
 
@@ -34,7 +34,7 @@ def masked(value: Any, secret: str) -> Any:
     if isinstance(value, str):
         return value.replace(secret, MASK) if secret in value else value
     if isinstance(value, dict):
-        return {name: masked(each, secret) for name, each in value.items()}
+        return {masked(name, secret): masked(each, secret) for name, each in value.items()}
     if isinstance(value, list):
         return [masked(each, secret) for each in value]
     return value

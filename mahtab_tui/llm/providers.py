@@ -157,8 +157,8 @@ def _packaged(package: _Package, key: str, provider: str, model: str, timeout: f
         arguments |= {
             "timeout": int(timeout * 1000),
             "app_title": "mahtab-tui",
-            "model_kwargs": {"retries": None},
-        }  # max_retries=0 would mean an hour of them
+            "model_kwargs": {"retries": None},  # max_retries=0 would mean an hour of them
+        }
     elif provider == "ollama":
         arguments = {"model": model, "client_kwargs": {"timeout": timeout}, "num_ctx": _OLLAMA_WINDOW}
         priced_as = "local"

@@ -38,6 +38,7 @@ class AgentThread:
         self._make_agent = make_agent
         self._numbers = itertools.count(asked + 1)
         self._making = threading.Lock()
+        self._changing = threading.Lock()
         self._agent: ReplAgent | None = None
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         self._warm = threading.Event()
@@ -102,8 +103,9 @@ class AgentThread:
 
         def work() -> None:
             try:
-                if self._agent is not None:
-                    change(self._agent)
+                with self._changing:  # one that waited begins by what holds then, so that the newest wins
+                    if self._agent is not None:
+                        change(self._agent)
             except ModelError as error:
                 emit(self._log, tags.NOTICE, str(error), level="error")
 

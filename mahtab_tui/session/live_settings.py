@@ -10,10 +10,12 @@ from mahtab_tui.session.session import Session
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
 
-_AT_ONCE = frozenset({"model", "approval", "max_turns", "max_history", "reflection", "reflection_model", "reload", "sub_model", "agent_gone"})
-"""What a session follows; so it does those of searches."""
 _OF_THE_MODEL = frozenset({"base_url", "api_keys", "model_timeout", "max_usd"})
-"""What a model is made with."""
+"""What a model is made with; the agent has two."""
+_OF_THE_AGENT = _OF_THE_MODEL | {"max_turns", "max_history", "reflection", "reflection_model"}
+"""What the agent is told anew."""
+_AT_ONCE = _OF_THE_AGENT | {"model", "approval", "reload", "sub_model", "agent_gone"}
+"""What a session follows; so it does those of searches."""
 
 
 def change_setting(session: Session, key: str, value: Any) -> bool:
@@ -32,8 +34,8 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
 
     if key in _OF_THE_MODEL:
         session.renew_model()
-    if key in _OF_THE_MODEL | {"max_turns", "max_history", "reflection", "reflection_model"}:
+    if key in _OF_THE_AGENT:
         agent.change(configure)
     elif key == "reload":
         session.kernel.set_reload(value)
-    return key in _AT_ONCE | _OF_THE_MODEL or key.startswith("rlm_")
+    return key in _AT_ONCE or key.startswith("rlm_")

@@ -64,7 +64,7 @@ class Session:
         self.past = past
         """The records of the conversation that is resumed, in order; empty for a new one."""
         self.log, prompt = setup_logging(store)
-        self.log.addFilter(Masking(lambda: settings.model_access()["api_keys"].values()))
+        self.log.addFilter(Masking(settings.secrets))
         self.broadcast = Broadcast()
         self.log.addHandler(self.broadcast)
         self.model = settings.model or default_model()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
@@ -120,3 +122,30 @@ def test_the_model_of_the_checks_is_made_anew_too(open_session: Callable[..., Op
     assert before is not None
     assert change_setting(it.session, key, value)
     wait_until(lambda: it.session.agent.agent._nodes.reflection_llm is not before)
+
+
+def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(open_session: Callable[..., Opened]) -> None:
+    it = open_session()
+    thread = it.session.agent
+    _ = thread.agent
+    wanted, holding = 2, []
+    began, turn_over, second_came = threading.Event(), threading.Event(), threading.Event()
+
+    def first(agent: ReplAgent) -> None:
+        seen = wanted
+        began.set()
+        turn_over.wait(60)
+        holding.append(seen)
+
+    def second(agent: ReplAgent) -> None:
+        holding.append(wanted)
+        second_came.set()
+
+    thread.change(first)
+    began.wait(60)
+    wanted = 3
+    thread.change(second)
+    second_came.wait(0.5)  # it must not come before the first one, which would then be the last
+    turn_over.set()
+    wait_until(lambda: len(holding) == 2)
+    assert holding == [2, 3]

@@ -52,6 +52,10 @@ async def opened(pilot: Pilot[int]) -> None:
     await pilot.pause()
 
 
+async def left(pilot: Pilot[int]) -> None:
+    await until(pilot, lambda: not isinstance(pilot.app.screen, ModelPicker))
+
+
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_how_it_looks(snap_compare: Callable[..., bool], make_app: MakeApp, size: tuple[int, int]) -> None:
     async def run(pilot: Pilot[int]) -> None:
@@ -87,7 +91,7 @@ async def test_typing_filters_and_enter_takes_the_model(make_app: MakeApp) -> No
         await write(pilot, "opus")
         await until(pilot, lambda: specs(pilot) == ["claude:opus", "opus"])
         await pilot.press("enter")
-        await until(pilot, lambda: not isinstance(app.screen, ModelPicker))
+        await left(pilot)
         assert app.session.model == "claude:opus"
         assert app.choices.models[:2] == ("claude:opus", "demo")
 
@@ -102,7 +106,7 @@ async def test_any_name_can_be_typed_and_one_that_is_none_is_said(make_app: Make
         app.screen.query_one(Line).value = ""
         await write(pilot, "claude-opus-9")
         await pilot.press("enter")
-        await until(pilot, lambda: not isinstance(app.screen, ModelPicker))
+        await left(pilot)
         assert app.session.model == "claude-opus-9"
 
 
@@ -116,7 +120,7 @@ async def test_a_provider_asks_for_the_models_name(make_app: MakeApp) -> None:
         await write(pilot, "tiny")
         await until(pilot, lambda: specs(pilot) == ["ollama:tiny"])
         await pilot.press("enter")
-        await until(pilot, lambda: not isinstance(app.screen, ModelPicker))
+        await left(pilot)
         assert app.session.model == "ollama:tiny"
 
 
@@ -125,7 +129,7 @@ async def test_escape_leaves_all_as_it_is(make_app: MakeApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot)
         await pilot.press("down", "escape")
-        await until(pilot, lambda: not isinstance(app.screen, ModelPicker))
+        await left(pilot)
         assert app.session.model == "demo"
 
 

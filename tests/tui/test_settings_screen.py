@@ -35,6 +35,20 @@ def mine(home: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """No file is written before this is set."""
+    told = threading.Event()
+    fsync = os.fsync
+
+    def slow(handle: int) -> None:
+        told.wait(60)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    return told
+
+
 def screen(pilot: Pilot[int]) -> SettingsScreen:
     found = pilot.app.screen
     assert isinstance(found, SettingsScreen)
@@ -145,6 +159,7 @@ async def test_typing_filters_by_key_value_and_description(make_app: MakeApp, mi
             await write(pilot, wanted)
             await until(pilot, lambda found=found: [row.key for row in screen(pilot)._rows] == found)  # type: ignore[misc]
         assert text(pilot, ".listing-about") == "No setting has this in it."
+        assert screen(pilot).rows("MAX")[0].key == "max_turns", "what begins so is first, though others are before it"
 
 
 async def test_a_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -> None:
@@ -160,15 +175,7 @@ async def test_a_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -
         assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
 
 
-async def test_changes_wait_for_each_other(make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    may_write = threading.Event()
-    fsync = os.fsync
-
-    def slow(handle: int) -> None:
-        may_write.wait(10)
-        fsync(handle)
-
-    monkeypatch.setattr(os, "fsync", slow)
+async def test_changes_wait_for_each_other(make_app: MakeApp, mine: Path, may_write: threading.Event) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
@@ -328,16 +335,35 @@ async def test_a_file_that_became_wrong_is_said_and_not_touched(make_app: MakeAp
     assert mine.read_text() == "a = [\n"
 
 
-async def test_a_change_that_ends_when_the_screen_was_left_is_told(make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[Any] = []
+async def test_another_file_that_became_wrong_is_said_after_what_was_done(make_app: MakeApp, mine: Path, project: Path) -> None:
     app = make_app()
-    monkeypatch.setattr(app, "tell", lambda *words: told.append(words))
+    other = project / ".mahtab" / "config.toml"
+    other.parent.mkdir()
+    other.write_text("a = [\n")
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reload")
+        await said(pilot, f"Written. It holds at once. But {other}: this is not TOML")
+        assert tomllib.loads(mine.read_text())["reload"] is True
+        await pilot.press("ctrl+r")
+        await said(pilot, f"reload is no longer in the file, but this session goes on as before. {other}: this is not TOML")
+        assert "reload" not in mine.read_text()
+        assert app.session.settings.reload is True
+
+
+async def test_a_change_that_ends_when_the_screen_was_left_is_told(make_app: MakeApp, mine: Path, may_write: threading.Event) -> None:
+    told: list[Any] = []
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        screen(pilot)._tell = lambda *words: told.append(words)
+        await chosen(pilot, "reload")
+        await until(pilot, lambda: app.session.settings.reload)
         await pilot.press("escape")
-        await until(pilot, lambda: bool(told) or "reload = true" in mine.read_text())
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
+        may_write.set()
+        await until(pilot, lambda: bool(told))
+    assert told == [("Written. It holds at once.", "information")]
     assert tomllib.loads(mine.read_text())["reload"] is True
 
 

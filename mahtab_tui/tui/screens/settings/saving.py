@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from mahtab_tui.configuration.files import set_value, unset
 from mahtab_tui.configuration.values import is_table, validated, written
-from mahtab_tui.setting_sources import Place
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings import Settings, SettingsError
 from mahtab_tui.tui.screens.settings.checks import check
 
@@ -34,24 +34,28 @@ class Saving:
         table = self._key.partition(".")[0]
         before = getattr(self._settings, table)
         at_once = self._apply(value)
+        new = written(self._key, text)
+        # Entries are added to those that the file has.
+        rows = {f"{self._key}.{name}": each for name, each in new.items()} if isinstance(new, dict) else {self._key: new}
         try:
-            place = await asyncio.to_thread(self._write, text)
+            await asyncio.to_thread(self._write, rows)
         except SettingsError as error:
             if at_once:
                 raise SettingsError(f"This session follows, but it is not kept. {error}") from None
             self._change(table, before)
             raise
-        if place.file != self._file:
-            return f"Written. {_when(at_once)} But {place.text} wins over it from the next start."
-        return f"Written. {_when(at_once)}"
+        return f"Written. {_when(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
 
     async def unset(self) -> str:
         """Take it out of the file; what the other sources say holds then."""
         if not await asyncio.to_thread(unset, self._file, self._key):
             raise SettingsError(f"{self._file} does not set {self._key}.")
-        sources = await asyncio.to_thread(self._settings.anew)
         table = self._key.partition(".")[0]
-        at_once = self._change(table, getattr(sources, table))
+        try:
+            sources = await asyncio.to_thread(self._settings.anew)
+            at_once = self._change(table, getattr(sources, table))
+        except (SettingsError, ModelError) as error:
+            raise SettingsError(f"{self._key} is no longer in the file, but this session goes on as before. {error}") from None
         return f"{self._key} is no longer in the file. {_when(at_once)}"
 
     def _checked(self, text: str) -> Any:
@@ -66,15 +70,17 @@ class Saving:
             value = {**present, name: value} if dot else {**present, **value}
         return self._change(table, value)
 
-    def _write(self, text: str) -> Place:
-        """Write it; where the value will come from at the next start."""
-        new = written(self._key, text)
-        if isinstance(new, dict):  # entries are added to those that the file has
-            for name, value in new.items():
-                set_value(self._file, f"{self._key}.{name}", value)
-            return self._settings.place_of(f"{self._key}.{next(iter(new))}")
-        set_value(self._file, self._key, new)
-        return self._settings.place_of(self._key)
+    def _write(self, rows: Mapping[str, Any]) -> None:
+        for key, value in rows.items():
+            set_value(self._file, key, value)
+
+    def _winner(self, key: str) -> str:
+        """Whatever else the value will come from at the next start, as a sentence after another."""
+        try:
+            place = self._settings.place_of(key)
+        except SettingsError as error:
+            return f" But {error}"
+        return "" if place.file == self._file else f" But {place.text} wins over it from the next start."
 
 
 def _when(at_once: bool) -> str:

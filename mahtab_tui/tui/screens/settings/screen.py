@@ -83,7 +83,8 @@ class SettingsScreen(Listing[Entry, None]):
 
     def rows(self, wanted: str) -> Sequence[Entry]:
         """The settings that begin so, then those whose key has it, then the others."""
-        words = wanted.lower().split()
+        wanted = wanted.lower()
+        words = wanted.split()
         found = [entry for entry in self._entries if all(word in f"{entry.key} {entry.value} {entry.description}".lower() for word in words)]
         return sorted(found, key=lambda entry: (not entry.key.startswith(wanted), wanted not in entry.key)) if words else found
 
@@ -100,7 +101,9 @@ class SettingsScreen(Listing[Entry, None]):
         return Content.assemble(f"{row.description}{allowed}.\n", (plain(f"From: {self._short_path(row.place.text)}"), "$muted"))
 
     def _short(self, place: Place) -> str:
-        return {self._files[1]: "your file", self._files[0]: "the project's"}.get(place.file, place.text) if place.file else place.text
+        if place.file is None:
+            return place.text
+        return "your file" if place.file == self._files[1] else "the project's"
 
     def _short_path(self, text: str) -> str:
         """A place with the project's and the person's folder in short."""
@@ -115,7 +118,7 @@ class SettingsScreen(Listing[Entry, None]):
     # What is done
 
     def action_other_file(self) -> None:
-        self._file = self._files[self._file == self._files[0]]
+        self._file = self._files[self._files.index(self._file) - 1]
         self.count(self._target())
 
     def action_unset(self) -> None:
