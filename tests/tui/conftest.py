@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from textual.notifications import Notification
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus.records import Record
@@ -21,6 +22,12 @@ def still_cursors(monkeypatch: pytest.MonkeyPatch) -> None:
     """No cursor blinks, so that no picture depends on when it was taken."""
     for widget in (TextArea, Input):
         monkeypatch.setattr(vars(widget)["cursor_blink"], "_default", False)
+
+
+@pytest.fixture(autouse=True)
+def lasting_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No notice goes by itself, however long a slow machine takes to look at it."""
+    monkeypatch.setattr(Notification, "time_left", 3600.0)
 
 
 @pytest.fixture

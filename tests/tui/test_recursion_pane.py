@@ -100,6 +100,21 @@ async def test_the_cursor_stays_on_its_node_while_the_tree_grows() -> None:
         assert line_with(app.pane, "14.3–16.3M") == at
 
 
+async def test_calls_that_come_move_the_scrollbar_and_nothing_is_laid_out_anew() -> None:
+    scribe = Scribe()
+    app = SearchApp([*beginning(scribe), *parts_at_work(scribe)])
+    async with app.run_test(size=(100, 14)) as pilot:
+        await pilot.pause()
+        pane, layouts = app.pane, list[object]()
+        before = pane.virtual_size.height
+        assert pane.show_vertical_scrollbar
+        app.screen.screen_layout_refresh_signal.subscribe(pane, layouts.append, immediate=True)
+        pane.fold([scribe.begin(f"1.{part}", QUERY, spans=[[0, 10]]) for part in range(11, 31)])
+        await pilot.pause()
+        assert pane.virtual_size.height == pane.vertical_scrollbar.window_virtual_size == before + 20
+        assert not layouts
+
+
 async def test_a_cursor_in_what_is_folded_away_goes_to_what_is_above(pilot: Pilot[None]) -> None:
     await go_to(pilot, "1.5.2")
     await pilot.press("left")

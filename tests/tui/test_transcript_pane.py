@@ -130,6 +130,18 @@ async def test_it_follows_the_tail() -> None:
         assert shown(app.pane)[-1] == " ▌ output 29"
 
 
+async def test_what_is_not_for_the_transcript_costs_it_nothing() -> None:
+    app = PaneApp(cells(3))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        placed: list[bool] = []
+        app.pane._place = lambda: placed.append(True)  # type: ignore[method-assign]
+        app.pane.fold([record(tags.RLM_CHAT_STREAM, "words of a search", tree="t", node="1", turn=1)])
+        assert not placed
+        app.pane.fold(cells(1))
+        assert placed
+
+
 async def test_a_growing_answer_draws_its_end_only_and_nothing_is_laid_out_anew() -> None:
     def token(text: str) -> Record:
         return record(tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", kind="chat", block=0)

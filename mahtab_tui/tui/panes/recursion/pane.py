@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.events import Click
-from textual.geometry import Region, Size
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.timer import Timer
 
@@ -115,7 +115,7 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
         """There are other lines than before. Where the pane has the focus, the cursor stays at its place on the screen too."""
         before = self._view.place
         self._view.arrange(self._width)
-        self.virtual_size = Size(self.scrollable_content_region.width, HEAD + max(1, len(self._view.lines)))
+        self.hold(HEAD + max(1, len(self._view.lines)))
         if self._view.following:
             self._show_cursor()
         elif self.has_focus and (moved := self._view.place - before):

@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from textual.geometry import Size
 from textual.reactive import var
-from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.fold import Transcript
@@ -53,11 +51,12 @@ class PlacedView(Redrawn):
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought. Main thread only."""
+        doing = self._transcript.activity
         self._transcript.fold(records)
         changed = self._transcript.take_changed()
         if changed and not self._following:
             self._grown = True
-        if self._window is not None:
+        if self._window is not None and (changed or self._transcript.activity is not doing):
             self._window.take(changed)
             self._place()
 
@@ -111,9 +110,8 @@ class PlacedView(Redrawn):
         else:
             window.measure_down(self._top, self._page)
         total = self._head + window.total + tail
-        # Only the scrollbar depends on the height: assigned plainly, it would have the whole screen laid out anew.
-        self.set_reactive(Widget.virtual_size, Size(self.scrollable_content_region.width, total))
-        self.vertical_scrollbar.window_virtual_size = self.height_of_all = total
+        self.hold(total)
+        self.height_of_all = total
         if self._following:
             self._top = window.place_of(total - self._head - self._page)
         self.scroll_target_y = self.scroll_y = window.row_of(self._top)
