@@ -38,6 +38,11 @@ def plain(text: str) -> str:
     return _SURROGATES.sub("\ufffd", _REMOVED.sub("", text))
 
 
+def one_line(text: str) -> str:
+    """The text as `plain` leaves it, in one line."""
+    return plain(text).replace("\n", " ").replace("\t", " ")
+
+
 def styled(text: str) -> Text:
     """The text with its colours and styles (SGR), and nothing else of what `plain` removes."""
     from rich.text import Text

@@ -35,14 +35,16 @@ def within(seconds: float) -> Iterator[None]:
             armed = False
             raise TooSlow
 
-    # The handler stays, for a signal that comes late: it does nothing then.
-    signal.signal(signal.SIGVTALRM, rings)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    before = signal.signal(signal.SIGVTALRM, rings)
+    timer = signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
         armed = False
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, *timer)
+        if callable(before) or before is signal.SIG_IGN:  # the handler of a program that has opened the screen
+            signal.signal(signal.SIGVTALRM, before)
+        # Where there was none, ours stays: a signal that comes late would end the program.
 
 
 def pattern_of(words: str, *, regex: bool, any_case: bool) -> re.Pattern[str]:

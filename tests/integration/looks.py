@@ -10,6 +10,17 @@ from mahtab_tui.kernel.looking import Arranged, Look, Path, TablePage
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost
 
+TRAP = """
+touched = []
+
+def trap(name):
+    def touch(self, *args, **kwargs):
+        touched.append((type(self).__name__, name))
+        raise SystemExit(name)
+    return touch
+"""
+"""Code for classes that must not be asked: a method that a trap is tells its name in ``touched``, and ends the cell."""
+
 
 class Looking:
     """A kernel in which some code has run, and one screen's look into it."""

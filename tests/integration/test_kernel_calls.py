@@ -47,9 +47,11 @@ def test_children_find_the_end_of_their_input_and_do_not_take_the_persons(cells:
     assert cells.text("import subprocess; subprocess.run(['cat']).returncode") == "0\n"
 
 
-def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(cells: Cells) -> None:
+@pytest.mark.parametrize("stop", ["breakpoint()", "import pdb; pdb.set_trace()", "from pdb import set_trace as stop; stop(header='here')"])
+def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(cells: Cells, stop: str) -> None:
     answers(cells, "p x", "w", "n", "n", "n", "n", "c")
-    result = cells.run("def f(x):\n    breakpoint()\n    y = x + 1\n    return y\nf(41)\n'end'")
+    result = cells.run(f"def f(x):\n    {stop}\n    y = x + 1\n    return y\nf(41)\n'end'")
+    assert result.output.startswith("here\n") == ("header" in stop)
     assert "-> y = x + 1\n(Pdb) p x\n41\n" in result.output
     assert "worker" not in result.output
     assert "<string>" not in result.output

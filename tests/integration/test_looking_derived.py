@@ -7,34 +7,39 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.kernel.looking import Arranged
-from tests.integration.looks import Looking, looking, named
+from tests.integration.looks import TRAP, Looking, looking, named
 
-DERIVED = """
-import numpy as np, pandas as pd
-touched = []
-
-def trap(name):
-    def touch(self, *args, **kwargs):
-        touched.append((type(self).__name__, name))
-        raise SystemExit(name)
-    return touch
-
+DERIVED = (
+    TRAP
+    + """
+import numpy as np, pandas as pd, polars as pl
 METHODS = "__repr__ __str__ __len__ __iter__ __getitem__ __getattr__ __getattribute__ __eq__ __array__ __array_finalize__ __array_ufunc__ __array_function__ __finalize__"
 PROPERTIES = "shape dtype dtypes ndim iloc columns index _constructor _constructor_sliced array flags values name"
 class Frame(pd.DataFrame): pass
 class Column(pd.Series): pass
 class Array(np.ndarray): pass
 frame, column, array = Frame({"a": [1, 2], "[bold]": ["x", None]}), Column([1.5, 2.5], name="price"), np.arange(6.0).reshape(3, 2).view(Array)
-for cls in (Frame, Column, Array):
+class Polar(pl.DataFrame): pass
+class Row(pl.Series): pass
+polar, row = Polar({"a": [1, 2], "[bold]": ["x", None]}), Row("price", [1.5, 2.5])
+shell = object.__new__(Polar)
+for cls in (Frame, Column, Array, Polar, Row):
     for name in METHODS.split(): setattr(cls, name, trap(name))
     for name in PROPERTIES.split(): setattr(cls, name, property(trap(name)))
 class Labels(pd.Index): pass
-odd = pd.DataFrame({"a": [1, 2]}, index=["x", "y"])
-odd.columns.__class__ = odd.index.__class__ = Labels
-Labels.__getitem__ = Labels.__iter__ = trap("labels"); Labels.dtype = property(trap("dtype"))
+odd, odds = pd.DataFrame({"a": [1, 2]}, index=["x", "y"]), pd.Series([1, 2], index=["x", "y"])
+odd.columns.__class__ = odd.index.__class__ = odds.index.__class__ = Labels
+Labels.__getitem__ = Labels.__iter__ = Labels.__len__ = trap("labels"); Labels.dtype = property(trap("dtype"))
+class Kind(pd.api.extensions.ExtensionDtype):
+    name, type, na_value = property(trap("name")), object, None
+class Kinds(pd.api.extensions.ExtensionArray):
+    dtype, __len__, copy = Kind(), lambda self: 2, lambda self: self
+kinds = pd.Series(Kinds())
+Kind.__str__ = Kind.__repr__ = trap("kind")
 masked = np.ma.masked_array([1, 2, 3], [False, True, False])
 records = np.rec.array([(1, "x"), (2, "y")], names="n,t")
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +57,10 @@ def derived() -> Iterator[Looking]:
         ("array", "array", (3, 2), "numpy.ndarray"),
         ("records", "table", (2, 2), "numpy.ndarray"),
         ("odd", "tree", (0, 0), "pandas.DataFrame"),
+        ("odds", "tree", (0, 0), "pandas.Series"),
+        ("polar", "table", (2, 2), "polars.DataFrame"),
+        ("row", "table", (2, 1), "polars.Series"),
+        ("shell", "tree", (0, 0), "__main__.Polar"),
     ],
 )
 def test_it_opens_as_what_it_is_derived_from_and_none_of_its_code_runs(
@@ -61,6 +70,7 @@ def test_it_opens_as_what_it_is_derived_from_and_none_of_its_code_runs(
     opened = derived.look.open(named(name))
     assert (opened.views[0], (opened.rows, opened.columns), opened.known) == (view, shape, known)
     derived.look.children(named(name), 0, 50, attributes=True)
+    assert derived.cells.kernel.variables()
     columns = range(opened.columns)
     for column in columns:
         derived.look.headings(named(name), columns)
@@ -78,8 +88,16 @@ def test_its_cells_are_those_of_the_memory_that_it_has(derived: Looking) -> None
     assert derived.table("frame", 0, 1).cells == (("1", "2"), ("x", None))
     assert derived.table("array", 1).cells == (("1.0", "3.0", "5.0"),)
     assert derived.table("column", sort=(0, True)).positions == (1, 0)
+    assert derived.table("polar", 0, 1).cells == (("1", "2"), ("x", None))
+    assert derived.table("row", sort=(0, True)).positions == (1, 0)
     assert derived.look.headings(named("column"), [0])[0].name == "price"
     assert derived.look.open((*named("frame"), ["cell", 1, 0])).summary == "2"
+
+
+def test_a_column_of_a_type_that_is_not_known_is_not_asked_for_its_name(derived: Looking) -> None:
+    derived.run("touched.clear()")
+    assert derived.look.open(named("kinds")).summary == ""
+    assert derived.cells.run("print(touched)").output == "[]\n"
 
 
 def test_a_masked_array_stays_a_tree(derived: Looking) -> None:

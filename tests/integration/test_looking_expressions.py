@@ -112,6 +112,19 @@ def test_a_file_that_is_there_already_stays_as_it_is(objects: Looking, ending: s
     assert file.read_text() == "precious"
 
 
+@pytest.mark.parametrize("ending", ["csv", "json", "txt", "pkl"])
+def test_what_cannot_be_written_leaves_no_file_behind(objects: Looking, ending: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("failed") / f"bad.{ending}"
+    objects.run(
+        "class Bad:\n    def fail(self, *args): raise RuntimeError('it fails')\n    __repr__ = __str__ = __reduce_ex__ = fail\n"
+        "rows = [Bad() if row == 5_000 else 'x' for row in range(10_000)]; bad = pd.DataFrame({'a': rows}) if "
+        f"{ending == 'csv'} else rows"
+    )
+    result = objects.cells.run(export_code(objects.look.open(named("bad")), str(file)))
+    assert "RuntimeError: it fails" in result.output
+    assert not file.exists()
+
+
 def test_a_file_in_the_home_folder_can_be_named(objects: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     assert "'/somewhere/it.csv'" in export_code(objects.look.open(named("frame")), "~/it.csv")

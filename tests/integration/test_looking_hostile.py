@@ -13,18 +13,12 @@ import pytest
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Arranged, Look, Opened, Path
 from tests.integration.kernels import PATIENCE
-from tests.integration.looks import Looking, looking, named
+from tests.integration.looks import TRAP, Looking, looking, named
 
-ZOO = '''
+ZOO = (
+    TRAP
+    + '''
 import collections, dataclasses, enum, io, json, sys, threading, time
-touched = []
-
-def trap(name):
-    def touch(self, *args, **kwargs):
-        touched.append((type(self).__name__, name))
-        raise SystemExit(name)
-    return touch
-
 SPECIAL = """__repr__ __str__ __len__ __iter__ __getitem__ __getattr__ __eq__ __ne__ __lt__ __hash__ __bool__ __contains__ __dir__ __format__ __sizeof__
     __reduce_ex__ __index__ __int__ __float__ __call__ __enter__ __next__ __reversed__ __array__ __dataframe__ __arrow_c_stream__ __fspath__""".split()
 traps = {name: trap(name) for name in SPECIAL}
@@ -98,6 +92,7 @@ weak = __import__("weakref").proxy(point)
 view = {1: hostile}.items()
 ellipsis = ...
 '''
+)
 
 STATE = """
 import contextlib

@@ -219,3 +219,11 @@ async def test_without_an_error_or_its_frames_a_sentence_says_so(make_app: MakeA
         await pilot.press("f")
         await pilot.press("up", "f")
         assert [told.message for told in pilot.app._notifications] == ["Where its error was is not known.", "It has no error."]
+
+
+async def test_a_very_long_name_is_seen_by_its_end(make_app: MakeApp, tmp_path: Path) -> None:
+    async with make_app(*records(tmp_path / ("数" * 200_000) / "lib.py")).run_test(size=SIZE) as pilot:
+        await shown(pilot)
+        await pilot.press("f")
+        await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
+        await reads(pilot, "▸ …", "数/lib.py:2  in divide", "In [1]:3  in f")

@@ -44,6 +44,26 @@ def test_one_that_tries_too_many_ways_is_ended_and_the_next_one_is_not() -> None
     assert list(spans(re.compile(r"(x+x+)+y"), "x" * 20)) == []  # takes a while, and nothing ends it any more
 
 
+def test_a_handler_and_a_timer_of_the_program_that_opened_the_screen_stay() -> None:
+    def theirs(*_: object) -> None: ...
+
+    before = signal.signal(signal.SIGVTALRM, theirs)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 1000, 2000)
+        with within(10), within(10):
+            pass
+        assert signal.getsignal(signal.SIGVTALRM) is theirs
+        left, again = signal.getitimer(signal.ITIMER_VIRTUAL)
+        assert (left > 900, again) == (True, 2000)
+        signal.signal(signal.SIGVTALRM, signal.SIG_IGN)
+        with within(10):
+            pass
+        assert signal.getsignal(signal.SIGVTALRM) is signal.SIG_IGN
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 def test_in_a_long_text_it_is_ended_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pattern_search, "PART", 0.2)
     with pytest.raises(KernelError) as error:

@@ -82,3 +82,9 @@ def test_a_syntax_error_with_anything_for_its_line_is_shown() -> None:
     told = raised("error = SyntaxError('odd')\nerror.filename, error.lineno = 3, 'x'\nraise error")
     assert "SyntaxError: odd" in told.text
     assert places(told) == [("In [1]", 3, "<module>")]
+
+
+def test_of_a_name_that_no_file_can_have_the_end_is_told() -> None:
+    told = raised("code = compile('1 / 0', 'x' * 100_000 + 'end', 'exec')\nexec(code.replace(co_name='n' * 100_000))")
+    file, _, function = places(told)[-1]
+    assert (len(file), file[-4:], len(function)) == (4096, "xend", 4096)

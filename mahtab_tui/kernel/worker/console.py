@@ -63,11 +63,6 @@ class Console:
         self._ask("quit", {})
         raise Leave(code)
 
-    def breakpoint(self, *args: Any, **kwargs: Any) -> None:
-        """`sys.breakpointhook`: Python's debugger, standing in the cell's own code."""
-        debugger: Any = _debugger()
-        debugger.set_trace(sys._getframe().f_back)
-
     def replacements(self) -> list[Replacement]:
         """What stands in the place of Python's own."""
         found = [
@@ -78,7 +73,7 @@ class Console:
             Replacement(builtins, "quit", _Quitter("quit", self.leave)),
         ]
         if "PYTHONBREAKPOINT" not in os.environ:
-            found.append(Replacement(sys, "breakpointhook", self.breakpoint))
+            found.append(Replacement(sys, "breakpointhook", set_trace))
         return found
 
     def _line(self, prompt: str, password: bool) -> str | None:
@@ -136,6 +131,21 @@ class _Quitter:
         self._leave(code)
 
 
+def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:
+    """`sys.breakpointhook`, and `pdb.set_trace`: Python's debugger, standing in the cell's own code."""
+    debugger = _debugger()
+    if header is not None:
+        debugger.message(header)
+    debugger.set_trace(sys._getframe().f_back)
+
+
+def loaded_pdb() -> Any:
+    """Python's debugger, whose `set_trace` is ours."""
+    pdb: Any = late_import("pdb")
+    pdb.set_trace = set_trace
+    return pdb
+
+
 def post_mortem(traceback: TracebackType) -> None:
     """Python's debugger, standing where an exception was raised."""
     debugger = _debugger()
@@ -144,7 +154,7 @@ def post_mortem(traceback: TracebackType) -> None:
 
 
 def _debugger() -> Any:
-    pdb: Any = late_import("pdb")
+    pdb: Any = loaded_pdb()
 
     class Debugger(pdb.Pdb):  # type: ignore[misc]
         """pdb that knows nothing of the frames below the cell, and finds the lines of cells."""

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from .statics import MISSING, descends, in_class, loaded, own_dict
+from .statics import MISSING, descends, in_class, is_one_of, loaded, own_dict
+
+_POLARS = (("DataFrame", "_df", "polars.dataframe.frame", "PyDataFrame"), ("Series", "_s", "polars.series.series", "PySeries"))
+"""Classes of polars, and where they keep what they are made over: the attribute, and its class."""
+
+_INDEXES = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "PeriodIndex", "IntervalIndex", "CategoricalIndex")
 
 
 def as_own(value: Any) -> Any:
-    """An array, a tensor, or a table of pandas', in the library's own class; any other object itself.
+    """An array, a tensor, or a table of pandas' or of polars', in the library's own class; any other object itself.
 
-    Masked arrays stay what they are: their numbers alone would not say which of them are missing.
+    Masked arrays stay what they are: their numbers alone would not say which of them are missing. Of Arrow's tables there are no derived ones
+    but empty shells, which end the process when they are asked anything.
     """
     cls = type(value)
     array = loaded("numpy", "ndarray")
@@ -25,7 +31,21 @@ def as_own(value: Any) -> Any:
         base = loaded("pandas", name)
         if cls is not base and descends(cls, base):
             return _over_its_columns(value, base)
+    for name, field, module, kind in _POLARS:
+        base = loaded("polars", name)
+        if cls is not base and descends(cls, base):
+            return _over_its_core(value, base, field, loaded(module, kind))
     return value
+
+
+def _over_its_core(value: Any, base: Any, field: str, core: Any) -> Any:
+    """A plain table over the same core of polars'; the object itself where it has none."""
+    held = own_dict(value).get(field)
+    if type(held) is not core:
+        return value
+    made = object.__new__(base)
+    object.__setattr__(made, field, held)
+    return made
 
 
 def _over_its_columns(value: Any, base: Any) -> Any:
@@ -39,3 +59,18 @@ def _over_its_columns(value: Any, base: Any) -> Any:
     if made.ndim == 1:
         object.__setattr__(made, "_name", held.get("_name"))
     return made
+
+
+def is_index(value: Any) -> bool:
+    """Whether it is one of pandas' own indexes."""
+    return is_one_of(value, "pandas", *_INDEXES)
+
+
+def has_own_indexes(value: Any) -> bool:
+    """Whether the indexes of a DataFrame or of a Series are pandas' own: another one would be asked by its own code, how long it is too."""
+    return all(map(is_index, value.axes))
+
+
+def is_own_type(dtype: Any) -> bool:
+    """Whether a column's type is numpy's or pandas' own: another one, and the array of it, would run code that is not known."""
+    return type(dtype).__module__.partition(".")[0] in ("numpy", "pandas")

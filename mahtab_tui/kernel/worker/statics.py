@@ -103,6 +103,12 @@ def loaded(module: str, name: str) -> Any:
     return own_dict(found).get(name, MISSING) if is_module(found) else MISSING
 
 
+def is_one_of(value: object, module: str, *names: str) -> bool:
+    """Whether an object's class is one of a module's that was imported."""
+    cls = type(value)
+    return any(cls is loaded(module, name) for name in names)
+
+
 def _named(names: object) -> dict[str, Any]:
     # A copy in one step: other threads may change it meanwhile.
     if type(names) not in _DICTS:

@@ -10,7 +10,7 @@ import sys
 import types
 from typing import Any, Callable
 
-from .own import as_own
+from .own import as_own, has_own_indexes, is_own_type
 from .statics import Classes, descends, mro_of
 
 WIDTH = 60
@@ -149,6 +149,18 @@ def _series(value: Any) -> str:
     return one_line(f"{value.dtype} ({len(value)},)")
 
 
+def _frame(value: Any) -> str:
+    return _table(value) if has_own_indexes(value) else ""
+
+
+def _pandas_series(value: Any) -> str:
+    return _series(value) if has_own_indexes(value) and is_own_type(value.dtype) else ""
+
+
+def _pandas_index(value: Any) -> str:
+    return _series(value) if is_own_type(value.dtype) else ""
+
+
 def _array(value: Any) -> str:
     shape = value.shape
     return one_line(f"{value.dtype} ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})")
@@ -186,15 +198,14 @@ _KNOWN: dict[tuple[str, str], Callable[[Any], str]] = {
     ("datetime", "date"): _text,
     ("datetime", "time"): _time,
     ("datetime", "timedelta"): _text,
-    ("pandas", "DataFrame"): _table,
-    ("pandas", "Series"): _series,
-    ("pandas", "Index"): _series,
+    ("pandas", "DataFrame"): _frame,
+    ("pandas", "Series"): _pandas_series,
+    ("pandas", "Index"): _pandas_index,
     ("numpy", "ndarray"): _array,
     ("polars", "DataFrame"): _table,
     ("polars", "Series"): _series,
     ("pyarrow", "Table"): _table,
     ("torch", "Tensor"): _tensor,
-    ("torch.nn.parameter", "Parameter"): _tensor,
     ("cupy", "ndarray"): _array,
 }
 

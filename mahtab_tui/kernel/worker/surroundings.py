@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TextIO
 
 from .capture import ErrorStream, LimitedOutput, flush, open_stdout
+from .console import loaded_pdb
 from .interrupts import Interrupts
 from .stdlib import late_import
 from .tracebacks import format_safely
@@ -129,6 +130,8 @@ class ProcessSurroundings:
             self.flush()
         elif event == "import" and args[0].startswith("matplotlib."):  # before pyplot has chosen a backend
             late_import(f"{__package__}.showing.plots").choose_backend()
+        elif event == "import" and args[0] == "pdb":
+            loaded_pdb()
 
     def _in_child(self) -> None:
         """A forked child has no control thread that flushes."""

@@ -20,6 +20,9 @@ _HEAD, _TAIL = 12, 20
 _MOST_FRAMES = 200
 """Frames that are told beside a traceback, the last."""
 
+_LONGEST_NAME = 4_096
+"""Characters that are told of a name: no file has a longer one."""
+
 
 class TracebackFrame(NamedTuple):
     """Where a line of a traceback leads."""
@@ -123,7 +126,7 @@ def _formatted(described: traceback.TracebackException) -> Traceback:
 def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:
     if not file.startswith(CELL) and not os.path.isabs(file) and os.path.isfile(file):
         file = os.path.abspath(file)
-    return TracebackFrame(file, line, function, row)
+    return TracebackFrame(file[-_LONGEST_NAME:], line, function[:_LONGEST_NAME], row)
 
 
 def _all(described: traceback.TracebackException) -> Iterator[traceback.TracebackException]:

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..statics import loaded
+from ..statics import is_one_of, loaded
 from .cells import number_text
 from .pace import LookError, Pace
-from .tables.known import is_one_of
 from .tables.numbers import NumberColumn
 
 LARGEST = 50_000_000
@@ -17,16 +16,15 @@ LARGEST = 50_000_000
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is an array of numpy's (or one that can be read as such) that can be sliced."""
-    if is_one_of(value, "numpy", "ndarray", "memmap"):
+    """Whether it is an array of numpy's, or a tensor, that can be sliced."""
+    if is_one_of(value, "numpy", "ndarray"):
         return bool(value.dtype.names is None and value.dtype.kind in "biufcmM")
     return is_tensor(value)
 
 
 def is_tensor(value: Any) -> bool:
     """Whether it is a tensor of torch that has a shape, which nested ones have not."""
-    known = is_one_of(value, "torch", "Tensor") or type(value) is loaded("torch.nn.parameter", "Parameter")
-    return known and not value.is_nested
+    return is_one_of(value, "torch", "Tensor") and not value.is_nested
 
 
 _PARTS = {
@@ -47,8 +45,10 @@ def facts(value: Any) -> dict[str, Any]:
     layout = str(value.layout).split(".")[-1]
     parts = [getattr(value.detach(), name)() for name in _PARTS.get(layout, ())] or [value]
     size = sum(int(part.numel() * part.element_size()) for part in parts)
-    words = [layout if layout != "strided" else "" if value.is_contiguous() else layout, "gradient" if value.requires_grad else ""]
-    return {**told, "device": str(value.device), "bytes": size, "layout": ", ".join(filter(None, words))}
+    words = [] if layout == "strided" and value.is_contiguous() else [layout]
+    if value.requires_grad:
+        words.append("gradient")
+    return {**told, "device": str(value.device), "bytes": size, "layout": ", ".join(words)}
 
 
 def sliced(value: Any, places: Sequence[int | None]) -> Any:

@@ -9,9 +9,8 @@ import zlib
 from typing import Any
 
 from ..showing.plots import png_of
-from ..statics import MISSING, class_dict, descends, in_class, loaded
+from ..statics import MISSING, class_dict, descends, in_class, is_one_of, loaded
 from .pace import LookError
-from .tables.known import is_one_of
 
 LARGEST = 8_000_000
 """Bytes of a picture that is shown."""

@@ -47,8 +47,10 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
 def numbers_of(table: Table) -> Any:
     """The numbers of a table of one column as an array of numpy's; None where it has none, or numpy is not loaded."""
     column = _numbers(table)
-    if column is None or isinstance(column, NumberColumn):
-        return None if column is None else column.numbers
+    if column is None:
+        return None
+    if isinstance(column, NumberColumn):
+        return column.numbers
     series = table.series(0)
     found = series.array.to_numpy(dtype="f8", na_value=float("nan")) if hasattr(series, "array") else series.to_numpy()
     return found.astype("f8") if found.dtype.kind == "O" else found  # decimals

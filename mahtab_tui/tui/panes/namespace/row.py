@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 
 
 class Row(NamedTuple):
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     @property
     def label(self) -> str:
         """The name in a line."""
-        return " ".join(plain(self.name).split())
+        return one_line(self.name)
 
     @property
     def by(self) -> str:

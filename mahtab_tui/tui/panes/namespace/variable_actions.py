@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from textual.app import App
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.prompt import Prompt
@@ -35,7 +35,7 @@ class VariableActions:
             else:
                 self._run(f"{new} = {_written(name)}; del {_written(name)}")
 
-        self._app.push_screen(Prompt(f"Another name for {_shown(name)}", _shown(name)), chosen)
+        self._app.push_screen(Prompt(f"Another name for {one_line(name)}", one_line(name)), chosen)
 
     def delete(self, name: str) -> None:
         """Delete it, after a question."""
@@ -45,12 +45,12 @@ class VariableActions:
                 self._run(f"del {_written(name)}")
 
         self._app.push_screen(
-            Confirm(f"Delete the variable {_shown(name)}? Its value is lost where nothing else holds it.", yes="Delete", no="Keep"), sure
+            Confirm(f"Delete the variable {one_line(name)}? Its value is lost where nothing else holds it.", yes="Delete", no="Keep"), sure
         )
 
     def copy_name(self, name: str) -> None:
         """Copy its name."""
-        copy(self._app, _shown(name))
+        copy(self._app, one_line(name))
 
     def _refuse(self, sentence: str) -> None:
         self._app.notify(sentence, severity="warning", markup=False, timeout=3)
@@ -63,7 +63,3 @@ def _is_name(text: str) -> bool:
 def _written(name: str) -> str:
     """A variable in code: what code put into the namespace may have any text for a name."""
     return name if _is_name(name) else f"globals()[{name!r}]"
-
-
-def _shown(name: str) -> str:
-    return " ".join(plain(name).split())

@@ -8,25 +8,34 @@ from mahtab_tui.kernel.looking import Opened
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")
 
-# {e}: the object; {t} and {b}: a new file for text, or for bytes. A file that is there already stays as it is: the cell says so.
+# {e}: the object; {f}: the file.
 _CSV = {
-    "pandas.DataFrame": "{e}.to_csv({t})",
-    "pandas.Series": "{e}.to_csv({t})",
-    "polars.DataFrame": "{e}.write_csv({b})",
-    "polars.Series": "{e}.to_frame().write_csv({b})",
-    "pyarrow.Table": "__import__('pyarrow.csv').csv.write_csv({e}, {b})",
-    "numpy.ndarray": "(lambda file: [__import__('numpy').savetxt(file, {e}, delimiter=',', fmt='%s'), file.close()])({t});",
+    "pandas.DataFrame": "{e}.to_csv({f})",
+    "pandas.Series": "{e}.to_csv({f})",
+    "polars.DataFrame": "{e}.write_csv({f})",
+    "polars.Series": "{e}.to_frame().write_csv({f})",
+    "pyarrow.Table": "__import__('pyarrow.csv').csv.write_csv({e}, {f})",
+    "numpy.ndarray": "__import__('numpy').savetxt({f}, {e}, delimiter=',', fmt='%s', encoding='utf-8')",
 }
+_WRITTEN = "__import__('pathlib').Path({{f}}).write_text({}, encoding='utf-8')"
 _JSON = {
-    "pandas.DataFrame": "{e}.to_json({t}, orient='records', date_format='iso')",
-    "pandas.Series": "{e}.to_json({t}, date_format='iso')",
-    "polars.DataFrame": "{e}.write_json({b})",
-    "numpy.ndarray": "print(__import__('json').dumps({e}.tolist(), default=str), file={t})",
+    "pandas.DataFrame": "{e}.to_json({f}, orient='records', date_format='iso')",
+    "pandas.Series": "{e}.to_json({f}, date_format='iso')",
+    "polars.DataFrame": "{e}.write_json({f})",
+    "numpy.ndarray": _WRITTEN.format("__import__('json').dumps({e}.tolist(), default=str)"),
 }
-_ANY_JSON = "print(__import__('json').dumps({e}, indent=1, default=str), file={t})"
-_TEXT = "print({e}, file={t}, end='')"
-_ANY_TEXT = "print(repr({e}), file={t})"
-_PICKLE = "__import__('pickle').dump({e}, {b})"
+_ANY_JSON = _WRITTEN.format("__import__('json').dumps({e}, indent=1, default=str)")
+_TEXT = _WRITTEN.format("{e}")
+_ANY_TEXT = _WRITTEN.format("repr({e})")
+_PICKLE = "(lambda file: [__import__('pickle').dump({e}, file), file.close()])(open({f}, 'wb'))"
+_NEW_FILE = """\
+open({f}, 'x').close()
+try:
+    {form}
+except BaseException:
+    __import__('os').remove({f})
+    raise"""
+"""A file that is there already stays as it is, and one that could not be written whole is not left behind."""
 
 
 def suggested(opened: Opened) -> str:
@@ -54,4 +63,4 @@ def export_code(opened: Opened, file: str) -> str:
     else:
         raise ValueError(f"The file's ending says how it is written: {', '.join(ENDINGS)}.")
     path = repr(os.path.expanduser(file))
-    return form.format(e=opened.expression, t=f"open({path}, 'x', encoding='utf-8', newline='')", b=f"open({path}, 'xb')")
+    return _NEW_FILE.format(f=path, form=form.format(e=opened.expression, f=path))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual.content import Content
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.looking import Opened, ViewKind
 
 _MARK = "◐ "
@@ -27,14 +27,9 @@ NAMES: dict[ViewKind, str] = {
 }
 
 
-def in_a_line(text: str) -> str:
-    """A text from outside as one line of characters that may be drawn."""
-    return plain(text).replace("\n", " ").replace("\t", " ")
-
-
 def crumbs(labels: Sequence[str], room: int) -> Content:
     """The way to an object; where it is too long, its beginning and its end."""
-    shown = [in_a_line(label) for label in labels]
+    shown = [one_line(label) for label in labels]
     while cell_len(_BETWEEN.join(shown)) + len(_MARK) > room and len(shown) > 2:
         del shown[1 if shown[1] != "…" else 2]
         if shown[1] != "…":
@@ -46,7 +41,7 @@ def crumbs(labels: Sequence[str], room: int) -> Content:
 
 def facts(opened: Opened, room: int) -> Content:
     """Type and size, cut to so many cells."""
-    told = f"{in_a_line(opened.type)}  {in_a_line(opened.summary)}".rstrip()
+    told = f"{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
     return Content.styled(told, "$muted").truncate(max(1, room), ellipsis=True)
 
 

@@ -63,6 +63,15 @@ class Colours:
             place += 1
 
 
+def colours_of(text: str, language: str = "") -> Colours | None:
+    """Of a text in a language, by default in what it seems to be written in; None where that is nothing known, or where it takes too long."""
+    written = language or language_of(text)
+    try:
+        return Colours(text, written) if written else None
+    except TimeoutError:
+        return None
+
+
 class _Token(NamedTuple):
     start: int
     end: int

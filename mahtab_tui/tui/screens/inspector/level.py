@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.looking import Look, Opened, Path, ViewKind
 from mahtab_tui.tui.screens.inspector.array_view import ArrayView
-from mahtab_tui.tui.screens.inspector.heading import NAMES, in_a_line
+from mahtab_tui.tui.screens.inspector.heading import NAMES
 from mahtab_tui.tui.screens.inspector.hex_view import HexView
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
 from mahtab_tui.tui.screens.inspector.plot_view import PlotView
@@ -66,7 +67,7 @@ class Level:
     def show(self, look: Look, opened: Opened) -> bool:
         """It is opened, or opened again; says whether its views are the same as before."""
         place = Place(look, opened.path, opened)
-        tabs = [Tab(in_a_line(shown.title), shown.opened.views[0], Place(look, shown.opened.path, shown.opened)) for shown in opened.shown]
+        tabs = [Tab(one_line(shown.title), shown.opened.views[0], Place(look, shown.opened.path, shown.opened)) for shown in opened.shown]
         tabs += [Tab(NAMES[kind], kind, place) for kind in opened.views]
         same = [tab[:2] for tab in tabs] == [tab[:2] for tab in self.tabs]
         self.opened = opened

@@ -12,16 +12,9 @@ class ReprView(TextView):
 
     def __init__(self, place: Place) -> None:
         super().__init__(place, LocalText(""))
-        self._problem = ""
 
     def on_mount(self) -> None:
         self.look_again()
-
-    def _tell(self) -> None:
-        if self._problem:
-            self.fail(self._problem)
-        else:
-            super()._tell()
 
     def look_again(self) -> None:
         place = self.place
@@ -29,10 +22,8 @@ class ReprView(TextView):
         self.fetcher.ask("repr", lambda: place.look.representation(place.path), self._came, self._failed)
 
     def _failed(self, sentence: str) -> None:
-        self._problem = sentence
-        self.show(LocalText(""))
+        self.show(LocalText(""), problem=sentence)
 
     def _came(self, found: tuple[str, bool]) -> None:
         text, cut = found
-        self._problem = ""
         self.show(LocalText(f"{text}\n… it goes on …" if cut else text))

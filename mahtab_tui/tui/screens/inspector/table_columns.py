@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
 
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.looking import Figures, Heading
-from mahtab_tui.tui.screens.inspector.heading import in_a_line
 
 NARROWEST, WIDEST = 5, 36
 """Cells of a column."""
@@ -30,11 +30,11 @@ class TableColumns:
 
     def name(self, column: int) -> str:
         heading = self.headings.get(column)
-        return in_a_line(heading.name) if heading is not None else ""
+        return one_line(heading.name) if heading is not None else ""
 
     def type(self, column: int) -> str:
         heading = self.headings.get(column)
-        return in_a_line(heading.type) if heading is not None else ""
+        return one_line(heading.type) if heading is not None else ""
 
     def width(self, column: int) -> int:
         return self._widths.get(column, NARROWEST + 5)

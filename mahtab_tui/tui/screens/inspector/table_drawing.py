@@ -9,11 +9,10 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import Arranged
 from mahtab_tui.tui.panes.namespace.columns import fitted
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
-from mahtab_tui.tui.screens.inspector.heading import in_a_line
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS, Block
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns, bars
 from mahtab_tui.tui.screens.inspector.table_window import FIGURES
@@ -44,7 +43,7 @@ class TableDrawing(NamedTuple):
         """A row; block: where it is, if that has come. here: whether the cursor is in it."""
         place = row % ROWS
         ground = base + self.palette.panel if here else base
-        segments = self._label(in_a_line(label_of(block, place)), ground)
+        segments = self._label(one_line(label_of(block, place)), ground)
         for column in self.seen:
             cells = block.cells.get(column) if block is not None else None
             text, style = "", Style()

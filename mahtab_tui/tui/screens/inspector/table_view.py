@@ -10,10 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.strip import Strip
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import Arranged
 from mahtab_tui.tui.commands import TABLE_COMMANDS, bindings
-from mahtab_tui.tui.screens.inspector.heading import in_a_line
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN
 from mahtab_tui.tui.screens.inspector.table_drawing import TableDrawing, label_of
@@ -137,7 +136,7 @@ class TableView(TableWindow):
         place = self._row % ROWS
         if block is not None and place < len(block.positions):
             step = ["cell", block.positions[place], self._column]
-            label = f"{self.column_name} of {in_a_line(label_of(block, place))}".strip()
+            label = f"{self.column_name} of {one_line(label_of(block, place))}".strip()
             self.post_message(Walked((*self.place.path, step), label, self))
 
     def action_open_column(self) -> None:

@@ -6,9 +6,8 @@ from rich.cells import cell_len
 from textual.events import Resize
 from textual.geometry import Size
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import Arranged, Figures, Heading, TablePage
-from mahtab_tui.tui.screens.inspector.heading import in_a_line
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS, TableCache, Wanted
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns
 from mahtab_tui.tui.screens.inspector.view import Place, ScrolledView
@@ -88,7 +87,7 @@ class TableWindow(ScrolledView):
         widest = len(f"{max(self._of - 1, 0)}")
         block = self._cache.block(rows.start) if rows else None
         if block is not None and block.labels:
-            widest = max((cell_len(in_a_line(label)) for label in block.labels), default=1)
+            widest = max((cell_len(one_line(label)) for label in block.labels), default=1)
         return max(7 if self._head > 3 else 3, min(24, widest))
 
     @property

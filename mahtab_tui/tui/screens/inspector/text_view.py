@@ -14,7 +14,7 @@ from textual.strip import Strip
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import TextPart
 from mahtab_tui.tui.commands import TEXT_COMMANDS, bindings
-from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, language_of
+from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, colours_of
 from mahtab_tui.tui.screens.inspector.pattern_search import find_pattern
 from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockWindow, KernelText, NotHere, TextSource
 from mahtab_tui.tui.screens.inspector.view import Asked, LineWanted, Place, View
@@ -42,6 +42,8 @@ class TextView(View, ScrolledRows, can_focus=True):
     def __init__(self, place: Place, source: TextSource | None = None, language: str = "") -> None:
         """`source`: another text than the object itself. `language`: what it is written in, where that is known."""
         super().__init__(place)
+        self.problem = ""
+        """A sentence: why there is no text, or what is wrong with it."""
         self._source: TextSource = source or KernelText(place.look, place.path, place.opened.size)
         self._window = BlockWindow(self._source)
         self._language = language
@@ -60,8 +62,9 @@ class TextView(View, ScrolledRows, can_focus=True):
     def on_mount(self) -> None:
         self._colour()
 
-    def show(self, source: TextSource, language: str = "") -> None:
+    def show(self, source: TextSource, language: str = "", problem: str = "") -> None:
         """Show another text."""
+        self.problem = problem
         self._source, self._language = source, language
         self._window = BlockWindow(source)
         self._colours = self._found = None
@@ -114,12 +117,7 @@ class TextView(View, ScrolledRows, can_focus=True):
             return
 
         def work() -> Colours | None:
-            text = "".join(source.fetch(number).text for number in range(-(-source.size // BLOCK)))
-            written = language or language_of(text)
-            try:
-                return Colours(text, written) if written else None
-            except TimeoutError:
-                return None
+            return colours_of("".join(source.fetch(number).text for number in range(-(-source.size // BLOCK))), language)
 
         def came(colours: Colours | None) -> None:
             self._colours = colours
@@ -156,6 +154,9 @@ class TextView(View, ScrolledRows, can_focus=True):
         self._start_at(self._top)
 
     def _tell(self) -> None:
+        if self.problem:
+            self.fail(self.problem)
+            return
         first = next((row.number for row in self._rows if row.number is not None), 1)
         parts: list[tuple[str, str] | str] = [(f"line {first:,}  ·  {counted(self._source.size)}", "$muted")]
         if self._colours is not None:

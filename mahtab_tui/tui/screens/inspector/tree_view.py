@@ -13,12 +13,11 @@ from textual.events import Click, Resize
 from textual.geometry import Size
 from textual.strip import Strip
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import Child
 from mahtab_tui.tui.commands import TREE_COMMANDS, bindings
 from mahtab_tui.tui.panes.namespace.columns import fitted
 from mahtab_tui.tui.panes.transcript.palette import BOLD
-from mahtab_tui.tui.screens.inspector.heading import in_a_line
 from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, TreeLine, line_at, line_of, lines, parent_of
 from mahtab_tui.tui.screens.inspector.view import Place, ScrolledView, Walked
 
@@ -88,7 +87,7 @@ class TreeView(ScrolledView):
         branch.take(page, count, children)
         self._come = True
         for child in children:
-            self._label = min(_LABEL, max(self._label, cell_len(_label(child)) + 2 * branch.depth + 2))
+            self._label = min(_LABEL, max(self._label, cell_len(one_line(child.label)) + 2 * branch.depth + 2))
             self._type = min(20, max(self._type, len(child.type)))
         self._measure()
 
@@ -132,7 +131,7 @@ class TreeView(ScrolledView):
         return [
             (indent, Style()),
             (mark, palette.moon if child.state == "cycle" else palette.muted),
-            (fitted(_label(child), room), palette.muted if kind or child.kind == "function" else palette.text + BOLD),
+            (fitted(one_line(child.label), room), palette.muted if kind or child.kind == "function" else palette.text + BOLD),
             ("  ", Style()),
             (fitted(plain(child.type), self._type), palette.muted),
             ("  ", Style()),
@@ -224,7 +223,3 @@ class TreeView(ScrolledView):
             self._measure()
 
         self.fetcher.ask("property", partial(place.look.evaluate, branch.path, child.label), came, self.fail)
-
-
-def _label(child: Child) -> str:
-    return in_a_line(child.label)

@@ -13,7 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.panes.namespace.columns import fitted
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
@@ -86,15 +86,11 @@ class FrameList(LinesView, can_focus=True):
         self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True)
 
 
-def one_line(text: str) -> str:
-    """A name from outside, fit to stand in a line."""
-    return plain(text).replace("\n", " ").replace("\t", " ")
-
-
 def _end_of(text: str, width: int) -> str:
     """A text in at most so many cells: its end says more than its beginning."""
     if cell_len(text) <= width:
         return text
+    text = text[-width:]
     while cell_len(text) >= width:
         text = text[1:]
     return f"…{text}"

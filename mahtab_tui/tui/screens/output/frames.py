@@ -14,6 +14,7 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.widgets import Static
 
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.tui.commands import FRAMES_COMMANDS, bindings
@@ -22,7 +23,7 @@ from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.inspector.text_source import LocalText
 from mahtab_tui.tui.screens.inspector.view import Place
 from mahtab_tui.tui.screens.output.code import Code, cell_of, code_of, is_file
-from mahtab_tui.tui.screens.output.frame_list import FrameList, one_line
+from mahtab_tui.tui.screens.output.frame_list import FrameList
 from mahtab_tui.tui.screens.output.pager import OutputView
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place
 
@@ -39,27 +40,18 @@ class CodeView(OutputView):
     def __init__(self, place: Place) -> None:
         super().__init__(place, LocalText(""))
         self._marked = range(0)
-        self.missing = ""
-        """Why there is no source."""
 
-    def show_code(self, code: Code, missing: str) -> None:
-        """Show a source from its marked line on."""
-        self.missing = missing
+    def show_code(self, code: Code, problem: str) -> None:
+        """Show a source from its marked line on; a problem: what is wrong with it."""
         start = 0 if code.line is None else code.line.start
         self._marked = range(0) if code.line is None else range(start, max(code.line.stop, start + 1))
-        self.show(LocalText(code.text), "python")
+        self.show(LocalText(code.text), "python", problem)
         self.go_to(start)
 
     def go_to(self, place: int) -> None:
         """Let a place be seen, with a little of what stands above it."""
         self._top = self._window.up(self._window.row_at(place, self._width), min(ABOVE, self.size.height // 2), self._width)
         self._look()
-
-    def _tell(self) -> None:
-        if self.missing:
-            self.fail(self.missing)
-        else:
-            super()._tell()
 
     def render_line(self, y: int) -> Strip:
         strip = super().render_line(y)
@@ -138,7 +130,7 @@ class FramesScreen(OutputScreen):
         elif is_file(frame):
             self.call_later(self._edit_file, frame)  # not within the key's own event: the screen would not be drawn anew
         else:
-            self.fail(self._source.missing or "There is nothing to edit.")
+            self.fail(self._source.problem or "There is nothing to edit.")
 
     def _edit_file(self, frame: TracebackFrame) -> None:
         try:

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ...own import is_index, is_own_type
 from ..cells import ZONES, key_text
 from ..pace import LookError
 from .arrow import ArrowColumn
 from .categories import CategoryColumn
 from .column import Column
-from .known import is_index
 from .numbers import NumberColumn
 from .objects import ObjectColumn
 
@@ -33,7 +33,7 @@ class PandasTable:
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
         index: Any = getattr(self._value, "index", None)
-        if index is None or not all(map(_known, index.dtypes if hasattr(index, "levels") else [index.dtype])):
+        if index is None or not all(map(is_own_type, index.dtypes if hasattr(index, "levels") else [index.dtype])):
             return None
         part = index[rows.start : rows.stop] if isinstance(rows, range) else index[list(rows)]
         return [key_text(label) for label in part.tolist()]
@@ -58,12 +58,12 @@ def column_of(series: Any) -> Column:
     """A column of the kind that a Series' type asks for."""
     dtype = series.dtype
     name = type(dtype).__name__
-    if not _known(dtype):
+    if not is_own_type(dtype):
         raise LookError(f"Values of {name} are of a type that is not known here.")
     if type(dtype).__module__.startswith("numpy"):
         values = series.to_numpy()
         return NumberColumn(values) if dtype.kind in "biufcmM" else ObjectColumn(values)
-    if name == "CategoricalDtype" and is_index(dtype.categories) and _known(dtype.categories.dtype):
+    if name == "CategoricalDtype" and is_index(dtype.categories) and is_own_type(dtype.categories.dtype):
         return CategoryColumn(series.array)
     if name == "ArrowDtype" or getattr(dtype, "storage", "") == "pyarrow":
         return ArrowColumn(sys.modules["pyarrow"].chunked_array(series.array.__arrow_array__()), str(dtype))
@@ -76,8 +76,3 @@ def column_of(series: Any) -> Column:
         values = series.array.to_numpy(dtype=dtype.numpy_dtype, na_value=False if name == "BooleanDtype" else 0)
         return NumberColumn(values, str(dtype), missing)
     return ObjectColumn(series.array, str(dtype))
-
-
-def _known(dtype: Any) -> bool:
-    """Whether a column's type is numpy's or pandas' own: the array of another one would run code that is not known."""
-    return type(dtype).__module__.partition(".")[0] in ("numpy", "pandas")

@@ -4,21 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...statics import loaded
+from ...own import has_own_indexes, is_index
+from ...statics import is_one_of
 from .column import Table
-
-_INDEXES = ("Index", "RangeIndex", "MultiIndex", "DatetimeIndex", "TimedeltaIndex", "PeriodIndex", "IntervalIndex", "CategoricalIndex")
-
-
-def is_one_of(value: Any, module: str, *names: str) -> bool:
-    """Whether an object's class is one of a module's that is loaded."""
-    cls = type(value)
-    return any(cls is loaded(module, name) for name in names)
-
-
-def is_index(value: Any) -> bool:
-    """Whether it is one of pandas' own indexes."""
-    return is_one_of(value, "pandas", *_INDEXES)
 
 
 def table_of(value: Any) -> Table | None:
@@ -27,8 +15,7 @@ def table_of(value: Any) -> Table | None:
 
 
 def _pandas(value: Any) -> Table | None:
-    table = is_one_of(value, "pandas", "DataFrame", "Series") and all(map(is_index, value.axes))  # an index of the person's own would be asked
-    if not table and not is_index(value):
+    if not is_index(value) and not (is_one_of(value, "pandas", "DataFrame", "Series") and has_own_indexes(value)):
         return None
     from .from_pandas import PandasTable
 
