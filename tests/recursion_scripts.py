@@ -264,11 +264,3 @@ def check(story: Story) -> None:
         assert sorted(tree.nodes) == sorted(begun)
         assert not tree.questions
         assert {node.id: (node.state, node.answer) for node in tree.nodes.values()} == Story(records).finals()
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Until something is so. Raises AssertionError when it takes too long."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it does not come to be"
-        time.sleep(0.005)

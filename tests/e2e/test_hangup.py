@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
-from tests.recursion_scripts import wait_for
-
-
-def alive(pid: int) -> bool:
-    with suppress(OSError):
-        return not re.search(r"^State:\s+Z", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
-    return False
+from tests.waiting import alive, wait_for
 
 
 @pytest.mark.parametrize("started", [PROGRAM, ["sh", "-c", f"trap '' HUP; exec {PROGRAM[0]} \"$@\"", "sh"]], ids=["", "nohup"])

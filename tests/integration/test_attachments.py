@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from mahtab_tui.session.attachments import Attachment, Attachments
 from mahtab_tui.session.mentions import Chip
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
+from tests.waiting import alive, wait_for
 
 
 def gather(cells: Cells, question: str, *, commands: bool = True, stopped: Callable[[], bool] = lambda: False) -> list[Attachment]:
@@ -123,9 +123,7 @@ def test_a_command_that_does_not_end_is_killed_with_its_children(cells: Cells, p
         cells, f"!`{command} & echo $! > begun; wait`", stopped=lambda: why == "stopped" and begun.exists() and bool(begun.read_text())
     )
     assert "stopped" in attachment.size
-    child = int(begun.read_text())
-    while Path(f"/proc/{child}").exists() and "(zombie)" not in Path(f"/proc/{child}/status").read_text():
-        time.sleep(0.01)
+    wait_for(lambda: not alive(int(begun.read_text())))
 
 
 def test_chips_read_and_run_nothing(cells: Cells, project: Path) -> None:
@@ -192,9 +190,7 @@ def test_what_a_withdrawn_question_points_at_goes_with_no_other(open_session: Ca
     (project / "notes.txt").write_text("sugar")
     it = open_session("I see.")
     it.session.submit("ask", "what is in @notes.txt, and !`touch begun; sleep 600`?")
-    begun = project / "begun"
-    while not begun.exists():
-        time.sleep(0.01)
+    wait_for((project / "begun").exists)
     it.session.agent.stop()
     it.store.wait(tags.AGENT, state="stopped")
     it.session.submit("python", "ask('who are you?')")
@@ -206,10 +202,9 @@ def test_a_command_that_runs_is_killed_when_the_session_closes(open_session: Cal
     it = open_session("I see.")
     it.session.submit("ask", "!`echo $$ > begun; exec sleep 600`")
     begun = project / "begun"
-    while not (begun.exists() and begun.read_text()):
-        time.sleep(0.01)
+    wait_for(lambda: begun.exists() and begun.read_text())
     it.session.close()
-    assert not Path(f"/proc/{begun.read_text().strip()}").exists()
+    wait_for(lambda: not alive(int(begun.read_text())))
 
 
 def test_a_text_that_code_has_made_points_at_nothing(open_session: Callable[..., Opened], project: Path) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 from mahtab_tui.kernel.base import CellResult
 from mahtab_tui.kernel.bounded import BoundedCell
 from tests.integration.kernels import Cells
 from tests.integration.sessions import DEADLINE
+from tests.waiting import wait_for
 
 
 def run(cells: Cells, bounded: BoundedCell, code: str) -> CellResult:
@@ -43,8 +43,7 @@ def test_a_limit_longer_than_threads_can_wait_is_one_and_the_cell_can_be_stopped
     code = "import time\nopen('began', 'w').close()\ntime.sleep(600)"
     thread = threading.Thread(target=lambda: answer.append(run(cells, bounded, code)), daemon=True)
     thread.start()
-    while not Path("began").exists():
-        time.sleep(0.01)
+    wait_for(Path("began").exists)
     bounded.stop()
     thread.join(DEADLINE)
     assert [result.status for result in answer] == ["interrupted"]

@@ -13,6 +13,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelError, KernelState, Status
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost
+from tests.waiting import alive
 
 
 def executable(path: Path, text: str) -> str:
@@ -20,16 +21,6 @@ def executable(path: Path, text: str) -> str:
     path.write_text(text)
     path.chmod(0o755)
     return str(path)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs (a zombie does not)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{pid}/stat")
-    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.parametrize(

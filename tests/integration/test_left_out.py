@@ -21,7 +21,8 @@ from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.fake_claude import install_fake_claude
-from tests.integration.sessions import DEADLINE, Opened, Watched
+from tests.integration.sessions import Opened, Watched
+from tests.waiting import wait_for
 
 CODE = "I make it.\n\n```python\nmade = 'a pear'\nprint(made)\n```\n"
 COMPLETE = {"text": '{"is_complete": true, "reasoning": "", "next_action": ""}', "match": "is_complete"}
@@ -231,13 +232,13 @@ def test_a_model_that_remembers_by_itself_is_told_the_changed_conversation(proje
 def test_what_is_left_out_is_not_told_in_the_next_session_either(open_session: Open) -> None:
     it = open_session("One.", "Two.")
     ask(it, 1, "first?")
-    wait_until(lambda: said_last() == "first?")
+    wait_for(lambda: said_last() == "first?")
     it.session.hide("question 1", True)
     assert said_last() == ""
     it.session.hide("question 1", False)
     assert said_last() == "first?"
     ask(it, 2, "second?")
-    wait_until(lambda: said_last() == "second?")
+    wait_for(lambda: said_last() == "second?")
     it.session.hide("answer 1.0", True)
     assert said_last() == "second?"
     it.session.hide("answer 2.0", True)
@@ -250,14 +251,6 @@ def said_last() -> str:
     return "" if last is None else last.user
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    """What follows a turn's last record comes a little later."""
-    end = time.monotonic() + DEADLINE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def replace(it: Opened, entry: str, mode: Literal["python", "ask"], words: str) -> None:
     """Replace an entry as soon as nothing is at work."""
-    wait_until(lambda: it.session.replace(entry, mode, words))
+    wait_for(lambda: it.session.replace(entry, mode, words))

@@ -17,7 +17,7 @@ from mahtab_tui.session.live_settings import change_setting
 from tests.fake_claude import install_fake_claude
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
-from tests.integration.test_left_out import wait_until
+from tests.waiting import wait_for
 
 CODE = {"text": "```python\nprint(1)\n```", "repeat": True, "match": "^(?!.*(is_complete|Tell the person))"}
 
@@ -31,7 +31,7 @@ def test_the_model_changes_and_the_conversation_stays(open_session: Callable[...
     assert change_setting(it.session, "model", "claude")
     assert (it.session.model, it.session.settings.model) == ("claude", "claude")
     agent = it.session.agent.agent
-    wait_until(lambda: "claude" in type(agent._nodes.llm).__name__.lower())
+    wait_for(lambda: "claude" in type(agent._nodes.llm).__name__.lower())
     it.session.submit("ask", "second?")
     assert it.store.wait(tags.ASSISTANT_CHAT, turn=2).text.strip() == "Two."
     (prompt,) = fake.prompts
@@ -52,7 +52,7 @@ def test_the_limit_of_turns_and_the_reflection_change_in_a_session(open_session:
     _ = it.session.agent.agent
     assert change_setting(it.session, "reflection", "never")
     assert change_setting(it.session, "max_turns", 2)
-    wait_until(lambda: it.session.agent.agent._nodes._max_turns == 2)
+    wait_for(lambda: it.session.agent.agent._nodes._max_turns == 2)
     it.session.submit("ask", "go")
     it.store.wait(tags.ASSISTANT_CHAT, step=2)
     ran = [record for record in it.store.records if record.tag == tags.ASSISTANT_REPL_IN]
@@ -94,7 +94,7 @@ def test_what_a_session_may_cost_and_how_much_is_told_change_in_a_session(open_s
         it.session.submit("ask", question)
         it.store.wait(tags.AGENT, state="done", turn=turn)
     assert change_setting(it.session, "max_history", 2)
-    wait_until(lambda: it.session.agent.agent._history.max_history == 2)
+    wait_for(lambda: it.session.agent.agent._history.max_history == 2)
     it.session.submit("ask", "fourth?")
     it.store.wait(tags.AGENT, state="done", turn=4)
     assert "Little." in it.store.wait(tags.SUMMARY, turn=3).text
@@ -111,7 +111,7 @@ def test_a_change_of_limits_leaves_the_agent_its_tools(open_session: Callable[..
     tools = it.session.agent.agent._nodes._tools
     assert tools is not None
     assert change_setting(it.session, "max_turns", 2)
-    wait_until(lambda: it.session.agent.agent._nodes._max_turns == 2)
+    wait_for(lambda: it.session.agent.agent._nodes._max_turns == 2)
     assert it.session.agent.agent._nodes._tools is tools
 
 
@@ -121,7 +121,7 @@ def test_the_model_of_the_checks_is_made_anew_too(open_session: Callable[..., Op
     before = it.session.agent.agent._nodes.reflection_llm
     assert before is not None
     assert change_setting(it.session, key, value)
-    wait_until(lambda: it.session.agent.agent._nodes.reflection_llm is not before)
+    wait_for(lambda: it.session.agent.agent._nodes.reflection_llm is not before)
 
 
 def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(open_session: Callable[..., Opened]) -> None:
@@ -147,5 +147,5 @@ def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(open_session: Call
     thread.change(second)
     second_came.wait(0.5)  # it must not come before the first one, which would then be the last
     turn_over.set()
-    wait_until(lambda: len(holding) == 2)
+    wait_for(lambda: len(holding) == 2)
     assert holding == [2, 3]

@@ -24,7 +24,8 @@ from mahtab_tui.recursion.budget import Limits
 from mahtab_tui.recursion.log import read_log
 from mahtab_tui.recursion.search import Search
 from mahtab_tui.recursion.tree import Tree
-from tests.recursion_scripts import ScriptedModel, Story, replies, wait_for
+from tests.recursion_scripts import ScriptedModel, Story, replies
+from tests.waiting import wait_for
 
 LOG = "".join(f"{number:06d} {'ERROR disk full' if number % 1_000 == 500 else 'INFO all is well'}\n" for number in range(20_000))
 

@@ -15,7 +15,8 @@ from mahtab_tui.recursion.budget import Limits
 from mahtab_tui.recursion.models import CLI_CONCURRENCY
 from mahtab_tui.recursion.search import Search
 from tests.fake_claude import FakeClaude, install_fake_claude
-from tests.recursion_scripts import TEXT, Story, wait_for
+from tests.recursion_scripts import TEXT, Story
+from tests.waiting import wait_for
 
 Install = Callable[..., FakeClaude]
 LIMITS = Limits(small=0, max_depth=1)

@@ -14,7 +14,8 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.recursion.search import Answer
-from tests.recursion_scripts import Bench, Seat, TurnStatusError, code, wait_for
+from tests.recursion_scripts import Bench, Seat, TurnStatusError, code
+from tests.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)

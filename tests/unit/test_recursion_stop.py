@@ -16,7 +16,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.recursion.budget import Limits
 from mahtab_tui.recursion.search import Search
-from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, ScriptedSandboxes, Seat, TurnStatusError, code, query_of, replies, wait_for
+from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, ScriptedSandboxes, Seat, TurnStatusError, code, query_of, replies
+from tests.waiting import wait_for
 
 
 async def halves(seat: Seat) -> None:
