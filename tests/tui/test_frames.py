@@ -17,6 +17,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen
 from mahtab_tui.tui.screens.output import frames as frames_module
+from mahtab_tui.tui.screens.output.frame_list import _end_of
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, reads
 from tests.tui.story import drawn
@@ -209,6 +210,13 @@ async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: P
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
         await reads(pilot, "cannot be read")
         assert not set("\n".join(lines(pilot)).replace("\n", "")) & set("\x1b\x07\ud800")
+
+
+@pytest.mark.timeout(60)
+def test_of_a_files_name_of_any_length_the_end_is_seen_at_once() -> None:
+    assert _end_of("x" * 1_000_000 + "/lib.py:3", 12) == "…xx/lib.py:3"
+    assert _end_of("字" * 1_000_000, 6) == "…字字"
+    assert _end_of("lib.py:3", 12) == "lib.py:3"
 
 
 async def test_without_an_error_or_its_frames_a_sentence_says_so(make_app: MakeApp, lib: Path) -> None:
