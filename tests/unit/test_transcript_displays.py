@@ -235,6 +235,19 @@ def test_who_watches_from_the_middle_of_a_cell_sees_the_right_pictures_and_in_th
     assert cell.displays == []
 
 
+def test_of_very_many_displays_of_a_running_cell_no_more_is_held_than_is_drawn() -> None:
+    number, whole = SHOWN + 10, record(tags.USER_REPL_OUT, "frame\n" * (SHOWN + 10), cell=1, status="ok", kinds=[["display", 6]] * (SHOWN + 10))
+    shown = [record(tags.DISPLAY, "frame\n", cell=1, mime="text/html", data=f"<table><tr><td>{n}</td></tr></table>") for n in range(number)]
+    piece = record(tags.USER_REPL_OUT_STREAM, "frame\n", cell=1, kind="display")
+    begun = record(tags.USER_REPL_IN, "f()", cell=1)
+    live = folded(begun, *(one for each in shown for one in (each, piece)))
+    assert sum(bool(data) for _, _, data in cell_of(live).displays) == SHOWN
+    resumed = folded(begun, *shown, whole)
+    live.fold([whole])
+    assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
+    assert [lines(cell_of(resumed).output)[at].strip() for at in (0, SHOWN // 2 - 1, SHOWN // 2, -1)] == ["0", "19", "frame", str(number - 1)]
+
+
 def test_a_killed_session_keeps_its_displays_apart() -> None:
     pieces = [record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind="display") for text in ("one\n", "two\n")]
     partial = Partial(pieces[0])

@@ -12,7 +12,7 @@ from mahtab_tui.tui.panes.transcript.answers import Answers
 from mahtab_tui.tui.panes.transcript.entries import Activity, Attached, Cell, Entry, Note, Question
 from mahtab_tui.tui.panes.transcript.guests import GuestCells
 from mahtab_tui.tui.panes.transcript.memory import Memory
-from mahtab_tui.tui.panes.transcript.output import Output
+from mahtab_tui.tui.panes.transcript.output import SHOWN, Output
 from mahtab_tui.tui.panes.transcript.tools import ToolUses, skill_sentence
 
 _DOING = {"thinking": "is thinking", "reflecting": "is checking the result", "max-turns": "is summing up"}
@@ -143,8 +143,12 @@ class Transcript:
         self._lengthened(cell)
 
     def _display(self, record: Record) -> None:
-        if (cell := self._cell(record)) is not None:
-            cell.displays.append((record.text, str(record.attrs.get("mime")), str(record.attrs.get("data"))))
+        if (cell := self._cell(record)) is None:
+            return
+        cell.displays.append((record.text, str(record.attrs.get("mime")), str(record.attrs.get("data"))))
+        if len(cell.displays) > SHOWN:  # the same ones as in its output stay: the first and the last
+            middle = -SHOWN // 2 - 1
+            cell.displays[middle] = (cell.displays[middle][0], "", "")
 
     def _output(self, record: Record) -> None:
         cell = self._cell(record)
