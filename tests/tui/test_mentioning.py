@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.kernel.base import Completion, Completions, KernelError
+from mahtab_tui.session import mentions as mentions_module
 from mahtab_tui.session.mentions import Chip, mentions
+from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from mahtab_tui.tui.panes.editor.hint import Hint
 from tests.tui.editor_app import SIZE, EditorApp, until, write
 
 
@@ -21,6 +26,8 @@ class Found:
 
     def __init__(self) -> None:
         self.busy = False
+        self.begun = threading.Event()
+        """It is looked up what a question points at."""
         self.free = threading.Event()
         self.free.set()
 
@@ -32,6 +39,7 @@ class Found:
         return Completions(cursor - len(stem), tuple(item for item in there if item.text.startswith(stem)), 0)
 
     def chips(self, question: str) -> Sequence[Chip]:
+        self.begun.set()
         assert self.free.wait(30)
         return [Chip(mention.label, "[b]3 B[/b]\x1b[2J", missing=mention.name == "gone.txt") for mention in mentions(question)]
 
@@ -90,12 +98,22 @@ async def test_words_are_left_alone(pilot: Pilot[None]) -> None:
     assert app_of(pilot).said[-1][0] == "submitted"
 
 
-async def test_a_kernel_that_does_not_answer_offers_nothing(pilot: Pilot[None], found: Found) -> None:
-    found.busy = True
+async def test_a_kernel_that_does_not_answer_offers_nothing(pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Completions | None] = []
+    take = CompletingArea.on_completing_area_answered
+
+    def taken(area: CompletingArea, message: CompletingArea.Answered) -> None:
+        take(area, message)
+        heard.append(message.answer.completions)
+
+    monkeypatch.setattr(CompletingArea, "on_completing_area_answered", taken)
     await write(pilot, "`see @n")
-    await pilot.pause(0.1)
+    await until(pilot, lambda: shown(pilot).is_open)
+    found.busy = True
+    await pilot.press("o")
+    await until(pilot, lambda: heard[-1] is None)
     assert not shown(pilot).is_open
-    assert app_of(pilot).editor.text == "see @n"
+    assert app_of(pilot).editor.text == "see @no"
 
 
 async def test_what_goes_along_is_shown_with_its_size(pilot: Pilot[None]) -> None:
@@ -128,15 +146,38 @@ async def test_what_was_written_as_python_is_looked_up_as_a_question(pilot: Pilo
     await until(pilot, lambda: "@notes.txt" in hint(pilot))
 
 
-async def test_an_answer_to_an_older_text_is_dropped(pilot: Pilot[None], found: Found) -> None:
+async def test_an_answer_to_an_older_text_is_dropped(pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
+    hints: list[str] = []
+    update = Hint.update
+
+    def updated(hint: Hint, content: Content) -> None:
+        hints.append(content.plain)
+        update(hint, content)
+
+    monkeypatch.setattr(Hint, "update", updated)
     found.free.clear()
     await write(pilot, "`@notes.txt")
-    await pilot.pause(0.3)
+    await until(pilot, found.begun.is_set)
     await pilot.press("escape", "enter")
     found.free.set()
-    await pilot.pause(0.1)
-    assert app_of(pilot).said[-1][0] == "submitted"
-    assert "@notes.txt" not in hint(pilot)
+    await write(pilot, "$df ")
+    await until(pilot, lambda: "$df" in hint(pilot))
+    assert app_of(pilot).said[-1] == ("submitted", "ask", "@notes.txt")
+    assert not any("@notes.txt" in each for each in hints)
+
+
+async def test_a_question_of_any_length_is_searched_beside_the_keys(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+
+    class Pattern:
+        def finditer(self, text: str) -> Iterator[re.Match[str]]:
+            threads.append(threading.current_thread())
+            return iter(())
+
+    monkeypatch.setattr(mentions_module, "_MENTION", Pattern())
+    await write(pilot, "`see @notes.txt")
+    await until(pilot, lambda: bool(threads))
+    assert threading.main_thread() not in threads
 
 
 async def test_a_mention_joins_the_question_that_is_being_written(pilot: Pilot[None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 from textual import on
 from textual.app import ComposeResult
@@ -15,15 +15,15 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static, TextArea
 
-from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import Completions
-from mahtab_tui.session.mentions import Chip, mentions
-from mahtab_tui.tui.newest import NewestOnly
+from mahtab_tui.session.inbox import Mode
+from mahtab_tui.session.mentions import Chip
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.finding import AreaFinder
 from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
+from mahtab_tui.tui.panes.editor.hint import Hint
 from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
@@ -31,18 +31,7 @@ from mahtab_tui.tui.panes.editor.recall import Recall
 from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
 from mahtab_tui.tui.widgets.find_row import FindRow
 
-Mode = Literal["python", "ask"]
-
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
-_HINTS: dict[Mode, str] = {
-    "python": "Python · Enter runs · Ctrl+J new line · ` asks the model",
-    "ask": "Ask · Enter sends · Ctrl+J new line · /help · ` back to Python",
-}
-
-_REPLACING = "Enter replaces what you entered before · Escape gives it up · what came after leaves the conversation"
-
-PAUSE = 0.15
-"""Seconds without a key after which it is looked up what a question points at."""
 
 
 class Attachments(Protocol):
@@ -99,10 +88,7 @@ class EditorPane(Widget):
         self._card = HelpCard(explain)
         self._suggests = suggest is not None
         self._area = PromptArea(self._completions, complete, attachments.complete if attachments else None, suggest, id="code")
-        self._looking = NewestOnly(self._look, "attachments", PAUSE) if attachments else None
-        self._attachments = attachments
-        self._chips: Sequence[Chip] = ()
-        """What would go with the question."""
+        self._hint = Hint(attachments.chips if attachments else None, id="hint")
         self._replaces = ""
         self._draft: tuple[Mode, str] = ("python", "")
         """What stood here before something was to be replaced."""
@@ -112,7 +98,7 @@ class EditorPane(Widget):
         with Horizontal(id="editor-line"):
             yield Static(id="glyph", markup=False)
             yield self._area
-        yield Static(id="hint", markup=False)
+        yield self._hint
         yield self._find
         yield self._completions
         yield self._card
@@ -123,8 +109,6 @@ class EditorPane(Widget):
 
     def on_unmount(self) -> None:
         self._inputs.close()
-        if self._looking is not None:
-            self._looking.close()
 
     @property
     def text(self) -> str:
@@ -179,58 +163,18 @@ class EditorPane(Widget):
     def watch_mode(self, mode: Mode) -> None:
         if self.is_attached:
             self._show_mode()
-            self._look_again()
+            self._look_at_question()
             self.post_message(self.ModeChanged(mode))
 
     def _show_mode(self) -> None:
         self.set_class(self.mode == "ask", "-ask")
         self._area.python = self.mode == "python"
         self.query_one("#glyph", Static).update(Content("↻" if self._replaces else _GLYPHS[self.mode]))
-        self._show_hint()
-
-    def _show_hint(self) -> None:
-        if self._replaces or not self._chips or self.mode == "python":
-            hint = Content(_REPLACING if self._replaces else _HINTS[self.mode])
-        else:
-            hint = Content("  ").join(
-                Content.assemble(
-                    (f" {_line(chip.label)} ", "$moon on $panel"),
-                    (f"{_line(chip.size)} ", "$bad on $panel" if chip.missing else "$muted on $panel"),
-                )
-                for chip in self._chips
-            )
-        self.query_one("#hint", Static).update(hint)
-
-    # What goes with a question
-
-    class _Looked(Message):
-        """What the question points at was found."""
-
-        def __init__(self, question: str, chips: Sequence[Chip]) -> None:
-            super().__init__()
-            self.question = question
-            self.chips = chips
-
-    def _look(self, question: str) -> None:
-        assert self._attachments is not None
-        self.post_message(self._Looked(question, self._attachments.chips(question)))
-
-    @on(_Looked)
-    def _looked(self, message: _Looked) -> None:
-        message.stop()
-        if message.question == self._area.whole_text:
-            self._chips = message.chips
-            self._show_hint()
+        self._hint.show(self.mode, replacing=bool(self._replaces))
 
     @on(TextArea.Changed, "#code")
-    def _look_again(self) -> None:
-        if self._looking is None:
-            return
-        if self.mode == "ask" and mentions(self._area.whole_text):
-            self._looking.ask(self._area.whole_text)
-        elif self._chips:
-            self._chips = ()
-            self._show_hint()
+    def _look_at_question(self) -> None:
+        self._hint.look_at(self._area.whole_text if self.mode == "ask" else "")
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:
@@ -298,8 +242,3 @@ class EditorPane(Widget):
 
 def _mode(python: bool) -> Mode:
     return "python" if python else "ask"
-
-
-def _line(text: str) -> str:
-    """A text from outside, fit for one line."""
-    return " ".join(plain(text).split())
