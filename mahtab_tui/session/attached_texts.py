@@ -21,7 +21,7 @@ LONGEST = 60_000
 """Characters of one attachment; of more the head and the tail are told."""
 COMMAND_SECONDS = 30.0
 _BYTES = 4 * LONGEST
-"""Of a file without a range."""
+"""Bytes that are read of a file at most: what more there is would be left out of the text."""
 _OUTLINED = 300
 """Files of a folder that are listed."""
 _COUNTED = 5_000

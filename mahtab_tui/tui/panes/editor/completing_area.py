@@ -49,13 +49,12 @@ class CompletingArea(CodeArea):
     def on_unmount(self) -> None:
         self._completer.close()
 
-    @property
-    def _completes(self) -> Complete | None:
-        """What knows what may stand in a text of this kind."""
-        return self._complete if self.python else self._complete_question
+    def _knowing(self, python: bool) -> Complete | None:
+        """What knows what may stand in Python, or in a question."""
+        return self._complete if python else self._complete_question
 
     def _found(self, question: Question) -> Completions:
-        complete = self._complete if question.python else self._complete_question
+        complete = self._knowing(question.python)
         assert complete is not None
         return complete(question.code, question.cursor)
 
@@ -83,7 +82,7 @@ class CompletingArea(CodeArea):
         before = self.document.get_line(self.cursor_location[0])[: self.cursor_location[1]]
         if self.completions.is_open:
             self.take(self.completions.chosen)
-        elif self._completes is not None and self.selection.is_empty and (before.strip() if self.python else begun(before)):
+        elif self._knowing(self.python) is not None and self.selection.is_empty and (before.strip() if self.python else begun(before)):
             self._ask(asked_for=True)
         else:
             super().action_indent()
@@ -121,7 +120,7 @@ class CompletingArea(CodeArea):
         row, column = self.cursor_location
         before = self.document.get_line(row)[:column]
         self._asked += 1
-        if self._completes is None or not (by_character or self.completions.is_open):
+        if self._knowing(self.python) is None or not (by_character or self.completions.is_open):
             self.close_completions()
         elif not self.python:
             if begun(before):
