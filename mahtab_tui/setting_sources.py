@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -38,6 +39,26 @@ def project_folder() -> Path:
 def config_files(project: Path) -> tuple[Path, Path]:
     """The configuration files, the one that wins first: the project's, the person's."""
     return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
+
+
+class _BadLines(logging.Filter):
+    """On the logger of python-dotenv, which tells of a bad line each time that the file is read: it is told once, as a sentence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: set[tuple[Path, object]] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not isinstance(record.args, tuple) or len(record.args) != 1:
+            return True
+        path, line = Path(ENV_FILE).absolute(), record.args[0]
+        record.msg, record.args = f"mahtab-tui: {ENV_FILE}, line {line}: this is not NAME=value, so it is passed over.", ()
+        new = (path, line) not in self._told
+        self._told.add((path, line))
+        return new
+
+
+logging.getLogger("dotenv.main").addFilter(_BadLines())
 
 
 class EnvFile(PydanticBaseSettingsSource):

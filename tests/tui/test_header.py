@@ -118,3 +118,16 @@ async def test_a_long_name_gives_way_to_the_kernel(make_app: MakeApp) -> None:
             await drawn(pilot)
             assert line(pilot).endswith("idle")
             assert len(line(pilot)) <= size[0]
+
+
+async def test_the_tooltip_tells_what_was_used(make_app: MakeApp) -> None:
+    async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
+        header = pilot.app.query_one(HeaderBar)
+        await told(pilot, kernel("idle"))
+        assert header.tooltip is None
+        await told(pilot, usage(cost=0.0123))
+        assert str(header.tooltip) == "12,500 tokens, $0.0123"
+        await told(pilot, usage(cost=None), Record(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 1_200, "budget": 60_000}))
+        assert str(header.tooltip) == (
+            "25,000 tokens, $0.0123, and calls of unknown price\nLoaded skills:\n  tidy  1,200\n1,200 of 60,000 characters"
+        )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -254,3 +256,10 @@ def test_edit_says_what_is_wrong_with_the_editor(project: Path, monkeypatch: pyt
     monkeypatch.setenv("EDITOR", editor(project, "exit 3"))
     done = run("edit")
     assert (done.exit_code, "ended with exit code 3" in done.stderr) == (1, True)
+
+
+def test_a_line_of_the_env_file_that_is_none_is_told_once(home: Path, project: Path) -> None:
+    write(project / ".env", "A=1\nno line = = at all\nMAHTAB_MODEL=demo\n")
+    done = subprocess.run([sys.executable, "-m", "mahtab_tui", "config"], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == "mahtab-tui: .env, line 2: this is not NAME=value, so it is passed over.\n"
+    assert done.stdout.startswith("model             demo       .env, line 3")

@@ -49,6 +49,8 @@ class HeaderBar(Widget):
         super().__init__(id=id)
         self._skills: dict[str, int] = {}
         """Characters of each loaded skill."""
+        self._skills_budget = 0
+        """Characters of all that may be loaded."""
         self._busy_since = 0.0
         self._ticking: Timer | None = None
 
@@ -62,16 +64,26 @@ class HeaderBar(Widget):
                 self._add_usage(attrs)
             elif record.tag == tags.SKILL:
                 self._skill_changed(attrs)
+        if any(record.tag in (tags.USAGE, tags.SKILL) for record in records):
+            self._show_tooltip()
         self._kernel_changed([record for record in records if record.tag == tags.KERNEL])
 
     def _skill_changed(self, attrs: dict[str, Any]) -> None:
-        """What is loaded stands in the tooltip."""
         self._skills.pop(attrs["name"], None)
         if attrs["loaded"]:
             self._skills[attrs["name"]] = attrs["chars"]
-        listed = "".join(f"\n  {name}  {chars:,}" for name, chars in self._skills.items())
-        used = f"\n{sum(self._skills.values()):,} of {attrs['budget']:,} characters"
-        self.tooltip = Content(f"Loaded skills:{listed}{used}") if self._skills else None
+        self._skills_budget = attrs["budget"]
+
+    def _show_tooltip(self) -> None:
+        """What was used, and what is loaded."""
+        lines = []
+        if self.tokens or self.cost is not None:
+            unknown = ", and calls of unknown price" if self.unpriced else ""
+            lines.append(f"{self.tokens:,} tokens, ${self.cost or 0.0:.4f}{unknown}")
+        if self._skills:
+            used = f"{sum(self._skills.values()):,} of {self._skills_budget:,} characters"
+            lines += ["Loaded skills:", *(f"  {name}  {chars:,}" for name, chars in self._skills.items()), used]
+        self.tooltip = Content("\n".join(lines)) if lines else None
 
     def _add_usage(self, attrs: dict[str, Any]) -> None:
         self.tokens += sum(int(attrs.get(name) or 0) for name in ("input_tokens", "output_tokens"))
