@@ -10,6 +10,8 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
+from mahtab_tui.configuration.files import write_text
+from mahtab_tui.setting_sources import SettingsError, read_config, read_text
 from mahtab_tui.settings import PACKAGE
 
 ClientName = Literal["claude-code", "codex"]
@@ -51,28 +53,11 @@ def install(client: ClientName, project: Path) -> Path:
     """Write the server into a client's configuration and return the file. Raises `InstallError`."""
     path = configuration_file(client, project)
     try:
-        before = path.read_text("utf-8") if path.exists() else ""
-        after = _with_section(path, before) if client == "codex" else _with_server(path, before)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path.resolve(), after)
-    except UnicodeDecodeError:
-        raise InstallError(f"{path} is not UTF-8 text, and was left as it is.") from None
-    except OSError as error:
-        raise InstallError(f"{path} cannot be changed: {error.strerror}.") from None
+        before = read_text(path)
+        write_text(path, _with_section(path, before) if client == "codex" else _with_server(path, before))
+    except SettingsError as error:
+        raise InstallError(f"{error} It was left as it is.") from None
     return path
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all: it holds what others have put there, too."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        draft.write_text(text, "utf-8")
-        if path.exists():
-            shutil.copymode(path, draft)
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def _entry(words: list[str]) -> dict[str, Any]:
@@ -82,7 +67,7 @@ def _entry(words: list[str]) -> dict[str, Any]:
 def _with_server(path: Path, before: str) -> str:
     try:
         known = json.loads(before or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InstallError(f"{path} is not JSON ({error}), and was left as it is.") from None
     if not isinstance(known, dict) or not isinstance(known.setdefault("mcpServers", {}), dict):
         raise InstallError(f"{path} does not hold a list of servers (mcpServers), and was left as it is.")
@@ -93,11 +78,8 @@ def _with_server(path: Path, before: str) -> str:
 
 
 def _with_section(path: Path, before: str) -> str:
-    try:
-        known = tomllib.loads(before)
-    except tomllib.TOMLDecodeError as error:
-        raise InstallError(f"{path} is not TOML ({error}), and was left as it is.") from None
-    if NAME in known.get("mcp_servers", {}):
+    servers = read_config(path).get("mcp_servers")
+    if isinstance(servers, dict) and NAME in servers:
         raise InstallError(_there(path))
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     after = before + gap + configuration("codex", command())

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from mahtab_tui import __version__
-from mahtab_tui.mcp.install import InstallError, install, plugin_folder
+from mahtab_tui.mcp.install import ClientName, InstallError, configuration_file, install, plugin_folder
 from tests.mcp.clients import agent
 
 
@@ -59,6 +59,29 @@ def test_a_file_that_cannot_be_read_is_left_as_it_is(project: Path) -> None:
     assert file.read_text() == "{ // a comment\n}"
 
 
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ("claude-code", "[" * 100_000),
+        ("claude-code", '{"mcpServers": 3}'),
+        ("claude-code", b"\xff"),
+        ("codex", f"a = {'[' * 100_000}"),
+        ("codex", f"a = {'9' * 5_000}"),
+        ("codex", "mcp_servers = 3"),
+        ("codex", 'mcp_servers = "mahtab"'),
+    ],
+    ids=range(7),
+)
+def test_a_configuration_of_another_kind_is_left_as_it_is(project: Path, home: Path, client: ClientName, text: str | bytes) -> None:
+    path = configuration_file(client, project)
+    path.parent.mkdir(exist_ok=True)
+    content = text.encode() if isinstance(text, str) else text
+    path.write_bytes(content)
+    with pytest.raises(InstallError, match="left as it is"):
+        install(client, project)
+    assert path.read_bytes() == content
+
+
 def test_a_linked_configuration_stays_a_link_with_its_rights(project: Path) -> None:
     real = project / "dotfiles.json"
     real.write_text("{}")
@@ -73,12 +96,10 @@ def test_a_linked_configuration_stays_a_link_with_its_rights(project: Path) -> N
 def test_a_configuration_that_cannot_be_written_is_left_as_it_is(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / ".mcp.json").write_text("{}")
 
-    def full(path: Path, text: str, encoding: str) -> int:
-        with path.open("w") as file:
-            file.write(text[:10])
+    def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InstallError, match="No space left on device"):
         install("claude-code", project)
     assert [(path.name, path.read_text()) for path in project.iterdir()] == [(".mcp.json", "{}")]

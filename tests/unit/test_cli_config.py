@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -75,7 +76,9 @@ def test_secrets_are_masked(home: Path, project: Path) -> None:
 
 def test_control_sequences_of_a_value_do_not_reach_the_terminal(project: Path) -> None:
     write(project / ".mahtab" / "config.toml", 'theme = "\\u001b]52;c;aGFja2Vk\\u0007x"\n')
-    assert "\x1b" not in run().stdout
+    shown = run().stdout
+    assert "\x1b" not in shown
+    assert re.search(r"^theme .*x +.*config\.toml, line 1$", shown, re.MULTILINE)
 
 
 def test_set_changes_one_value_and_leaves_all_else(mine: Path) -> None:
