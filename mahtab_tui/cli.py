@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from mahtab_tui import __version__
-from mahtab_tui.cli_config import Given, config_app, given_by
+from mahtab_tui.cli_config import config_app
+from mahtab_tui.cli_mcp import mcp_app
+from mahtab_tui.cli_options import Approval, CodeDir, Given, MaxUsd, Model, Python, checked_settings
 from mahtab_tui.cli_skills import SkillsDir, skills_app
 from mahtab_tui.command_line import fail, say
-from mahtab_tui.settings import Settings, SettingsError, load_settings
 
 app = typer.Typer(
     name="mahtab-tui",
@@ -27,41 +27,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.", context_settings=app.info.context_settings)
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(skills_app, name="skills")
 app.add_typer(config_app, name="config")
-
-Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
-Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
-Python = Annotated[str | None, typer.Option(help="The kernel's interpreter: a file, or a virtual environment's folder")]
-
-MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost")]
-CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file are held in  [default: .]")]
 
 LATEST = "latest"
 BY_PROJECT = "."
 _ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
 """Options whose value may be left out, and what that means."""
-
-
-def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object) -> Settings:
-    """The effective settings, with `models` that can be had; else one sentence and the end. pairs: what ``--set`` says."""
-    from mahtab_tui.llm.base import ModelError
-    from mahtab_tui.llm.providers import check_model
-
-    try:
-        settings = load_settings(**given_by(pairs) | {key: value for key, value in given.items() if value is not None})
-    except SettingsError as error:
-        fail(str(error))
-    for which in models:
-        name = getattr(settings, which)
-        try:
-            if name is not None:
-                check_model(name, **settings.model_access())
-        except ModelError as error:
-            fail(str(error) if which == "model" else f"{which}: {error}")
-    return settings
 
 
 def _version(wanted: bool) -> None:
@@ -275,56 +248,6 @@ def sessions(
 
     for line in describe_sessions(None if all_projects else Path.cwd()):
         say(line)
-
-
-@mcp_app.callback(invoke_without_command=True)
-def mcp(
-    context: typer.Context,
-    python: Python = None,
-    project: Annotated[Path | None, typer.Option(help="The project to activate: its folder, or an environment")] = None,
-    attach: Annotated[
-        str | None, typer.Option(metavar="[NAME]", help="Begin in the session on the screen: this project's, or the one of a name or process id")
-    ] = None,
-    private: Annotated[bool, typer.Option("--private", help="Never join a session")] = False,
-) -> None:
-    """Serve MCP over stdin and stdout: a persistent Python for any agent."""
-    if context.invoked_subcommand is not None:
-        return
-    if attach and private:
-        fail("--attach and --private exclude each other.")
-    from mahtab_tui.mcp.server import ServerError, attachment, serve
-
-    try:
-        serve(python, project, attachment(attach, private))
-    except ServerError as error:
-        fail(str(error))
-
-
-@mcp_app.command("install")
-def mcp_install(
-    client: Annotated[
-        Literal["claude-code", "codex"], typer.Option(help="claude-code: this folder's .mcp.json; codex: ~/.codex/config.toml")
-    ] = "claude-code",
-    only_print: Annotated[bool, typer.Option("--print", help="Print what would be written")] = False,
-) -> None:
-    """Tell a client of the server."""
-    from mahtab_tui.mcp.install import InstallError, command, configuration, install
-
-    if only_print:
-        typer.echo(configuration(client, command()), nl=False)
-        return
-    try:
-        typer.echo(f"Written to {install(client, Path.cwd())}.")
-    except InstallError as error:
-        fail(str(error))
-
-
-@mcp_app.command("plugin")
-def mcp_plugin() -> None:
-    """Print the folder of the plug-in for Claude Code: claude --plugin-dir "$(mahtab-tui mcp plugin)"."""
-    from mahtab_tui.mcp.install import plugin_folder
-
-    typer.echo(plugin_folder())
 
 
 @app.command()

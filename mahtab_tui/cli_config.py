@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from mahtab_tui.cli_options import Given, given_by
 from mahtab_tui.command_line import fail, say
 from mahtab_tui.settings import SettingsError, config_files, load_settings
 
 config_app = typer.Typer(help="Print the settings and where each comes from, change one, open the file.")
 
-Given = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any setting, before all else; may be given several times (mahtab-tui config lists them)"),
-]
 Project = Annotated[bool, typer.Option("--project", help="The project's .mahtab/config.toml, not ~/.mahtab/config.toml")]
-
-
-def given_by(pairs: list[str] | None) -> dict[str, Any]:
-    """What ``--set`` says, for `load_settings`; ends with a sentence where it cannot be used."""
-    if not pairs:
-        return {}
-    from mahtab_tui.configuration.values import given_settings
-
-    try:
-        return given_settings(pairs)
-    except SettingsError as error:
-        fail(f"--set {error}")
 
 
 @config_app.callback(invoke_without_command=True)

@@ -169,9 +169,9 @@ async def test_a_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -
         await chosen(pilot, "reload")
         await said(pilot, "Written. It holds at once.")
         assert (app.session.settings.reload, value(pilot, "reload")) == (True, ("true", f"{mine}, line 4"))
-        await pilot.press("enter", "enter")
-        await until(pilot, lambda: tomllib.loads(mine.read_text())["reload"] is True and not screen(pilot)._one_at_a_time.locked())
-        assert app.session.settings.reload is True
+        await pilot.press("enter")
+        await until(pilot, lambda: tomllib.loads(mine.read_text())["reload"] is False and not screen(pilot)._one_at_a_time.locked())
+        assert app.session.settings.reload is False
         assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
 
 
