@@ -71,7 +71,7 @@ class AgentState(TypedDict):
     loaded_skills: list[str]
     """The skills that are loaded, after one was loaded in this turn."""
     skill_contexts: dict[str, str]
-    """What `load_skill` gave in this turn, by the skill's name."""
+    """What `load_skill` gave in this turn, by the skill's name, and for one of its files by ``name/path``."""
     search_results: list[dict[str, Any]]
     """What searches gave in this turn: tool, arguments, text."""
     file_contents: dict[str, str]

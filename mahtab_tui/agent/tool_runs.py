@@ -34,14 +34,16 @@ class Ran(NamedTuple):
 
 
 def run_call(call: Call, tools: Toolset, cancelled: threading.Event) -> Ran:
-    """Make a call and wait for its end, or until the turn is stopped; a tool that does not notice is left to itself."""
+    """Make a call and wait for its end, or until the turn is stopped; the tool is told, and one that does not notice is left to itself."""
     if call["problem"]:
         return Ran("error", call["problem"])
     ended: queue.SimpleQueue[Ran] = queue.SimpleQueue()
+    left = threading.Event()
+    """Its own: `cancelled` is cleared when the next turn begins."""
 
     def work() -> None:
         try:
-            ended.put(Ran("ok", tools.run(call["name"], call["arguments"], cancelled)))
+            ended.put(Ran("ok", tools.run(call["name"], call["arguments"], left)))
         except ToolError as error:
             ended.put(Ran("error", str(error)))
         except BaseException as error:  # the thread's outermost frame: whoever waits shall know
@@ -55,19 +57,20 @@ def run_call(call: Call, tools: Toolset, cancelled: threading.Event) -> Ran:
             continue
         if not cancelled.is_set():
             return Ran(state, shorten(encodable(plain(text)), LIMIT))
+    left.set()
     return Ran("stopped", prompts.STOPPED_CALL)
 
 
 def kept(state: AgentState, call: Call, text: str, tools: Toolset) -> dict[str, Any]:
     """What of the state a result changes."""
     tool = tools.tools[call["name"]]
-    asked: dict[str, Any] = tool.arguments.model_validate(call["arguments"]).model_dump()
+    asked = tool.with_defaults(call["arguments"])
     if tool.keeps == "searches":
         return {"search_results": [*state["search_results"], {"tool": tool.name, "arguments": asked, "text": text}]}
     if tool.keeps == "files":
-        return {"file_contents": {**state["file_contents"], asked["path"]: text}}
+        return {"file_contents": {**state["file_contents"], str(asked["path"]): text}}
     if tool.keeps == "skills":
-        contexts = {**state["skill_contexts"], asked["name"]: text}
+        contexts = {**state["skill_contexts"], "/".join(filter(None, (str(asked["name"]), str(asked.get("file", ""))))): text}
         return {"skill_contexts": contexts, "loaded_skills": tools.loaded.names}
     return {}
 

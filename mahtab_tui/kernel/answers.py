@@ -49,7 +49,7 @@ class Answers:
         answer: Frame = {"op": "answer", "id": frame["id"]}
         try:
             self._send_if_open({**answer, "value": self._host.call(frame["name"], frame["args"])})
-        except Exception as error:  # the outermost frame of the call's thread: it is raised where the caller waits
+        except BaseException as error:  # the outermost frame of the call's thread: it is raised where the caller waits
             self._send_if_open({**answer, "error": str(error) or type(error).__name__})
         with self._lock:
             self._open.pop(frame["id"], None)

@@ -17,20 +17,28 @@ A package brings it by an entry point of the group ``mahtab_tui.tools`` that nam
 
 from __future__ import annotations
 
+import ast
 import inspect
 import keyword
 import threading
+import traceback
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import to_jsonable_python
 
 from mahtab_tui.kernel.base import HostFunction
+from mahtab_tui.kernel.worker.host_functions import make
 from mahtab_tui.knowledge.code import CodeError, CodeSearcher
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills
+
+_KEPT_BY = {"files": "path", "skills": "name"}
+"""The argument by which results are kept, where it is one."""
 
 
 class ToolError(Exception):
@@ -58,13 +66,18 @@ class Tool(NamedTuple):
     arguments: type[BaseModel]
     """The schema; the descriptions of its fields are told, too."""
     keeps: Literal["", "searches", "files", "skills"] = ""
-    """Where the state of a turn keeps its results."""
+    """Where the state of a turn keeps its results: those of files by the argument ``path``, those of skills by ``name``."""
     also: str = ""
     """Another name that it has in the namespace."""
 
     @property
     def name(self) -> str:
         return self.function.__name__
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that it has in the namespace."""
+        return (self.name, self.also) if self.also else (self.name,)
 
     @property
     def description(self) -> str:
@@ -74,42 +87,65 @@ class Tool(NamedTuple):
         """Check the arguments and do it. Raises `ToolError`, whatever goes wrong."""
         try:
             given = self.arguments.model_validate(dict(arguments))
+            return str(self.function(at, given))
+        except KeyboardInterrupt:
+            raise
         except ValidationError as error:
             wrong = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'arguments'}: {one['msg']}" for one in error.errors())
             raise ToolError(f"{self.name} was not called: {wrong}.") from None
-        try:
-            return str(self.function(at, given))
         except (ToolError, NoSkill, CodeError) as error:
             raise ToolError(str(error)) from None
-        except Exception as error:  # a plug-in's own code
-            raise ToolError(f"{self.name} failed: {type(error).__name__}: {error}") from error
+        except BaseException as error:  # a plug-in's own code
+            raise ToolError(f"{self.name} failed: {in_words(error)}") from error
+
+    def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call with those that were not given, as JSON values."""
+        return {**{name: _default(field) for name, field in self.arguments.model_fields.items() if not field.is_required()}, **arguments}
 
     def host_functions(self) -> list[HostFunction]:
         """The tool as functions of the namespace, one for each of its names."""
-        fields = self.arguments.model_fields.items()
-        parameters = tuple(
-            (name, _annotation(field.annotation), None if field.is_required() else repr(field.get_default(call_default_factory=True)))
-            for name, field in fields
-        )
+        fields = sorted(self.arguments.model_fields.items(), key=lambda field: not field[1].is_required())
+        parameters = tuple((name, _annotation(field.annotation), None if field.is_required() else repr(_default(field))) for name, field in fields)
         told = [f"{name}: {field.description}" for name, field in fields if field.description]
         doc = "\n".join([self.description, "", *told, "Raises RuntimeError with a sentence."])
-        return [HostFunction(name, self.name, parameters, doc) for name in (self.name, self.also) if name]
+        return [HostFunction(name, self.name, parameters, doc) for name in self.names]
 
     def problem(self) -> str:
         """What is wrong with a definition, as the end of a sentence; empty where nothing is."""
         function, arguments = cast(Any, self.function), cast(Any, self.arguments)
         if not hasattr(function, "__name__") or not (isinstance(arguments, type) and issubclass(arguments, BaseModel)):
             return "it is not a function and a pydantic model"
-        names = [self.name, *self.arguments.model_fields]
-        if not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
+        fields = self.arguments.model_fields
+        if not all(name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)):
             return "its names are no names of Python"
+        if any(field.validation_alias for field in fields.values()):
+            return "its arguments have two names each"
+        if self.keeps in _KEPT_BY and _KEPT_BY[self.keeps] not in fields:
+            return f"its results are kept by an argument {_KEPT_BY[self.keeps]}, and it has none"
+        for function in self.host_functions():
+            make(function._asdict())
         return "" if self.description else "its function has no docstring"
 
 
+def in_words(error: BaseException) -> str:
+    """An exception of a plug-in's, also where it has no words of its own."""
+    return "".join(traceback.format_exception_only(error)).strip()
+
+
+def _default(field: FieldInfo) -> Any:
+    """As a JSON value: what the namespace gives goes the same way."""
+    return to_jsonable_python(field.get_default(call_default_factory=True))
+
+
 def _annotation(annotation: Any) -> str:
-    """A type as it is written."""
+    """A type as it is written, where it can be."""
     if annotation is type(None):
         return "None"
+    written = str(annotation).replace("typing.", "")
     if isinstance(annotation, type) and not typing.get_args(annotation):
-        return annotation.__name__
-    return str(annotation).replace("typing.", "")
+        written = annotation.__name__
+    try:
+        ast.parse(written, mode="eval")
+    except SyntaxError:
+        return "object"
+    return written

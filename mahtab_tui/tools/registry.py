@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from mahtab_tui.tools.builtin import BUILTIN
-from mahtab_tui.tools.definition import Tool
+from mahtab_tui.tools.definition import Tool, in_words
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -21,20 +23,24 @@ def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
     from mahtab_tui.kernel.worker.toolbox import NAMES
 
     tools = list(BUILTIN)
-    taken = {*NAMES, *(name for tool in tools for name in (tool.name, tool.also))}
+    # What a session in this process has put there is no name of Python's own.
+    pythons = {name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)}
+    taken = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
     for entry in sorted(entry_points(group=ENTRY_POINTS)):
         try:
             tool = entry.load()
-        except Exception as error:  # a plug-in's own code
-            on_problem(f"The tool {entry.name} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}")
+            problem = tool.problem() if isinstance(tool, Tool) else "it is no mahtab_tui.tools.Tool"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plug-in's own code
+            on_problem(f"The tool {entry.name} ({entry.value}) cannot be loaded: {in_words(error)}")
             continue
-        problem = tool.problem() if isinstance(tool, Tool) else "it is no mahtab_tui.tools.Tool"
-        if not problem and tool.name in taken:
-            problem = f"there is a tool {tool.name} already"
+        if not problem and (twice := taken.intersection(tool.names)):
+            problem = f"there is a function {min(twice)} already"
         if problem:
             on_problem(f"The tool {entry.name} ({entry.value}) cannot be used: {problem}.")
             continue
-        taken.add(tool.name)
+        taken.update(tool.names)
         tools.append(tool)
     return tools
 

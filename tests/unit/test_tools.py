@@ -5,67 +5,24 @@ from __future__ import annotations
 import contextlib
 import inspect
 import threading
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
 
 from mahtab_tui.kernel.worker.host_functions import make
 from mahtab_tui.knowledge.library import SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills
 from mahtab_tui.knowledge.loader import SkillsLoader
-from mahtab_tui.tools import Tool, ToolError, Workplace, get_all_tools
+from mahtab_tui.tools import ToolError, get_all_tools
 from mahtab_tui.tools.toolset import Toolset
 from tests.skills import write_skill
 from tests.unit.test_held import ESCAPES
 
 
-class CountLines(BaseModel):
-    path: str = Field(description="A file of the project")
-    times: int = 1
-
-
-def count_lines(at: Workplace, given: CountLines) -> str:
-    """Return how many lines a file of the project has."""
-    return str(given.times * len(at.code.read_file(given.path).splitlines()))
-
-
-counting = Tool(count_lines, CountLines)
-
-
-def without_words(at: Workplace, given: CountLines) -> str:
-    return ""
-
-
-wordless = Tool(without_words, CountLines)
-builtin_name = Tool(lambda at, given: "", CountLines)
-no_tool = 42
-
-
-def raising(at: Workplace, given: CountLines) -> str:
-    """Fail in a way of its own."""
-    raise KeyError("a plug-in's")
-
-
-failing = Tool(raising, CountLines)
-
-
 def toolset(folder: Path, problems: list[str] | None = None) -> Toolset:
     library = SkillLibrary(SkillsLoader(folder / "skills"), pytest.fail)
     return Toolset(folder, library, LoadedSkills(lambda: library, 1_000), pytest.fail if problems is None else problems.append)
-
-
-@pytest.fixture
-def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Have these objects of this file brought by entry points."""
-
-    def bring(*values: str) -> None:
-        found = EntryPoints(EntryPoint(value.partition(":")[2] or value, value, "mahtab_tui.tools") for value in values)
-        monkeypatch.setattr("mahtab_tui.tools.registry.entry_points", lambda group: found.select(group=group))
-
-    return bring
 
 
 def test_the_four_tools_are_langchains_with_schemas(project: Path) -> None:
@@ -91,47 +48,9 @@ def test_tools_work_in_the_folders_that_they_are_given(tmp_path: Path) -> None:
     assert tools["load_skill"].invoke({"name": "tidy"}) == "Good."
 
 
-def test_a_tool_of_a_package_is_there_for_everybody(plug_ins: Any, tmp_path: Path) -> None:
-    plug_ins(f"{__name__}:counting")
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    tools = toolset(tmp_path)
-    assert tools.run("count_lines", {"path": "a.txt"}) == "2"
-    assert "count_lines" in {tool.name for tool in tools.structured}
-    [function] = [function for function in tools.functions() if function.name == "count_lines"]
-    assert function.parameters == (("path", "str", None), ("times", "int", "1"))
-
-
-@pytest.mark.parametrize(
-    ("value", "sentence"),
-    [
-        (f"{__name__}:wordless", "its function has no docstring"),
-        (f"{__name__}:builtin_name", "its names are no names of Python"),
-        (f"{__name__}:no_tool", "it is no mahtab_tui.tools.Tool"),
-        ("mahtab_tui.tools.builtin:BUILTIN", "it is no mahtab_tui.tools.Tool"),
-        ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
-    ],
-)
-def test_a_plug_in_that_cannot_be_used_is_one_problem_and_the_others_are_there(plug_ins: Any, tmp_path: Path, value: str, sentence: str) -> None:
-    plug_ins(value, f"{__name__}:counting")
-    problems: list[str] = []
-    assert list(toolset(tmp_path, problems).tools) == ["search_skills", "load_skill", "search_code", "read_file", "count_lines"]
-    [problem] = problems
-    assert value in problem
-    assert sentence in problem
-
-
-def test_a_plug_in_takes_no_name_that_is_taken(plug_ins: Any, tmp_path: Path) -> None:
-    plug_ins(f"{__name__}:counting", f"{__name__}:counting")
-    problems: list[str] = []
-    assert "count_lines" in toolset(tmp_path, problems).tools
-    assert problems[0].endswith("there is a tool count_lines already.")
-
-
-def test_whatever_goes_wrong_in_a_tool_is_a_sentence(plug_ins: Any, tmp_path: Path) -> None:
-    plug_ins(f"{__name__}:failing")
+def test_whatever_goes_wrong_in_a_tool_is_a_sentence(tmp_path: Path) -> None:
     tools = toolset(tmp_path)
     for name, arguments, sentence in [
-        ("raising", {"path": "x"}, 'raising failed: KeyError: "a plug-in\'s"'),
         ("read_file", {"path": "x"}, "File not found: x"),
         ("read_file", {"paht": "x"}, "read_file was not called: path: Field required; paht: Extra inputs are not permitted."),
         ("search_code", {"pattern": "("}, "is not a regular expression"),

@@ -1,0 +1,216 @@
+"""Tools that packages bring by an entry point: what they may be, and what is said of those that cannot be used."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from enum import Enum
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from mahtab_tui.kernel.worker.host_functions import make
+from mahtab_tui.tools import Tool, ToolError, Workplace
+from tests.unit.test_tools import toolset
+
+
+class CountLines(BaseModel):
+    path: str = Field(description="A file of the project")
+    times: int = 1
+
+
+def count_lines(at: Workplace, given: CountLines) -> str:
+    """Return how many lines a file of the project has."""
+    return str(given.times * len(at.code.read_file(given.path).splitlines()))
+
+
+counting = Tool(count_lines, CountLines)
+
+
+def without_words(at: Workplace, given: CountLines) -> str:
+    return ""
+
+
+wordless = Tool(without_words, CountLines)
+builtin_name = Tool(lambda at, given: "", CountLines)
+no_tool = 42
+
+
+def raising(at: Workplace, given: CountLines) -> str:
+    """Fail in a way of its own."""
+    raise KeyError("a plug-in's")
+
+
+failing = Tool(raising, CountLines)
+
+
+def leaving(at: Workplace, given: CountLines) -> str:
+    """End the thread."""
+    raise SystemExit(3)
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def unspeakable(at: Workplace, given: CountLines) -> str:
+    """Fail without words."""
+    raise Unspeakable
+
+
+exiting, wordless_failing = Tool(leaving, CountLines), Tool(unspeakable, CountLines)
+
+
+class Colour(Enum):
+    RED = 1
+
+
+class Odd(BaseModel):
+    times: int = 1
+    path: Path = Path("a/b")
+    colour: Colour = Colour.RED
+    only: Literal[Colour.RED] | None = None
+    names: set[str] = Field(default_factory=lambda: {"x"})
+    word: str
+
+
+def odd_one(at: Workplace, given: Odd) -> str:
+    """Say what was given."""
+    return f"{given.times} {given.path!s} {given.colour} {given.names} {given.word}"
+
+
+odd = Tool(odd_one, Odd)
+
+
+class Twice(BaseModel):
+    file_name: str = Field(alias="fileName")
+
+
+def named(name: str) -> Callable[[Workplace, Any], str]:
+    def function(at: Workplace, given: CountLines) -> str:
+        """Do something."""
+        return name
+
+    function.__name__ = name
+    return function
+
+
+printing, also_printing = Tool(named("print"), CountLines), Tool(named("fine"), CountLines, also="print")
+also_reading, also_nothing = Tool(named("fine"), CountLines, also="read"), Tool(named("fine"), CountLines, also="not a name")
+keeping, aliased = Tool(named("fine"), CountLines, keeps="skills"), Tool(named("fine"), Twice)
+
+
+class Leaving:
+    """Finds a module that ends the program."""
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "tests.unit.leaving_module":
+            raise SystemExit("no")
+
+
+@pytest.fixture
+def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Have these objects of this file brought by entry points."""
+
+    def bring(*values: str) -> None:
+        found = EntryPoints(EntryPoint(value.partition(":")[2] or value, value, "mahtab_tui.tools") for value in values)
+        monkeypatch.setattr("mahtab_tui.tools.registry.entry_points", lambda group: found.select(group=group))
+
+    return bring
+
+
+def test_a_tool_of_a_package_is_there_for_everybody(plug_ins: Any, tmp_path: Path) -> None:
+    plug_ins(f"{__name__}:counting")
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    tools = toolset(tmp_path)
+    assert tools.run("count_lines", {"path": "a.txt"}) == "2"
+    assert "count_lines" in {tool.name for tool in tools.structured}
+    [function] = [function for function in tools.functions() if function.name == "count_lines"]
+    assert function.parameters == (("path", "str", None), ("times", "int", "1"))
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (f"{__name__}:wordless", "its function has no docstring"),
+        (f"{__name__}:builtin_name", "its names are no names of Python"),
+        (f"{__name__}:no_tool", "it is no mahtab_tui.tools.Tool"),
+        ("mahtab_tui.tools.builtin:BUILTIN", "it is no mahtab_tui.tools.Tool"),
+        ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
+        ("tests.unit.leaving_module:tool", "SystemExit: no"),
+        (f"{__name__}:printing", "there is a function print already"),
+        (f"{__name__}:also_printing", "there is a function print already"),
+        (f"{__name__}:also_reading", "there is a function read already"),
+        (f"{__name__}:also_nothing", "its names are no names of Python"),
+        (f"{__name__}:keeping", "its results are kept by an argument name, and it has none"),
+        (f"{__name__}:aliased", "its arguments have two names each"),
+    ],
+)
+def test_a_plug_in_that_cannot_be_used_is_one_problem_and_the_others_are_there(
+    plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str, sentence: str
+) -> None:
+    monkeypatch.setattr("sys.meta_path", [Leaving(), *sys.meta_path])
+    plug_ins(value, f"{__name__}:counting")
+    problems: list[str] = []
+    assert list(toolset(tmp_path, problems).tools) == ["search_skills", "load_skill", "search_code", "read_file", "count_lines"]
+    [problem] = problems
+    assert value in problem
+    assert sentence in problem
+
+
+def test_a_plug_in_takes_no_name_that_is_taken(plug_ins: Any, tmp_path: Path) -> None:
+    plug_ins(f"{__name__}:counting", f"{__name__}:counting")
+    problems: list[str] = []
+    assert "count_lines" in toolset(tmp_path, problems).tools
+    assert problems[0].endswith("there is a function count_lines already.")
+
+
+def test_a_tool_that_an_earlier_session_has_put_into_this_process_is_there_again(
+    plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plug_ins(f"{__name__}:counting")
+    monkeypatch.setitem(vars(builtins), "count_lines", make(toolset(tmp_path).tools["count_lines"].host_functions()[0]._asdict()))
+    assert "count_lines" in toolset(tmp_path).tools
+
+
+def test_a_schema_of_other_values_than_jsons_is_a_function_of_the_namespace_too(
+    plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mahtab_tui.kernel.worker.host import Host
+
+    plug_ins(f"{__name__}:odd")
+    tools = toolset(tmp_path)
+    monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: tools.run(name, json.loads(json.dumps(args)))))
+    [function] = [make(function._asdict()) for function in tools.functions() if function.name == "odd_one"]
+    assert str(inspect.signature(function)) == (
+        "(word: 'str', times: 'int' = 1, path: 'Path' = 'a/b', colour: 'Colour' = 1, only: 'object' = None, names: 'set[str]' = ['x']) -> 'str'"
+    )
+    assert function("w") == "1 a/b Colour.RED {'x'} w"
+    assert tools.tools["odd_one"].with_defaults({"times": 2, "word": "w"}) == {
+        "word": "w",
+        "times": 2,
+        "path": "a/b",
+        "colour": 1,
+        "only": None,
+        "names": ["x"],
+    }
+
+
+def test_whatever_goes_wrong_in_a_tool_of_a_package_is_a_sentence(plug_ins: Any, tmp_path: Path) -> None:
+    plug_ins(*(f"{__name__}:{name}" for name in ("failing", "exiting", "wordless_failing")))
+    tools = toolset(tmp_path)
+    for name, sentence in [
+        ("raising", 'raising failed: KeyError: "a plug-in\'s"'),
+        ("leaving", "leaving failed: SystemExit: 3"),
+        ("unspeakable", f"unspeakable failed: {__name__}.Unspeakable: <exception str() failed>"),
+    ]:
+        with pytest.raises(ToolError) as raised:
+            tools.run(name, {"path": "x"})
+        assert str(raised.value) == sentence
