@@ -26,6 +26,11 @@ def is_encoding(name: str) -> bool:
     return True
 
 
+def mark_of(data: bytes) -> bytes:
+    """The mark of its encoding that a file begins with; empty where there is none."""
+    return next((mark for mark, _ in _MARKS if data.startswith(mark)), b"")
+
+
 def decoded(data: bytes, encoding: str | None = None) -> str:
     """The text of some bytes: as the caller says (as in ``cp037`` for EBCDIC), else by a mark at the beginning, else UTF-8, else Latin-1.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import itertools
 import os
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from mahtab_tui.knowledge.encodings import BinaryFile, decoded
+from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of
 from mahtab_tui.session.mentions import Mention
 
 LONGEST = 60_000
@@ -22,6 +23,12 @@ LONGEST = 60_000
 COMMAND_SECONDS = 30.0
 _BYTES = 4 * LONGEST
 """Bytes that are read of a file at most: what more there is would be left out of the text."""
+_SEARCHED = 200_000_000
+"""Bytes of a file in which its lines are looked for."""
+_WIDEST = 4
+"""Bytes of a character, at most."""
+_WITHIN_CHARACTERS = bytes(range(0x80, 0xC0))
+"""Bytes with which none begins in UTF-8."""
 _OUTLINED = 300
 """Files of a folder that are listed."""
 _COUNTED = 5_000
@@ -48,7 +55,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         yield file
 
 
-def read(path: Path, mention: Mention, size: str) -> tuple[str, str]:
+def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -> tuple[str, str]:
     """A file's text or some of its lines, and how much that is. Raises `OSError` and `BinaryFile`."""
     with opened(path) as file:
         if mention.start is None:
@@ -56,7 +63,7 @@ def read(path: Path, mention: Mention, size: str) -> tuple[str, str]:
         end = None if mention.end is None else max(mention.start, mention.end)
         lines: list[bytes] = []
         room = _BYTES
-        for line in itertools.islice(_lines(file), mention.start - 1, end):
+        for line in itertools.islice(_lines(file, stopped), mention.start - 1, end):
             lines.append(line[:room])
             room -= len(line)
             if room <= 0:
@@ -67,10 +74,19 @@ def read(path: Path, mention: Mention, size: str) -> tuple[str, str]:
     return shortened(decoded(b"".join(lines))), f"{len(lines):,} line{'s' * (len(lines) != 1)}"
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Lines, of which one may be as long as the file: it comes in pieces that are bounded, and counts as one."""
+def _lines(file: IO[bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
+    """Lines, of which one may be as long as the file: it comes in pieces that are bounded, and counts as one.
+
+    Raises `OSError` after `_SEARCHED` bytes, and where it is stopped.
+    """
     whole = True
+    searched = 0
     for piece in iter(lambda: file.readline(_BYTES), b""):
+        searched += len(piece)
+        if searched > _SEARCHED:
+            raise OSError(0, f"lines are looked for in the first {size_of(_SEARCHED)} only")
+        if stopped():
+            raise OSError(0, "stopped")
         if whole:
             yield piece
         whole = piece.endswith(b"\n")
@@ -81,13 +97,28 @@ def _ends(file: IO[bytes], size: int) -> str:
     if size <= _BYTES:
         return shortened(decoded(file.read(_BYTES)))
     head = file.read(_BYTES // 2)
-    file.seek(size - _BYTES // 2)
-    tail = file.read(_BYTES // 2)
-    # What a multi-byte character leaves at the cuts is dropped; a mark at the beginning speaks for the head alone.
-    text = f"{head.decode('utf-8', 'ignore')}\n[… {size - _BYTES:,} bytes left out …]\n{tail.decode('utf-8', 'ignore')}"
-    if b"\0" in head:
+    file.seek((size - _BYTES // 2) // _WIDEST * _WIDEST)
+    tail = file.read(_BYTES // 2 + _WIDEST)
+    between = f"\n[… {size - len(head) - len(tail):,} bytes left out …]\n"
+    return shortened(between.join(_both_decoded(head, tail)))
+
+
+def _both_decoded(head: bytes, tail: bytes) -> tuple[str, str]:
+    """Both ends of a file in its one encoding, without what the cuts have left of a character. Raises `BinaryFile`."""
+    if (mark := mark_of(head)) not in (b"", codecs.BOM_UTF8):
+        return decoded(head), decoded(mark + tail)
+    if b"\0" in head or b"\0" in tail:
         raise BinaryFile
-    return shortened(text)
+    begun = len(tail) - len(tail.lstrip(_WITHIN_CHARACTERS))
+    try:
+        return _utf8(head.removeprefix(mark)), _utf8(tail[begun:] if begun < _WIDEST else tail)
+    except UnicodeDecodeError:
+        return head.decode("latin-1"), tail.decode("latin-1")
+
+
+def _utf8(data: bytes) -> str:
+    """The text of what may end within a character. Raises `UnicodeDecodeError`."""
+    return codecs.getincrementaldecoder("utf-8")().decode(data)
 
 
 def shortened(text: str) -> str:

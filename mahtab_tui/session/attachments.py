@@ -22,6 +22,8 @@ from mahtab_tui.session.mentions import Chip, Mention, begun, is_large, mentions
 
 CELL = "cell"
 """As a path with a number for its line, it points at what that cell has shown: ``@cell:3``."""
+TOGETHER = 4 * texts.LONGEST
+"""Characters of all that goes with one question."""
 _CELLS = 20
 """Cells that one mention may point at."""
 
@@ -85,7 +87,7 @@ class Attachments:
         """What goes with a question. commands: whether those that it names are run. What is not there and does not look like a path or a
         variable is taken for words."""
         attachments: list[Attachment] = []
-        seen = 0
+        seen, room = 0, TOGETHER
         for mention, chip in self._found(question):
             if stopped() or (mention.kind == "command" and not commands):
                 continue
@@ -93,6 +95,11 @@ class Attachments:
                 seen += attachment.picture is not None
                 if attachment.picture is not None and seen > MOST:
                     attachment = Attachment(attachment.label, "", problem=f"at most {MOST} pictures go with a question")
+                if len(attachment.text) > room:
+                    attachment = Attachment(
+                        attachment.label, attachment.size, problem=f"too much: all that goes along has at most {TOGETHER:,} characters"
+                    )
+                room -= len(attachment.text)
                 attachments.append(attachment)
         return attachments
 
@@ -188,7 +195,7 @@ class Attachments:
         elif chip.size == "folder":
             text, size = texts.outline(self._path(mention.name), stopped)
         else:
-            text, size = texts.read(self._path(mention.name), mention, chip.size)
+            text, size = texts.read(self._path(mention.name), mention, chip.size, stopped)
         return Attachment(chip.label, size, text)
 
     def _of_cells(self, mention: Mention, chip: Chip) -> list[Attachment]:

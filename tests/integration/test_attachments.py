@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.session import attached_texts
 from mahtab_tui.session.agent_thread import conversation
 from mahtab_tui.session.attached_texts import LONGEST
-from mahtab_tui.session.attachments import Attachment, Attachments
+from mahtab_tui.session.attachments import TOGETHER, Attachment, Attachments
 from mahtab_tui.session.mentions import Chip
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
@@ -43,6 +44,46 @@ def test_of_a_large_file_the_ends_are_told(cells: Cells, project: Path) -> None:
     [by_lines] = gather(cells, "@log:2-3")
     assert by_lines.text.endswith("left out]") or by_lines.text.endswith("last\n")
     assert len(by_lines.text) < LONGEST + 100
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-32"])
+@pytest.mark.parametrize("shift", range(4))
+def test_of_a_large_file_in_any_encoding_no_character_is_lost(cells: Cells, project: Path, encoding: str, shift: int) -> None:
+    head, tail = "größe " + "x" * shift, "ende: ß€ä" if encoding != "latin-1" else "ende: ßä"
+    (project / "log").write_bytes(f"{head}{'ü' * 500_000}{tail}".encode(encoding))
+    [attachment] = gather(cells, "@log")
+    told = attachment.text
+    assert told.startswith(head)
+    assert told.endswith(tail)
+    left = re.sub(r"\n\[… [\d,]+ (bytes|characters) left out …\]\n?", "", told.removeprefix(head).removesuffix(tail))
+    assert set(left) == {"ü"}
+
+
+def test_zero_bytes_at_the_end_only_are_no_text(cells: Cells, project: Path) -> None:
+    (project / "log").write_bytes(b"x" * 500_000 + b"\0")
+    [attachment] = gather(cells, "@log")
+    assert attachment.problem == "a binary file"
+
+
+def test_lines_are_looked_for_so_far_and_no_further(cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attached_texts, "_SEARCHED", 1_000)
+    (project / "log").write_text("one\n" * 10_000)
+    far, near = gather(cells, "@log:5000- and @log:200-201")
+    assert far.problem == "cannot be read: lines are looked for in the first 1.0 kB only"
+    assert near.text == "one\none\n"
+    asked = iter([False, False])
+    [stopped] = gather(cells, "@log:200-", stopped=lambda: next(asked, True))
+    assert stopped.problem == "cannot be read: stopped"
+
+
+def test_all_that_goes_along_is_bounded_and_what_is_too_much_is_said(cells: Cells, project: Path) -> None:
+    for number in range(6):
+        (project / f"{number}.txt").write_text(str(number) * (LONGEST - 10))
+    (project / "short.txt").write_text("sugar")
+    found = gather(cells, "@0.txt @1.txt @2.txt @3.txt @4.txt @5.txt @short.txt")
+    assert [bool(each.problem) for each in found] == [False] * 4 + [True] * 2 + [False]
+    assert found[4].problem == f"too much: all that goes along has at most {TOGETHER:,} characters"
+    assert sum(len(each.text) for each in found) <= TOGETHER
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "binary", "unreadable", "folder gone"])
