@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.integration.sessions import Opened, Watched
 from tests.integration.test_providers import protocol, service
 from tests.pictures import bomb, decoded, encoded, moving
 from tests.services import OLLAMA, OPENAI, Protocol, Service, refusing
+from tests.waiting import wait_for
 
 __all__ = ["protocol", "service"]
 
@@ -40,10 +40,10 @@ def asked(service: Service, project: Path) -> Iterator[Callable[..., Opened]]:
     """Open a session whose model is behind the service."""
     opened: list[Session] = []
 
-    def open_it(protocol: Protocol, *, past: Sequence[Record] = ()) -> Opened:
+    def open_it(protocol: Protocol, *, past: Sequence[Record] = (), **more: Any) -> Opened:
         store = Watched()
         store.records.extend(past)
-        session = Session(load_settings(model=protocol.spec), ProcessKernel, NoFace(), store=store, name="test", past=past)
+        session = Session(load_settings(model=protocol.spec, **more), ProcessKernel, NoFace(), store=store, name="test", past=past)
         opened.append(session)
         session.start()
         return Opened(session, store)
@@ -172,8 +172,7 @@ def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(service: 
     ask(it, "and now?", 2)
     assert len(notices(it)) == 1
     it.session.set_model(OPENAI.spec)
-    while it.session.agent.sees is False:
-        time.sleep(0.01)
+    wait_for(lambda: it.session.agent.sees is True)
     ask(it, "and you?", 3)
     assert len(images(service.asked[-1])) == 1, "another model sees what was asked before"
 
@@ -188,6 +187,32 @@ def test_a_service_that_takes_no_pictures_is_asked_once_more_without(service: Se
     assert "does not support image input" in notices(it)[0]
     ask(it, "and @a.png?", 2)
     assert [len(images(body)) for body in service.asked] == [1, 0, 0], "it is not tried again"
+
+
+def test_a_service_that_takes_no_tools_is_still_shown_them(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    service.replies = [refusing(400, "llama does not support tools", plain=True), OLLAMA.reply("I see.")]
+    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
+    ask(asked(OLLAMA), "what is @a.png?")
+    assert [(len(images(body)), bool(body.get("tools"))) for body in service.asked] == [(1, True), (1, False)]
+
+
+def test_that_it_does_not_see_is_said_once_for_a_question_of_several_answers(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    service.replies = [BLIND.reply("```python\n1 + 1\n```"), BLIND.reply("Two.")]
+    (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
+    it = asked(BLIND, approval="auto", reflection="never")
+    ask(it, "what is @a.png?")
+    assert len(service.asked) == 2
+    assert len(notices(it)) == 1
+
+
+def test_pictures_take_room_from_the_text(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    """Ollama reads 16,384 tokens here, a quarter of which is the answer's; the picture takes 3,400."""
+    service.replies = [OLLAMA.reply("I see.")]
+    (project / "a.png").write_bytes(encoded(Image.new("L", (SIDE, SIDE))))
+    ask(asked(OLLAMA), "what is @a.png? " + "word " * 10_000)
+    assert len(images(service.asked[0])) == 1
+    text = sum(len(message["content"]) for message in service.asked[0]["messages"])
+    assert text < 3 * (12_288 - 3_300)
 
 
 def test_of_many_pictures_those_go_for_which_there_is_room(service: Service, asked: Callable[..., Opened], project: Path) -> None:
