@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mahtab_tui.cli_options import Python
-from mahtab_tui.command_line import fail
+from mahtab_tui.command_line import fail, say
 
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.")
 
@@ -50,7 +50,7 @@ def mcp_install(
         typer.echo(configuration(client, command()), nl=False)
         return
     try:
-        typer.echo(f"Written to {install(client, Path.cwd())}.")
+        say(f"Written to {install(client, Path.cwd())}.")
     except InstallError as error:
         fail(str(error))
 

@@ -118,7 +118,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
         answer = session.agent.ask(question, attach="files and variables")
     except (KernelError, ModelError) as error:
         if not as_json:
-            print(f"mahtab-tui: {error}", file=sys.stderr)
+            print(plain(f"mahtab-tui: {error}"), file=sys.stderr)
         return FAILED
     finally:
         signal.signal(signal.SIGINT, before)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.handlers import Store
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session import Session
 from mahtab_tui.session.session import KernelFactory
 from mahtab_tui.settings import Settings, home_folder, load_settings
@@ -93,7 +94,7 @@ def open_screen(
         session.close()
         history.close()
         if afterwards:
-            print("\n".join(afterwards), file=sys.stderr)
+            print(plain("\n".join(afterwards)), file=sys.stderr)
     return app.return_code or 0
 
 

@@ -198,6 +198,20 @@ def test_run_repl_leaves_the_names_with_the_caller(project: Path) -> None:
         screen.wait("stops True")
 
 
+def test_what_a_library_wrote_last_is_said_below_the_screen_as_text_only(project: Path) -> None:
+    script = project / "script.py"
+    script.write_text(
+        "import os\nfrom mahtab_tui import run_repl\nfrom mahtab_tui.tui.app import MahtabApp\nrun = MahtabApp.run\n"
+        "def and_more(self):\n    run(self)\n    os.write(2, b'\\x1b]52;c;aGFja2Vk\\x07late words\\n')\n"
+        "MahtabApp.run = and_more\nrun_repl(ns={}, model='demo')\n"
+    )
+    with Terminal([str(Path(PROGRAM[0]).with_name("python")), str(script)], cwd=project) as screen:
+        screen.wait("kernel .*idle")
+        screen.press("ctrl+d")
+        screen.wait("late words")
+        assert b"aGFja2Vk" not in screen.raw
+
+
 def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
     with Terminal([str(Path(PROGRAM[0]).with_name("python")), "-i", "-m", "mahtab_tui"], cwd=project, env={"MAHTAB_MODEL": "demo"}) as screen:
         screen.wait("kernel .*idle")
