@@ -62,16 +62,18 @@ def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -
             return _ends(file, os.fstat(file.fileno()).st_size), size
         end = None if mention.end is None else max(mention.start, mention.end)
         lines: list[bytes] = []
-        room = _BYTES
+        room, rest = _BYTES, ""
         for line in itertools.islice(_lines(file, stopped), mention.start - 1, end):
             lines.append(line[:room])
             room -= len(line)
             if room <= 0:
-                lines.append(b"\n[\xe2\x80\xa6 the rest is left out]")
+                rest = "\n[… the rest is left out]"
                 break
     if not lines:
         return "[the file has no such lines]", "0 lines"
-    return shortened(decoded(b"".join(lines))), f"{len(lines):,} line{'s' * (len(lines) != 1)}"
+    data = b"".join(lines)
+    text = _both_decoded(data, b"")[0] if rest else decoded(data)
+    return shortened(text) + rest, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
 
 
 def _lines(file: IO[bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:

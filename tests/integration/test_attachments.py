@@ -86,6 +86,15 @@ def test_all_that_goes_along_is_bounded_and_what_is_too_much_is_said(cells: Cell
     assert sum(len(each.text) for each in found) <= TOGETHER
 
 
+@pytest.mark.parametrize("before", ["", "x"])
+def test_lines_that_are_too_long_are_cut_between_two_characters(cells: Cells, project: Path, before: str) -> None:
+    (project / "log").write_text(f"first\n{before}{'ä' * 1_000_000}\nlast\n")
+    [attachment] = gather(cells, "@log:2-3")
+    assert attachment.size == "1 line"
+    assert attachment.text.startswith(f"{before}ää")
+    assert attachment.text.endswith("ä\n[… the rest is left out]")
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device", "binary", "unreadable", "folder gone"])
 def test_what_is_no_text_is_told_in_words(cells: Cells, project: Path, kind: str) -> None:
     path = project / "thing.bin"
