@@ -16,7 +16,7 @@ from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.panes.transcript.strips import MARK
 from mahtab_tui.tui.panes.transcript.texts import text_of
 from mahtab_tui.tui.widgets.find_row import FindRow
-from tests.tui.test_transcript_pane import SIZE, PaneApp, cell, record
+from tests.tui.transcript_app import SIZE, PaneApp, cell, record
 
 ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2\n```\n"
 

@@ -10,9 +10,9 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from tests.tui.test_transcript_keys import KeysApp, conversation, press
-from tests.tui.test_transcript_pane import SIZE, record
 from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record
+from tests.tui.transcript_app import SIZE, record
 
 SAID = "hidden from the model"
 

@@ -1,78 +1,16 @@
-"""The transcript's widget: what it shows, follows, keeps in place and gives to the clipboard."""
+"""The transcript's widget: what it shows, and gives to the clipboard."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
-
 import pytest
-from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
-from textual.widgets import Input
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.settings import resource_folder
 from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
-
-SIZE = (60, 20)
-
-
-class PaneApp(App[None]):
-    """The pane alone, above something else that can have the focus."""
-
-    CSS = "TranscriptPane { height: 1fr; }"
-
-    def __init__(self, records: Sequence[Record] = ()) -> None:
-        super().__init__(css_path=[resource_folder("styles") / "transcript.tcss"])
-        self.records = records
-        for theme in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(theme)
-        self.theme = "mahtab"
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
-
-    def compose(self) -> ComposeResult:
-        yield TranscriptPane(id="transcript")
-        yield Input()
-
-    def on_mount(self) -> None:
-        self.query_one(Input).focus()
-        self.pane.fold(self.records)
-
-    @property
-    def pane(self) -> TranscriptPane:
-        return self.query_one(TranscriptPane)
-
-
-def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
-    return Record(tag, text, attrs, time.time())
-
-
-def cell(number: int, code: str = "", output: str = "") -> list[Record]:
-    return [
-        record(tags.USER_REPL_IN, code or f"cell_{number}", cell=number, party="you"),
-        record(tags.USER_REPL_OUT, output or f"output {number}\n", cell=number, status="ok", duration=0.1),
-    ]
-
-
-def cells(count: int, first: int = 1) -> list[Record]:
-    return [each for number in range(first, first + count) for each in cell(number)]
-
-
-def shown(pane: TranscriptPane) -> list[str]:
-    """The rows on the screen, without what is right of the text."""
-    return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
-
-
-def top_text(pane: TranscriptPane) -> str:
-    return shown(pane)[1].strip(" ▌")
+from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown
 
 
 async def press_on(pilot: Pilot[None], pane: TranscriptPane, start: tuple[int, int], end: tuple[int, int]) -> None:
@@ -121,15 +59,6 @@ async def test_every_row_is_exactly_as_wide_as_the_pane() -> None:
         assert not set(text) & set("\x1b\x07\x00\u202e\ud800")
 
 
-async def test_it_follows_the_tail() -> None:
-    app = PaneApp()
-    async with app.run_test(size=SIZE) as pilot:
-        for number in range(1, 30):
-            app.pane.fold(cell(number))
-        await pilot.pause()
-        assert shown(app.pane)[-1] == " ▌ output 29"
-
-
 async def test_what_is_not_for_the_transcript_costs_it_nothing() -> None:
     app = PaneApp(cells(3))
     async with app.run_test(size=SIZE) as pilot:
@@ -168,115 +97,6 @@ async def test_a_growing_answer_draws_its_end_only_and_nothing_is_laid_out_anew(
         assert app.pane.vertical_scrollbar.window_virtual_size == app.pane.virtual_size.height
         assert shown(app.pane)[-1].endswith("paragraph 19")
         assert not layouts
-
-
-async def test_who_has_scrolled_up_stays_there_and_is_told_of_what_is_new() -> None:
-    app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.focus()
-        await pilot.press("pageup", "pageup")
-        before = shown(app.pane)
-        app.pane.fold(cells(2, first=31))
-        await pilot.pause()
-        after = shown(app.pane)
-        assert after[:-1] == before[:-1]
-        assert after[-1].endswith("↓ 2 new")
-        await pilot.press("end")
-        await pilot.pause()
-        assert shown(app.pane)[-1].endswith("▌ output 32")
-
-
-async def test_a_press_on_the_hint_goes_to_the_tail() -> None:
-    app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.action_page_up()
-        app.pane.fold(cells(1, first=31))
-        await pilot.pause()
-        await pilot.click(app.pane, offset=(app.pane.size.width - 4, app.pane.size.height - 1))
-        await pilot.pause()
-        assert shown(app.pane)[-1].endswith("▌ output 31")
-
-
-async def test_the_place_is_kept_while_what_stands_above_it_grows() -> None:
-    app = PaneApp([record(tags.USER_REPL_IN, "slow()", cell=99), *cells(30)])
-    async with app.run_test(size=SIZE) as pilot:
-        app.pane.action_page_up()
-        await pilot.pause()
-        before = shown(app.pane)
-        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "line\n" * 40, cell=99, kind="stdout")])
-        await pilot.pause()
-        assert shown(app.pane)[:-1] == before[:-1]
-
-
-async def test_paging_up_from_the_tail_shows_every_row_once_though_heights_were_guessed() -> None:
-    long = "word " * 60
-    records = [each for number in range(1, 20) for each in cell(number, output=f"first {number}\n{long}\nlast {number}\n")]
-    app = PaneApp(records)
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        pages = [shown(app.pane)[1:]]
-        while app.pane.scroll_offset.y:
-            app.pane.action_page_up()
-            await pilot.pause()
-            pages.append(shown(app.pane)[1:])
-        tail = [row.strip(" ▌") for row in "\n".join("\n".join(page) for page in pages).split("\n")]
-        for number in range(1, 20):
-            assert f"first {number}" in tail
-            assert f"last {number}" in tail
-        for earlier, later in pairwise(pages):
-            if later[0].startswith(" ▌ In 1 ·"):
-                break
-            assert earlier[0] == later[-1]
-
-
-async def test_the_same_line_stays_on_top_when_the_width_changes() -> None:
-    text = "".join(f"{number} " + "x" * 70 + "\n" for number in range(200))
-    app = PaneApp(cell(1, output=text))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        app.pane.scroll_to(y=101, animate=False)
-        await pilot.pause()
-        line = top_text(app.pane).split()[0]
-        for width in (100, 40, 60):
-            await pilot.resize_terminal(width, 20)
-            await pilot.pause()
-            assert top_text(app.pane).split()[0] == line
-
-
-async def test_it_still_follows_the_tail_after_its_size_changed() -> None:
-    app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
-        for size in ((30, 20), (80, 12), (60, 30)):
-            await pilot.resize_terminal(*size)
-            await pilot.pause()
-            assert shown(app.pane)[-1] == " ▌ output 30"
-
-
-async def test_a_resumed_session_of_thousands_of_records_shows_its_tail() -> None:
-    app = PaneApp(cells(5_000))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        assert shown(app.pane)[-1] == " ▌ output 5000"
-        app.pane.action_scroll_home()
-        await pilot.pause()
-        assert shown(app.pane)[2] == " ▌ cell_1"
-
-
-async def test_the_wheel_scrolls() -> None:
-    app = PaneApp(cells(30))
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        before = app.pane.scroll_offset.y
-        app.pane._on_mouse_scroll_up(wheel := _wheel(app.pane))
-        await pilot.pause()
-        assert wheel is not None
-        assert app.pane.scroll_offset.y < before
-
-
-def _wheel(pane: TranscriptPane) -> Any:
-    from textual.events import MouseScrollUp
-
-    return MouseScrollUp(pane, 5, 5, 0, 0, 0, False, False, False)
 
 
 async def test_selected_text_is_copied_without_bars_and_without_the_breaks_of_wrapping() -> None:

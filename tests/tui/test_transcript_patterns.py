@@ -8,7 +8,7 @@ from textual.widgets import Static
 from mahtab_tui.tui.patterns import TOO_SLOW
 from mahtab_tui.tui.widgets.find_row import FindRow
 from tests.tui.test_transcript_keys import KeysApp, marked
-from tests.tui.test_transcript_pane import SIZE, cell
+from tests.tui.transcript_app import SIZE, cell
 
 
 def said(pilot: Pilot[None]) -> str:

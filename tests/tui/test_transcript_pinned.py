@@ -14,9 +14,9 @@ from mahtab_tui.tui.panes.transcript.entries import Question
 from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
 from tests.tui.test_transcript_keys import KeysApp, marked, press
-from tests.tui.test_transcript_pane import SIZE, cell, record
 from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record
+from tests.tui.transcript_app import SIZE, cell, record
 from tests.unit.test_transcript_rows import PALETTE
 
 

@@ -8,7 +8,7 @@ from textual.widgets import Static
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets.find_row import FindRow
 from tests.tui.test_transcript_keys import KeysApp, conversation, marked, press
-from tests.tui.test_transcript_pane import SIZE, cell, record
+from tests.tui.transcript_app import SIZE, cell, record
 
 
 async def find(pilot: Pilot[None], words: str) -> str:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from tests.tui.test_transcript_pane import PaneApp
+from tests.tui.transcript_app import PaneApp
 
 ANSWER = """Two days are **far** from the *median* of their weekday; see `daily` and [the manual](https://example.org/median).
 

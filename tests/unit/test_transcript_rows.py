@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.style import Style
 
-from mahtab_tui.tui.panes.transcript.entries import Cell, Note, Words
-from mahtab_tui.tui.panes.transcript.layout.cell import CellRows, duration
+from mahtab_tui.tui.panes.transcript.entries import Note, Words
 from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows, expand_tabs
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows
@@ -268,71 +267,9 @@ def test_the_error_line_of_a_traceback_stands_out() -> None:
     assert styles[2] == [PALETTE.text.color]
 
 
-def test_changes_are_bounded_and_counted() -> None:
-    cell = Cell(party="you", person=True, code="x", number=1)
-    cell.changes = [{"name": f"n{number}", "change": "added", "type": "int", "summary": "1"} for number in range(24)]
-    rows = CellRows(cell, 1_000, PALETTE)
-    rows.update()
-    assert "+ n0 int 1" in lines(rows)[-1]
-    assert "+ n11 int 1" in lines(rows)[-1]
-    assert "and 12 more" in lines(rows)[-1]
-
-
-def test_changes_wrap_between_names() -> None:
-    cell = Cell(party="you", person=True, code="x", number=1)
-    cell.changes = [{"name": name, "change": "added", "type": "Series", "summary": "(31,)"} for name in ("a", "b", "c")]
-    rows = CellRows(cell, 40, PALETTE)
-    rows.update()
-    assert [line.strip() for line in lines(rows)[-2:]] == ["+ a Series (31,)   + b Series (31,)", "+ c Series (31,)"]
-
-
-@pytest.mark.parametrize(
-    ("status", "mark"),
-    [("ok", ""), ("error", "✗ error"), ("interrupted", "■ interrupted"), ("killed", "✗ killed"), ("died", "✗ died")],
-)
-def test_a_cell_says_in_words_how_it_ended(status: str, mark: str) -> None:
-    cell = Cell(party="you", person=True, code="x", number=1, status=status, duration=0.08)
-    rows = CellRows(cell, 60, PALETTE)
-    rows.update()
-    right = "".join(text for text, _ in rows[0].right)
-    assert right == f"{mark}  0.08 s".strip()
-    assert rows[0].text == "In 1 · you"
-
-
-def test_a_skipped_block_says_why() -> None:
-    cell = Cell(party="claude", person=False, code="x", approval="skipped", reason="too\nslow")
-    rows = CellRows(cell, 60, PALETTE)
-    rows.update()
-    assert rows[0].text == "code · claude   skipped: too slow"
-
-
 def test_notes_have_a_mark_for_their_level() -> None:
     marks = [note_rows(Note(level=level, text="said"), 40, PALETTE)[0].text for level in ("info", "warning", "error")]
     assert marks == ["· said", "! said", "✗ said"]
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(0.0003, "<0.01 s"), (0.08, "0.08 s"), (4.21, "4.2 s"), (185, "3 min 05 s")])
-def test_durations_are_short(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"change": "added", "type": "int", "summary": "3"}, "+ x int 3"),
-        (
-            {"change": "rebound", "type": "DataFrame", "summary": "98 × 5", "was_type": "DataFrame", "was": "100 × 4"},
-            "~ x DataFrame 100 × 4 → 98 × 5",
-        ),
-        ({"change": "rebound", "type": "str", "summary": "'three'", "was_type": "int", "was": "3"}, "~ x int 3 → str 'three'"),
-        ({"change": "changed", "type": "list", "summary": "2 items", "was_type": "list", "was": "y" * 40}, f"~ x list {'y' * 23}… → 2 items"),
-        ({"change": "deleted"}, "− x"),
-    ],
-)
-def test_a_change_tells_what_a_name_was_before(change: dict[str, str], told: str) -> None:
-    rows = CellRows(Cell(party="you", person=True, code="x", changes=[{"name": "x", **change}]), 80, PALETTE)
-    rows.update()
-    assert rows[len(rows) - 1].text.strip() == told
 
 
 def test_a_row_that_there_was_only_by_a_guess_is_empty() -> None:

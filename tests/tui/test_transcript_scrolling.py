@@ -1,0 +1,121 @@
+"""Where the transcript stands: at its tail, or where the person has scrolled to."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from textual.events import MouseScrollUp
+
+from mahtab_tui.bus import tags
+from tests.tui.transcript_app import SIZE, PaneApp, cell, cells, record, shown, top_text
+
+
+async def test_it_follows_the_tail() -> None:
+    app = PaneApp()
+    async with app.run_test(size=SIZE) as pilot:
+        for number in range(1, 30):
+            app.pane.fold(cell(number))
+        await pilot.pause()
+        assert shown(app.pane)[-1] == " ▌ output 29"
+
+
+async def test_who_has_scrolled_up_stays_there_and_is_told_of_what_is_new() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
+        await pilot.press("pageup", "pageup")
+        before = shown(app.pane)
+        app.pane.fold(cells(2, first=31))
+        await pilot.pause()
+        after = shown(app.pane)
+        assert after[:-1] == before[:-1]
+        assert after[-1].endswith("↓ 2 new")
+        await pilot.press("end")
+        await pilot.pause()
+        assert shown(app.pane)[-1].endswith("▌ output 32")
+
+
+async def test_a_press_on_the_hint_goes_to_the_tail() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.action_page_up()
+        app.pane.fold(cells(1, first=31))
+        await pilot.pause()
+        await pilot.click(app.pane, offset=(app.pane.size.width - 4, app.pane.size.height - 1))
+        await pilot.pause()
+        assert shown(app.pane)[-1].endswith("▌ output 31")
+
+
+async def test_the_place_is_kept_while_what_stands_above_it_grows() -> None:
+    app = PaneApp([record(tags.USER_REPL_IN, "slow()", cell=99), *cells(30)])
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.action_page_up()
+        await pilot.pause()
+        before = shown(app.pane)
+        app.pane.fold([record(tags.USER_REPL_OUT_STREAM, "line\n" * 40, cell=99, kind="stdout")])
+        await pilot.pause()
+        assert shown(app.pane)[:-1] == before[:-1]
+
+
+async def test_paging_up_from_the_tail_shows_every_row_once_though_heights_were_guessed() -> None:
+    long = "word " * 60
+    records = [each for number in range(1, 20) for each in cell(number, output=f"first {number}\n{long}\nlast {number}\n")]
+    app = PaneApp(records)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        pages = [shown(app.pane)[1:]]
+        while app.pane.scroll_offset.y:
+            app.pane.action_page_up()
+            await pilot.pause()
+            pages.append(shown(app.pane)[1:])
+        tail = [row.strip(" ▌") for row in "\n".join("\n".join(page) for page in pages).split("\n")]
+        for number in range(1, 20):
+            assert f"first {number}" in tail
+            assert f"last {number}" in tail
+        for earlier, later in pairwise(pages):
+            if later[0].startswith(" ▌ In 1 ·"):
+                break
+            assert earlier[0] == later[-1]
+
+
+async def test_the_same_line_stays_on_top_when_the_width_changes() -> None:
+    text = "".join(f"{number} " + "x" * 70 + "\n" for number in range(200))
+    app = PaneApp(cell(1, output=text))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        app.pane.scroll_to(y=101, animate=False)
+        await pilot.pause()
+        line = top_text(app.pane).split()[0]
+        for width in (100, 40, 60):
+            await pilot.resize_terminal(width, 20)
+            await pilot.pause()
+            assert top_text(app.pane).split()[0] == line
+
+
+async def test_it_still_follows_the_tail_after_its_size_changed() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        for size in ((30, 20), (80, 12), (60, 30)):
+            await pilot.resize_terminal(*size)
+            await pilot.pause()
+            assert shown(app.pane)[-1] == " ▌ output 30"
+
+
+async def test_a_resumed_session_of_thousands_of_records_shows_its_tail() -> None:
+    app = PaneApp(cells(5_000))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert shown(app.pane)[-1] == " ▌ output 5000"
+        app.pane.action_scroll_home()
+        await pilot.pause()
+        assert shown(app.pane)[2] == " ▌ cell_1"
+
+
+async def test_the_wheel_scrolls() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        before = app.pane.scroll_offset.y
+        app.pane._on_mouse_scroll_up(MouseScrollUp(app.pane, 5, 5, 0, 0, 0, False, False, False))
+        await pilot.pause()
+        assert app.pane.scroll_offset.y < before

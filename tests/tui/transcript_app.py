@@ -1,0 +1,70 @@
+"""The transcript's pane alone, for tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from textual.app import App, ComposeResult
+from textual.widgets import Input
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.settings import resource_folder
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+
+SIZE = (60, 20)
+
+
+class PaneApp(App[None]):
+    """The pane alone, above something else that can have the focus."""
+
+    CSS = "TranscriptPane { height: 1fr; }"
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        super().__init__(css_path=[resource_folder("styles") / "transcript.tcss"])
+        self.records = records
+        for theme in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(theme)
+        self.theme = "mahtab"
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        yield TranscriptPane(id="transcript")
+        yield Input()
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+        self.pane.fold(self.records)
+
+    @property
+    def pane(self) -> TranscriptPane:
+        return self.query_one(TranscriptPane)
+
+
+def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
+    return Record(tag, text, attrs, time.time())
+
+
+def cell(number: int, code: str = "", output: str = "") -> list[Record]:
+    return [
+        record(tags.USER_REPL_IN, code or f"cell_{number}", cell=number, party="you"),
+        record(tags.USER_REPL_OUT, output or f"output {number}\n", cell=number, status="ok", duration=0.1),
+    ]
+
+
+def cells(count: int, first: int = 1) -> list[Record]:
+    return [each for number in range(first, first + count) for each in cell(number)]
+
+
+def shown(pane: TranscriptPane) -> list[str]:
+    """The rows on the screen, without what is right of the text."""
+    return [pane.render_line(y).text.rstrip() for y in range(pane.size.height)]
+
+
+def top_text(pane: TranscriptPane) -> str:
+    return shown(pane)[1].strip(" ▌")
