@@ -30,6 +30,8 @@ app = typer.Typer(
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(skills_app, name="skills")
 app.add_typer(config_app, name="config")
+Load = Annotated[list[Path] | None, typer.Option(help="A file that becomes a variable of its name")]
+Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
 
 LATEST = "latest"
 BY_PROJECT = "."
@@ -57,6 +59,8 @@ def screen(
     no_share: Annotated[bool, typer.Option("--no-share", help="Let no agent into the session")] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
     query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer this once, without a screen, as the command ask does")] = None,
+    load: Annotated[list[Path] | None, typer.Option(help="With --query: a file that becomes a variable of its name")] = None,
+    json: Annotated[bool, typer.Option("--json", help="With --query: print every event as one line of JSON")] = False,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
     max_usd: MaxUsd = None,
@@ -65,7 +69,7 @@ def screen(
 ) -> None:
     """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
     if context.invoked_subcommand is not None:
-        if any((model, approval, python, theme, resume, continue_, no_share, query, skills_dir, code_dir, max_usd, given)):
+        if any((model, approval, python, theme, resume, continue_, no_share, query, load, json, skills_dir, code_dir, max_usd, given)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
         gc.enable()  # `mahtab_tui.__main__` has put it off; the screen's `Collector` puts it off further
         return
@@ -73,8 +77,10 @@ def screen(
         if theme or resume or continue_ or no_share:
             fail("--query opens no screen, so it takes no --theme, --resume, --continue or --no-share.")
         gc.enable()
-        ask(query, model, approval, python, None, skills_dir, code_dir, max_usd, given)
+        ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, given, json)
         return
+    if load or json:
+        fail("--load and --json belong to --query, or to the command ask.")
     share = False if no_share else None
     settings = checked_settings(
         (),
@@ -130,12 +136,12 @@ def ask(
     model: Model = None,
     approval: Approval = None,
     python: Python = None,
-    load: Annotated[list[Path] | None, typer.Option(help="A file that becomes a variable of its name")] = None,
+    load: Load = None,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
     max_usd: MaxUsd = None,
     given: Given = None,
-    json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
+    json: Json = False,
 ) -> None:
     """Ask without a screen: the answer on stdout, code and output on stderr.
 
@@ -168,7 +174,7 @@ def rlm(
     concurrency: Annotated[int | None, typer.Option(help="Model calls at a time")] = None,
     log: Annotated[Path | None, typer.Option(help="Keep the events in this file, as JSON lines")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Large fan-outs run; without it they are refused")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")] = False,
+    json: Json = False,
     given: Given = None,
     replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Open the tree of a kept search on the screen")] = None,
     speed: Annotated[float | None, typer.Option(help="With --replay: as it went, so many times as fast; without it, at once")] = None,

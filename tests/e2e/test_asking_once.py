@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
+from mahtab_tui.cli import app
 from tests.e2e.conftest import PROGRAM, Start
 from tests.skills import write_skill
 
@@ -60,9 +64,28 @@ def test_skills_and_source_are_those_that_were_named(project: Path, replay: Call
     assert "outside" not in done.stderr.replace("outside of", "")
 
 
+@pytest.mark.parametrize("how", [["ask", "how many?"], ["--query", "how many?"]], ids=["ask", "query"])
+def test_files_are_loaded_and_events_are_told_as_json(project: Path, replay: Callable[..., str], how: list[str]) -> None:
+    (project / "words.txt").write_text("one two")
+    done = run(*how, "--model", replay("Two."), "--load", "words.txt", "--json")
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, done.stderr) == (0, "")
+    assert any("words" in event["text"] for event in events if event["tag"] == "user-repl-in")
+    assert [event["text"] for event in events if event["tag"] == "assistant-chat"] == ["Two."]
+
+
+def test_a_query_takes_what_ask_takes() -> None:
+    commands = typer.main.get_command(app)
+    assert isinstance(commands, TyperGroup)
+    options, asking = ({name for option in command.params for name in option.opts} for command in (commands, commands.commands["ask"]))
+    assert asking - options == {"question"}
+
+
 def test_a_query_opens_no_screen(project: Path) -> None:
     done = run("--query", "x", "--continue")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--query opens no screen" in done.stderr
+    assert "belong to --query" in run("--json").stderr
+    assert "there is no file none.csv" in run("--query", "x", "--load", "none.csv").stderr
     assert "Give a question" in run("--query", " ").stderr
     assert "Give the options after the command" in run("--query", "x", "doctor").stderr
