@@ -89,7 +89,7 @@ class Settings(BaseSettings):
     python: str | None = Field(None, description="The kernel's interpreter: a file, or a virtual environment's folder")
     reload: bool = Field(False, description="Load modules of the project anew before a cell when their file has changed")
     theme: str | None = Field(None, description="A theme's name")
-    pictures: PictureMode = Field("auto", description="How a picture on the whole screen is drawn; auto: by what the terminal says that it has")
+    pictures: PictureMode = Field("auto", description="How pictures are drawn; auto: by what the terminal says that it has")
     keymap: dict[str, str] = Field(default_factory=dict, description="Keys by the name of a command")
     output_format: Literal["ansi", "markdown", "plain"] = Field("ansi", description="How the answers of the MCP server look")
     highlight: bool = Field(True, description="Whether the MCP server's answers are in colour")

@@ -29,6 +29,7 @@ from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.collector import QUIET, Collector
 from mahtab_tui.tui.commands import bindings
 from mahtab_tui.tui.drain import RATE, Drain
+from mahtab_tui.tui.graphics.drawn import Drawn
 from mahtab_tui.tui.guard import ScreenGuard
 from mahtab_tui.tui.key_order import KeyOrder
 from mahtab_tui.tui.palette import CommandProvider, Palette
@@ -64,7 +65,7 @@ class Panes(Screen[None]):
     AUTO_FOCUS = "#code"
 
 
-class MahtabApp(SkillActions, PaneActions, KeyOrder):
+class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
     """The full screen over one session."""
 
     TITLE = "mahtab"

@@ -17,6 +17,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from mahtab_tui.settings import PictureMode
 from mahtab_tui.tui.graphics.answers import Answers, Protocol
+from mahtab_tui.tui.graphics.encoding import KITTY_CLEARED
 
 _CHUNK = 4096
 _SILENCE = 0.1
@@ -32,8 +33,26 @@ class TypedAheadDriver(LinuxDriver):
         self.pictures: PictureMode = "auto"
         """How pictures are to be drawn."""
         self.answers = Answers()
+        self.stops = 0
+        """How often the terminal was left."""
         self._asked = False
         self._answered: Callable[[], object] = lambda: None
+
+    def stop_application_mode(self) -> None:
+        self.stops += 1
+        if self.graphics == "kitty":
+            self.write(KITTY_CLEARED)
+        super().stop_application_mode()
+
+    def suspend_application_mode(self) -> None:
+        super().suspend_application_mode()  # which closes it
+        signal.signal(signal.SIGTSTP, self._sigtstp_application)
+        signal.signal(signal.SIGCONT, self._sigcont_application)
+
+    def _sigcont_application(self, *_: object) -> None:
+        super()._sigcont_application()
+        if self._auto_restart:
+            self._app.call_later(self._app.refresh, layout=True)
 
     def close(self) -> None:
         """End drawing. Ctrl+Z from now on is no longer for a screen that could come back."""
@@ -41,23 +60,20 @@ class TypedAheadDriver(LinuxDriver):
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _run_input_thread(self) -> None:
-        # The first thing that is done once the keys come as they are; what waits now was typed before.
-        if self.input_tty and select.select([self.fileno], [], [], 0)[0]:
-            waiting = os.read(self.fileno, _CHUNK).decode("utf-8", "replace")
-            for event in XTermParser(self._debug).feed(waiting.replace("\n", "\r")):
-                self.process_message(event)
-        super()._run_input_thread()
-
     def run_input_thread(self) -> None:
         """As Textual's own; only the terminal's answers are taken out before keys are made of what comes."""
         parser = XTermParser(self._debug)
         decode = getincrementaldecoder("utf-8")("replace").decode
+        # What waits now, where keys have only just begun to come as they are, was typed before.
+        before = self.input_tty
+        wait = 0.0
         while not self.exit_event.is_set():
-            if select.select([self.fileno], [], [], _SILENCE)[0]:
-                typed = self._without_answers(decode(os.read(self.fileno, _CHUNK)))
+            if select.select([self.fileno], [], [], wait)[0]:
+                typed = decode(os.read(self.fileno, _CHUNK))
+                typed = self._without_answers(typed.replace("\n", "\r") if before else typed)
             else:
                 typed = self.answers.silence()
+            before, wait = False, _SILENCE
             if typed:  # the parser takes an empty text for the end
                 for event in parser.feed(typed):
                     self.process_message(event)

@@ -1,8 +1,10 @@
-"""A picture on the whole screen is drawn by the terminal's own graphics where it says that it has them."""
+"""Pictures, in the transcript and on the whole screen, are drawn by the terminal's own graphics where it says that it has them."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import pytest
 
@@ -11,9 +13,11 @@ from tests.e2e.terminal import DEADLINE, Terminal
 
 QUESTION = b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
 CELL = "\x1b[6;20;10t"
-KITTY_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1b_Ga=T,"
+KITTY_KEEPS = rb"\x1b_Ga=t,f=100,"
+KITTY_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1b_Ga=p,"
 SIXEL_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1bP0;1;0q"
-REMOVED = rb"\x1b_Ga=d,d=I,"
+REMOVED = rb"\x1b_Ga=d,d=i,"
+CLEARED = rb"\x1b_Ga=d,d=A,"
 
 
 def sent(screen: Terminal, pattern: bytes, since: int = 0) -> int:
@@ -24,12 +28,17 @@ def sent(screen: Terminal, pattern: bytes, since: int = 0) -> int:
 
 
 def with_picture(start: Start, **env: str) -> Terminal:
-    """The program with a picture of its own on the whole screen."""
+    """The program with a picture in its transcript."""
     screen = start(env=env)
     screen.wait("Python")
+    screen.pump(0.5)
+    assert QUESTION not in screen.raw
     screen.enter("from PIL import Image; Image.new('RGB', (30, 20), 'red')")
     screen.wait("▀▀▀")
-    assert QUESTION not in screen.raw
+    return screen
+
+
+def on_the_whole_screen(screen: Terminal) -> Terminal:
     screen.press("ctrl+o")
     screen.type("t")
     screen.wait("r Run again")
@@ -56,11 +65,12 @@ def back_in_the_editor(screen: Terminal) -> None:
 def test_by_kittys_graphics_until_one_leaves(start: Start) -> None:
     screen = with_picture(start)
     sent(screen, re.escape(QUESTION))
-    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;4c")
-    drawn = sent(screen, KITTY_DRAWS)
+    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
+    drawn = sent(screen, KITTY_DRAWS, sent(screen, KITTY_KEEPS))
+    on_the_whole_screen(screen)
+    drawn = sent(screen, KITTY_DRAWS, sent(screen, REMOVED, drawn))
     screen.resize(100, 30)
-    removed = sent(screen, REMOVED, drawn)
-    drawn = sent(screen, KITTY_DRAWS, removed)
+    drawn = sent(screen, KITTY_DRAWS, sent(screen, REMOVED, drawn))
     screen.wait("s Save")
     screen.type("s")
     screen.wait("Save to the file")
@@ -68,8 +78,11 @@ def test_by_kittys_graphics_until_one_leaves(start: Start) -> None:
     screen.press("escape")
     drawn = sent(screen, KITTY_DRAWS, removed)
     back_in_the_editor(screen)
-    sent(screen, REMOVED, drawn)
-    assert b"\x1bP" not in screen.raw
+    drawn = sent(screen, KITTY_DRAWS, sent(screen, REMOVED, drawn))
+    screen.enter("exit()")
+    assert screen.wait_end() == 0
+    assert screen.raw.rfind(b"\x1b_Ga=d,d=A,") > screen.raw.rfind(b"\x1b_Ga=p,")
+    assert b"\x1bP0" not in screen.raw
 
 
 def test_by_sixel_once_its_limits_are_known(start: Start) -> None:
@@ -77,10 +90,32 @@ def test_by_sixel_once_its_limits_are_known(start: Start) -> None:
     sent(screen, re.escape(QUESTION))
     screen.send(CELL + "\x1b[?62;4c")
     sent(screen, re.escape(b"\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"))
+    assert not re.search(SIXEL_DRAWS, screen.raw)
     screen.send("\x1b[?1;0;256S\x1b[?2;0;1000;1000S\x1b[?62;4c")
-    sent(screen, SIXEL_DRAWS)
+    drawn = sent(screen, SIXEL_DRAWS)
+    on_the_whole_screen(screen)
+    drawn = sent(screen, SIXEL_DRAWS, drawn)
     back_in_the_editor(screen)
+    sent(screen, SIXEL_DRAWS, drawn)
     assert b"\x1b_Ga=" not in screen.raw
+
+
+def test_a_stopped_program_leaves_nothing_and_comes_back_whole(start: Start) -> None:
+    screen = with_picture(start)
+    sent(screen, re.escape(QUESTION))
+    screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
+    drawn = sent(screen, KITTY_DRAWS)
+    for _ in range(2):
+        os.kill(screen.pid, signal.SIGTSTP)
+        left = sent(screen, rb"\x1b\[\?1049l", sent(screen, CLEARED, drawn))
+        os.waitid(os.P_PID, screen.pid, os.WSTOPPED)
+        screen.screen.reset()
+        os.kill(screen.pid, signal.SIGCONT)
+        drawn = sent(screen, KITTY_DRAWS, sent(screen, rb"\x1b\[\?1049h", left))
+        screen.wait("TRANSCRIPT")
+        screen.wait("▀▀▀")
+    screen.enter("6 * 7")
+    screen.wait("▌ 42")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +130,7 @@ def test_by_sixel_once_its_limits_are_known(start: Start) -> None:
     ],
 )
 def test_half_blocks_where_there_is_nothing_else(start: Start, env: dict[str, str], said: str | None) -> None:
-    screen = with_picture(start, **env)
+    screen = on_the_whole_screen(with_picture(start, **env))
     back_in_the_editor(screen)
     if said is not None:
         sent(screen, re.escape(QUESTION))
@@ -105,11 +140,11 @@ def test_half_blocks_where_there_is_nothing_else(start: Start, env: dict[str, st
     assert not re.search(r"31;OK|62;|6;20", screen.text)
     assert (QUESTION in screen.raw) == (said is not None)
     assert b"\x1b_Ga=" not in screen.raw
-    assert b"\x1bP" not in screen.raw
+    assert b"\x1bP0" not in screen.raw
 
 
 def test_the_setting_says_which(start: Start) -> None:
-    screen = with_picture(start, MAHTAB_PICTURES="sixel")
+    screen = on_the_whole_screen(with_picture(start, MAHTAB_PICTURES="sixel"))
     sent(screen, re.escape(QUESTION))
     screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62c")
     sent(screen, SIXEL_DRAWS)

@@ -11,7 +11,8 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.tui.graphics.answers import SIXEL_QUESTIONS, Answers
-from mahtab_tui.tui.graphics.encoding import kitty, on_white, sixel
+from mahtab_tui.tui.graphics.encoding import kitty, kitty_placed, on_white, sixel
+from mahtab_tui.tui.graphics.pictured import Part, Picture
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"
 REFUSED = "\x1b_Gi=31;ENOTSUPPORTED:no\x1b\\"
@@ -37,8 +38,9 @@ def test_nothing_is_taken_before_the_terminal_was_asked_or_after_it_has_answered
 
 def test_kitty_goes_before_sixel() -> None:
     answers = asked()
-    assert answers.take(KITTY + CELL + SIXEL) == ("", "")
-    assert (answers.protocol, answers.cell, answers.awaited) == ("kitty", (10, 20), False)
+    assert answers.take(KITTY + CELL + SIXEL) == ("", SIXEL_QUESTIONS)
+    assert answers.take(LIMITS + SIXEL) == ("", "")
+    assert (answers.protocol, answers.cell, answers.colours, answers.awaited) == ("kitty", (10, 20), 256, False)
 
 
 def test_a_terminal_with_sixel_is_asked_for_its_limits() -> None:
@@ -100,15 +102,20 @@ def test_senseless_figures_do_no_harm(said: str) -> None:
 
 def test_kittys_picture_is_a_png_in_chunks() -> None:
     image = Image.effect_noise((200, 100), 90).convert("RGB")
-    (piece,) = kitty(image, 20, 5)
-    parts = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", piece.data)
+    parts = re.findall(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", kitty(image, 12))
     assert len(parts) > 1
-    assert "c=20,r=5" in parts[0][0]
+    assert parts[0][0].startswith("a=t,f=100,i=12,")
     assert all("q=2" in keys for keys, _ in parts)
     assert [keys[-3:] for keys, _ in parts] == ["m=1"] * (len(parts) - 1) + ["m=0"]
     assert all(len(data) <= 4096 for _, data in parts)
     file = base64.b64decode("".join(data for _, data in parts))
     assert Image.open(io.BytesIO(file)).convert("RGB").tobytes() == image.tobytes()
+
+
+def test_a_part_of_kittys_picture_is_cut_in_whole_cells() -> None:
+    picture = Picture("key", 20, 10, lambda: Image.new("RGB", (1, 1)))
+    placed = kitty_placed(12, 3, Part(picture, 5, 6, top=4, rows=2), (9, 18))
+    assert set(placed[3:-2].split(",")) == {"a=p", "i=12", "p=3", "x=0", "y=72", "w=180", "h=36", "c=20", "r=2", "C=1", "q=2"}
 
 
 def decoded(data: str) -> Image.Image:
@@ -148,6 +155,19 @@ def test_sixels_picture_is_the_picture(size: tuple[int, int], largest: tuple[int
         together.paste(decoded(piece.data), (piece.column * cell[0], piece.row * cell[1]))
     assert together.tobytes() == image.tobytes()
     assert all(one != other for one, other in pairwise(pieces))
+
+
+def test_a_large_picture_of_sixels_has_the_colours_of_its_pixels() -> None:
+    """The palette is chosen among some of them only."""
+    image = Image.effect_noise((700, 400), 90).convert("RGB")
+    image.paste("red", (100, 100, 400, 300))
+    image.putpixel((0, 0), (0, 0, 255))
+    (piece,) = sixel(image, (10, 20), 16, (1000, 1000))
+    drawn = decoded(piece.data)
+    pixel = drawn.getpixel((200, 200))
+    assert isinstance(pixel, tuple)
+    assert pixel[0] > 200 > 50 > max(pixel[1:])
+    assert len(drawn.getcolors() or ()) <= 16
 
 
 def test_one_sees_white_through_a_picture() -> None:

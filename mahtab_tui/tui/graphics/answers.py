@@ -77,9 +77,8 @@ class Answers:
         elif answer["widest"]:
             self.largest = int(answer["widest"]), int(answer["highest"])
         elif (attributes := answer["attributes"]) is not None:
-            if self.protocol is None and "4" in attributes.split(";")[1:]:
-                self.protocol = "sixel"
-            if self.protocol == "sixel" and not self._limits_asked:
+            if "4" in attributes.split(";")[1:] and not self._limits_asked:
+                self.protocol = self.protocol or "sixel"
                 self._limits_asked = True
                 return SIXEL_QUESTIONS
             self.awaited = False

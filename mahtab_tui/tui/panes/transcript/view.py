@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from rich.style import Style
 from textual.events import Click
@@ -13,6 +14,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.graphics.pictured import Part, Pictured
 from mahtab_tui.tui.panes.transcript.entries import Entry
 from mahtab_tui.tui.panes.transcript.layout.entry import warm_up
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
@@ -25,7 +27,7 @@ from mahtab_tui.tui.panes.transcript.window import Place
 from mahtab_tui.tui.patterns import TooSlow
 
 
-class TranscriptView(PlacedView, can_focus=True):
+class TranscriptView(PlacedView, Pictured, can_focus=True):
     """Everything that happened, in order."""
 
     ALLOW_SELECT = True
@@ -38,7 +40,7 @@ class TranscriptView(PlacedView, can_focus=True):
         """A line to search with is open."""
         self._mark: Entry | None = None
         """The entry that keys act on; seen while the pane has the focus."""
-        self._shown: list[Row | str] = []
+        self._shown: tuple[list[Row], str] = [], ""
         """The rows of the page at the last look, and the hint on them."""
         self._ticking: Timer | None = None
 
@@ -86,12 +88,12 @@ class TranscriptView(PlacedView, can_focus=True):
     def _refresh_changed(self) -> None:
         """Draw the rows that are not what they were at the last look: of a growing answer, its end."""
         first = self.scroll_offset.y
-        shown: list[Row | str] = [self._row(first + y) for y in range(self._page)]
-        before, self._shown = self._shown, [*shown, self._hint()]
-        if len(before) != len(self._shown) or before[-1] != self._shown[-1]:
+        shown, hint = [self._row(first + y) for y in range(self._page)], self._hint()
+        (before, hint_before), self._shown = self._shown, (shown, hint)
+        if len(before) != len(shown) or hint_before != hint:
             self.refresh()
             return
-        for y, (old, new) in enumerate(zip(before, shown, strict=False)):
+        for y, (old, new) in enumerate(zip(before, shown, strict=True)):
             if old != new:
                 self.refresh_line(first + y + self._head)
 
@@ -103,6 +105,15 @@ class TranscriptView(PlacedView, can_focus=True):
             return self._window.row(place)
         tail = self._tail()
         return tail[place.row] if place.row < len(tail) else Row()
+
+    def pictures(self) -> Iterator[Part]:
+        rows, hint = self._shown
+        seen = [] if self.text_selection is not None else rows[:-1] if hint else rows
+        for _, same in groupby(enumerate(seen), key=_picture_begins):
+            (y, row), *others = same
+            if row.picture is not None:
+                picture, top = row.picture
+                yield Part(picture, EDGE, y + self._head, top, 1 + len(others))
 
     def _strip(self, row: int, width: int, base: Style) -> Strip:
         assert self._window is not None
@@ -176,3 +187,9 @@ class TranscriptView(PlacedView, can_focus=True):
         start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
         number = number_of_place(place)
         self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}
+
+
+def _picture_begins(numbered: tuple[int, Row]) -> tuple[object, int]:
+    """The same for all rows of a picture that stand together: it, and where its first row stands or would."""
+    y, row = numbered
+    return (None, 0) if row.picture is None else (row.picture[0], y - row.picture[1])

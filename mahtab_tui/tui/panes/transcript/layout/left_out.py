@@ -18,4 +18,4 @@ def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Ro
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
         right = [(_SAID[entry.left_out], palette.muted), *([("  ", palette.muted)] if right else []), *right]
-    return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right)
+    return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=None)

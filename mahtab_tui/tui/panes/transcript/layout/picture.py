@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.color import Color
 from rich.style import Style
 
+from mahtab_tui.tui.graphics.pictured import Picture
 from mahtab_tui.tui.panes.transcript.layout.row import Row, Span
 
 if TYPE_CHECKING:
@@ -35,16 +36,24 @@ def picture_rows(data: str, width: int) -> list[Row] | None:
     from PIL import Image
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its size
-            image = Image.open(io.BytesIO(base64.b64decode(data)), formats=("PNG", "JPEG"))
+        image = _opened(data)
         if image.width * image.height > LARGEST_HERE:
             return None
         columns, rows = size_in_cells(image.width, image.height, width)
         image.draft("RGB", (columns, 2 * rows))  # of a JPEG, no more is decoded than is needed
-        return half_blocks(image, columns, rows)
+        picture = Picture((len(data), hash(data)), columns, rows, lambda: _opened(data))
+        return [row._replace(picture=(picture, number)) for number, row in enumerate(half_blocks(image, columns, rows))]
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):  # what Pillow raises for broken files
         return None
+
+
+def _opened(data: str) -> Image.Image:
+    """A picture that is decoded when its pixels are asked for. Raises what Pillow raises for broken files."""
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its size
+        return Image.open(io.BytesIO(base64.b64decode(data)), formats=("PNG", "JPEG"))
 
 
 def half_blocks(image: Image.Image, columns: int, rows: int) -> list[Row]:

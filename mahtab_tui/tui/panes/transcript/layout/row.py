@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 from rich.cells import cell_len, get_character_cell_size
 from rich.style import Style
 
+from mahtab_tui.tui.graphics.pictured import Picture
+
 Span = tuple[str, Style]
 
 LIMIT = 400
@@ -28,6 +30,8 @@ class Row(NamedTuple):
     """Characters at the beginning that are not copied where the row goes on with the one above."""
     right: Sequence[Span] = ()
     """At the right edge; not copied."""
+    picture: tuple[Picture, int] | None = None
+    """Which picture it is a part of, from its first cell on, and which row of it."""
 
     @property
     def text(self) -> str:

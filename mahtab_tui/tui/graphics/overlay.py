@@ -1,0 +1,207 @@
+"""The terminal's own graphics over pictures in half blocks, once the screen has come to rest."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import count
+from typing import Any, NamedTuple
+from typing import Protocol as Interface
+
+from rich.console import RenderableType
+from textual._compositor import ChopsUpdate
+from textual.app import App
+from textual.geometry import Region, Size
+from textual.screen import Screen
+from textual.timer import Timer
+
+from mahtab_tui.tui.graphics.answers import Answers, Protocol
+from mahtab_tui.tui.graphics.encoding import Piece, kitty, kitty_forgotten, kitty_placed, kitty_removed, on_white, sixel
+from mahtab_tui.tui.graphics.pictured import Part, Pictured
+
+REST = 0.12
+"""Seconds without a change after which pictures are drawn."""
+KEPT = 8
+"""Pictures that are kept ready, the last drawn, as long as no more are seen."""
+
+
+class Terminal(Interface):
+    """What is drawn on."""
+
+    answers: Answers
+    stops: int
+    """How often it was left: nothing that was drawn before is there any more."""
+
+    @property
+    def graphics(self) -> Protocol | None: ...
+
+    @property
+    def cell_size(self) -> tuple[int, int] | None: ...
+
+    def ask_for_graphics(self, answered: Callable[[], object]) -> None: ...
+
+    def write(self, data: str) -> None: ...
+
+
+class _Ground(NamedTuple):
+    """What all that was drawn, or is ready to be, depends on."""
+
+    protocol: Protocol
+    cell: tuple[int, int]
+    colours: int
+    largest: tuple[int, int]
+    size: Size
+    stops: int
+
+
+class _Ready(NamedTuple):
+    """A picture as the terminal can draw it; neither of both where it cannot be."""
+
+    number: int = 0
+    """Kitty's, which has all of it."""
+    pieces: tuple[Piece, ...] = ()
+    """Sixel's, of one part."""
+
+
+class Overlay:
+    """Told before each update of the screen: what moves, or is covered, is taken away before. Main thread only."""
+
+    def __init__(self, app: App[Any], terminal: Callable[[], Terminal | None]) -> None:
+        self._app = app
+        self._terminal = terminal
+        self._ground: _Ground | None = None
+        self._wanted: list[Part] = []
+        self._drawn: dict[Part, str] = {}
+        """With what takes it away; one of Sixel's stands in the cells, and goes when they are painted."""
+        self._ready: dict[Hashable, _Ready] = {}
+        self._encoding = False
+        self._numbers = count(1)
+        self._timer: Timer | None = None
+
+    def before(self, screen: Screen[Any], update: RenderableType) -> None:
+        """The screen is about to be painted so."""
+        wanted = list(_parts(screen))
+        if not (wanted or self._wanted) or (terminal := self._terminal()) is None:
+            return
+        before, was_wanted = len(self._drawn), self._wanted
+        self._wanted = wanted
+        self._stand_on(terminal)
+        for part in list(self._drawn):
+            if part not in wanted or (not self._drawn[part] and _painted(update, part.region)):
+                terminal.write(self._drawn.pop(part))
+        if wanted != was_wanted or len(self._drawn) < before:
+            self._begin_rest()
+
+    def _begin_rest(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self._app.set_timer(REST, self._draw) if self._wanted else None
+
+    def _draw(self) -> None:
+        """Draw what is ready, and get the next of the others ready."""
+        if not self._wanted or (terminal := self._terminal()) is None:
+            return
+        self._stand_on(terminal)
+        if self._ground is None:
+            terminal.ask_for_graphics(lambda: self._app.call_later(self._draw))
+            return
+        for part in self._wanted:
+            if part in self._drawn:
+                continue
+            if (ready := self._ready.pop(self._key(part), None)) is None:
+                self._get_ready(part, self._ground)
+            else:
+                self._ready[self._key(part)] = ready
+                self._drawn[part] = self._place(terminal, self._ground, part, ready)
+
+    def _stand_on(self, terminal: Terminal) -> None:
+        """Where the terminal is not what it was, nothing of what was made for it counts."""
+        protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
+        ground = None
+        if protocol is not None and cell is not None:
+            ground = _Ground(protocol, cell, answers.colours, answers.largest, self._app.size, terminal.stops)
+        if ground != self._ground:
+            for key in list(self._ready):
+                self._forget(terminal, key)
+            self._drawn.clear()
+            self._ground = ground
+
+    def _key(self, part: Part) -> Hashable:
+        """What is made ready together: with Kitty the whole picture."""
+        picture = part.picture
+        whole = (picture.key, picture.columns, picture.rows)
+        return whole if self._ground is not None and self._ground.protocol == "kitty" else (*whole, part.top, part.rows)
+
+    def _get_ready(self, part: Part, ground: _Ground) -> None:
+        """On a thread, one at a time."""
+        if self._encoding:
+            return
+        self._encoding = True
+        key, number = self._key(part), next(self._numbers)
+
+        def encode() -> None:
+            try:
+                ready, data = _encoded(part, ground, number)
+            except Exception:  # the thread's outermost frame: the half blocks stay
+                ready, data = _Ready(), ""
+            self._app.call_later(self._came, ground, key, ready, data)
+
+        threading.Thread(target=encode, name="graphics", daemon=True).start()
+
+    def _came(self, ground: _Ground, key: Hashable, ready: _Ready, data: str) -> None:
+        self._encoding = False
+        wanted = {self._key(part) for part in self._wanted}
+        terminal = self._terminal()
+        if terminal is not None and ground == self._ground and key in wanted:
+            terminal.write(data)
+            self._ready[key] = ready
+            for old in [old for old in self._ready if old not in wanted][: max(0, len(self._ready) - KEPT)]:
+                self._forget(terminal, old)
+        self._draw()
+
+    def _forget(self, terminal: Terminal, key: Hashable) -> None:
+        if number := self._ready.pop(key).number:
+            terminal.write(kitty_forgotten(number))
+
+    def _place(self, terminal: Terminal, ground: _Ground, part: Part, ready: _Ready) -> str:
+        """Draw a part; returns what takes it away."""
+        pieces: Iterable[Piece] = ready.pieces
+        removal = ""
+        if ready.number:
+            placement = next(self._numbers)
+            pieces = [Piece(0, 0, kitty_placed(ready.number, placement, part, ground.cell))]
+            removal = kitty_removed(ready.number, placement)
+        if drawn := "".join(f"\x1b[{part.y + piece.row + 1};{part.x + piece.column + 1}H{piece.data}" for piece in pieces):
+            terminal.write(f"\x1b7{drawn}\x1b8")
+        return removal
+
+
+def _parts(screen: Screen[Any]) -> Iterator[Part]:
+    """What is wholly seen of pictures, where on the screen. Not in the last line: some terminals scroll for Sixel there."""
+    before: list[Region] = []
+    for widget, (region, clip) in screen._compositor.visible_widgets.items():  # from the front to the back
+        seen = region.intersection(clip)
+        if isinstance(widget, Pictured):
+            for part in widget.pictures():
+                placed = part._replace(x=part.x + region.x, y=part.y + region.y)
+                place = placed.region
+                if seen.contains_region(place) and place.bottom < screen.size.height and not any(each.overlaps(place) for each in before):
+                    yield placed
+        before.append(seen)
+
+
+def _painted(update: RenderableType, region: Region) -> bool:
+    """Whether an update paints any of these cells."""
+    if not isinstance(update, ChopsUpdate):
+        return True
+    return any(region.y <= y < region.bottom and start < region.right and end > region.x for y, start, end in update.spans)
+
+
+def _encoded(part: Part, ground: _Ground, number: int) -> tuple[_Ready, str]:
+    """A picture, or a part of it, as it can be drawn, and what the terminal is to be sent before."""
+    picture, (across, down) = part.picture, ground.cell
+    image = on_white(picture.pixels(), picture.columns * across, picture.rows * down)
+    if ground.protocol == "kitty":
+        return _Ready(number=number), kitty(image, number)
+    cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
+    return _Ready(pieces=tuple(sixel(cut, ground.cell, ground.colours, ground.largest))), ""

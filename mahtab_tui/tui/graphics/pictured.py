@@ -1,0 +1,48 @@
+"""What can be drawn over cells: a picture, a part of it that is seen, and a widget that has some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from textual.geometry import Region
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One that fills so many cells."""
+
+    key: Hashable
+    """What tells it from others."""
+    columns: int
+    rows: int
+    pixels: Callable[[], Image] = field(compare=False)
+    """Called on a thread; raises what Pillow raises for broken files."""
+
+
+class Part(NamedTuple):
+    """Rows of a picture, and the cell at which the first of them begins: of its widget, or of the screen."""
+
+    picture: Picture
+    x: int
+    y: int
+    top: int = 0
+    """Rows of the picture above them."""
+    rows: int = 1
+
+    @property
+    def region(self) -> Region:
+        """The cells that it fills."""
+        return Region(self.x, self.y, self.picture.columns, self.rows)
+
+
+class Pictured:
+    """A widget that draws pictures in half blocks, over which the terminal's own graphics may be drawn."""
+
+    def pictures(self) -> Iterable[Part]:
+        """What is seen of them, as it was last drawn."""
+        raise NotImplementedError

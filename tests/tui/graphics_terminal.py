@@ -1,0 +1,81 @@
+"""A terminal with graphics, as far as the overlay knows it, that keeps what it was told to draw."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from textual.app import App
+from textual.geometry import Region
+
+from mahtab_tui.tui.graphics.answers import Answers, Protocol
+
+CELL = (10, 20)
+
+_SENT = re.compile(
+    r"\x1b\[(?P<y>\d+);(?P<x>\d+)H|\x1b_G(?P<keys>[^;\x1b]*)(;[^\x1b]*)?\x1b\\|\x1bP0;1;0q\"1;1;(?P<width>\d+);(?P<height>\d+)[^\x1b]*\x1b\\|\x1b[78]"
+)
+
+
+class GraphicsTerminal:
+    """Says that it has a protocol once it was asked."""
+
+    def __init__(self, protocol: Protocol = "kitty") -> None:
+        self.answers = Answers()
+        self.protocol = protocol
+        self.graphics: Protocol | None = None
+        self.cell_size: tuple[int, int] | None = CELL
+        self.stops = 0
+        self.asked = 0
+        self.sent: list[str] = []
+        self.kept: set[str] = set()
+        """The numbers of Kitty's pictures."""
+        self.standing: dict[tuple[str, str], Region] = {}
+        """Kitty's placements, on the cells that they fill."""
+        self.cut: dict[tuple[str, str], tuple[int, int]] = {}
+        """The first line and the height of their pixels."""
+        self.drawn: list[Region] = []
+        """All that came by Sixel."""
+
+    def ask_for_graphics(self, answered: Callable[[], object]) -> None:
+        self.asked += 1
+        self.graphics = self.protocol
+        answered()
+
+    def write(self, data: str) -> None:
+        if not data:
+            return
+        self.sent.append(data)
+        x = y = place = 0
+        while place < len(data):
+            found = _SENT.match(data, place)
+            assert found, repr(data[place : place + 80])
+            place = found.end()
+            if found["y"]:
+                x, y = int(found["x"]) - 1, int(found["y"]) - 1
+            elif found["width"]:
+                self.drawn.append(Region(x, y, -(-int(found["width"]) // CELL[0]), -(-int(found["height"]) // CELL[1])))
+            elif found["keys"]:
+                self._kitty(dict(key.split("=") for key in found["keys"].split(",")), x, y)
+
+    def _kitty(self, keys: dict[str, str], x: int, y: int) -> None:
+        name = keys.get("i", ""), keys.get("p", "")
+        match keys.get("a"):
+            case "t":
+                self.kept.add(keys["i"])
+            case "p":
+                assert keys["i"] in self.kept
+                self.standing[name] = Region(x, y, int(keys["c"]), int(keys["r"]))
+                self.cut[name] = int(keys["y"]), int(keys["h"])
+            case "d" if keys["d"] == "i":
+                del self.standing[name]
+            case "d":
+                self.kept.discard(keys["i"])
+                for each in [each for each in self.standing if each[0] == keys["i"]]:
+                    del self.standing[each]
+
+    def misplaced(self, app: App[Any]) -> list[Region]:
+        """What stands over cells that show no picture."""
+        lines = [strip.text for strip in app.screen._compositor.render_strips()]
+        return [region for region in self.standing.values() if any(set(lines[y][region.x : region.right]) != {"▀"} for y in region.line_range)]

@@ -1,0 +1,292 @@
+"""The terminal's own graphics stand over pictures of the transcript that have come to rest, and nowhere else."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+
+import pytest
+from PIL import Image
+from textual.geometry import Offset, Region
+from textual.pilot import Pilot
+from textual.selection import Selection
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.graphics import overlay
+from mahtab_tui.tui.graphics.drawn import Drawn
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.tui.editor_app import until
+from tests.tui.graphics_terminal import GraphicsTerminal
+from tests.tui.story import drawn
+
+MakeApp = Callable[..., MahtabApp]
+LONG_REST = 1_000.0
+
+
+def png(width: int, height: int, colour: str = "red") -> str:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height), colour).save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def cell(number: int, *pictures: str) -> list[Record]:
+    """A cell that has shown these."""
+    return [
+        Record(tags.USER_REPL_IN, "plot()", {"cell": number, "party": "you"}, 1.0),
+        *(Record(tags.DISPLAY, "<Figure>\n", {"cell": number, "mime": "image/png", "data": data}, 1.0) for data in pictures),
+        Record(tags.USER_REPL_OUT, "<Figure>\n" * len(pictures), {"cell": number, "status": "ok", "kinds": [["display", 9]] * len(pictures)}, 1.0),
+    ]
+
+
+@pytest.fixture(params=["kitty", "sixel"])
+def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
+    terminal = GraphicsTerminal(request.param)
+    monkeypatch.setattr(Drawn, "terminal", terminal)
+    return terminal
+
+
+@pytest.fixture
+def kitty(monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
+    terminal = GraphicsTerminal()
+    monkeypatch.setattr(Drawn, "terminal", terminal)
+    return terminal
+
+
+class Watched:
+    """Sees at each update of the screen that nothing stands where it does not belong."""
+
+    def __init__(self, pilot: Pilot[int], terminal: GraphicsTerminal) -> None:
+        assert isinstance(pilot.app, MahtabApp)
+        self.pilot, self.app, self.terminal = pilot, pilot.app, terminal
+        self.misplaced: list[list[Region]] = []
+        self.app.post_display_hook = self.look  # type: ignore[method-assign]
+
+    def look(self) -> None:
+        if misplaced := self.terminal.misplaced(self.app):
+            self.misplaced.append(misplaced)
+
+    async def standing(self, pictures: int) -> list[Region]:
+        """Wait until so many stand; where."""
+        await until(self.pilot, lambda: len(self.terminal.standing) == pictures)
+        return sorted(self.terminal.standing.values(), key=lambda region: region.y)
+
+    @property
+    def pane(self) -> TranscriptPane:
+        return self.app.query_one(TranscriptPane)
+
+
+async def test_pictures_are_drawn_where_their_half_blocks_are(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(80, 80), png(160, 48))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        pane = pilot.app.query_one(TranscriptPane)
+        if terminal.protocol == "kitty":
+            regions = await Watched(pilot, terminal).standing(2)
+            assert not terminal.misplaced(pilot.app)
+        else:
+            await until(pilot, lambda: len(terminal.drawn) == 2)
+            regions = terminal.drawn
+        lines = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
+        rows = [y for y, line in enumerate(lines) if "▀" in line]
+        assert [(region.x - pane.region.x, region.size) for region in regions] == [(3, (10, 5)), (3, (20, 3))]
+        assert rows == [y for region in regions for y in region.line_range]
+        assert terminal.asked == 1
+
+
+async def test_nothing_is_drawn_again_while_one_types(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await until(pilot, lambda: bool(terminal.standing or terminal.drawn))
+        sent = len(terminal.sent)
+        await pilot.press(*"print", "left_parenthesis")
+        await pilot.app.query_one("#header").recompose()
+        await pilot.pause(3 * overlay.REST)
+        assert len(terminal.sent) == sent
+
+
+async def test_no_picture_no_question(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+    async with make_app(*cell(1)).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await pilot.press(*"1+1")
+        await pilot.pause(2 * overlay.REST)
+        assert (terminal.asked, terminal.sent) == (0, [])
+
+
+async def test_what_is_scrolled_half_out_is_cut(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 24)) as pilot:
+        await drawn(pilot)
+        watched = Watched(pilot, kitty)
+        (below,) = await watched.standing(1)
+        ((top, height),) = kitty.cut.values()
+        assert top + height == 20 * 20, "it stands at its end"
+        assert height == below.height * 20 < 400
+        kitty.cut.clear()
+        watched.pane.focus()
+        await pilot.press("pageup")
+        await until(pilot, lambda: bool(kitty.cut))
+        (above,) = kitty.standing.values()
+        assert kitty.cut == {next(iter(kitty.standing)): (0, above.height * 20)}
+        assert above.y > below.y
+        assert watched.misplaced == []
+        assert len([data for data in kitty.sent if "a=t" in data]) == 1, "it is sent once"
+
+
+async def test_while_it_moves_there_is_none(make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with make_app(*cell(1, png(320, 320)), *cell(2, png(320, 320))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        watched = Watched(pilot, kitty)
+        await watched.standing(2)
+        monkeypatch.setattr(overlay, "REST", LONG_REST)
+        watched.pane.focus()
+        await pilot.press("up")
+        await watched.standing(0)
+        assert watched.misplaced == []
+
+
+@pytest.mark.parametrize("covering", ["help", "toast", "palette", "full screen"])
+async def test_what_is_covered_is_taken_away_before_and_comes_back(make_app: MakeApp, kitty: GraphicsTerminal, covering: str) -> None:
+    async with make_app(*cell(1, png(1600, 700))).run_test(size=(100, 40), notifications=True) as pilot:
+        await drawn(pilot)
+        await pilot.press("f3")
+        watched = Watched(pilot, kitty)
+        before = await watched.standing(1)
+        match covering:
+            case "help":
+                await pilot.press("f1")
+            case "toast":
+                pilot.app.notify("over it\n" * 20, timeout=1_000)
+            case "palette":
+                await pilot.press("ctrl+p")
+            case "full screen":
+                watched.pane.focus()
+                await pilot.press("enter")
+                await until(pilot, lambda: len(kitty.standing) == 1 and list(kitty.standing.values()) != before)
+        if covering != "full screen":
+            await watched.standing(0)
+        if covering == "toast":
+            pilot.app.clear_notifications()
+        else:
+            await pilot.press("escape")
+        await until(pilot, lambda: list(kitty.standing.values()) == before)
+        assert watched.misplaced == []
+
+
+async def test_another_size_or_theme(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        watched = Watched(pilot, kitty)
+        await watched.standing(1)
+        await pilot.press("f10")
+        await watched.standing(1)
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height < 20)
+        await pilot.resize_terminal(200, 50)
+        await until(pilot, lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height == 20)
+        assert watched.misplaced == []
+        assert len(kitty.kept) == 1
+
+
+async def test_sixel_is_drawn_again_when_its_cells_were_painted(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = GraphicsTerminal("sixel")
+    monkeypatch.setattr(Drawn, "terminal", terminal)
+    async with make_app(*cell(1, png(80, 80), png(160, 48))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await until(pilot, lambda: len(terminal.drawn) == 2)
+        first, second = terminal.drawn
+        pilot.app.screen.refresh(Region(second.x + 2, second.y + 1, 1, 1))
+        await until(pilot, lambda: len(terminal.drawn) > 2)
+        assert terminal.drawn[2:] == [second]
+        pilot.app.screen.refresh()
+        await until(pilot, lambda: len(terminal.drawn) > 4)
+        assert terminal.drawn[3:] == [first, second]
+
+
+async def test_the_same_picture_twice_is_sent_once(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(80, 80)), *cell(2, png(80, 80), png(80, 80, "blue"))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await Watched(pilot, kitty).standing(3)
+        assert len(kitty.kept) == 2
+
+
+async def test_few_pictures_are_kept_that_are_not_seen(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+    pictures = [png(320, 320, f"rgb({number},0,0)") for number in range(12)]
+    async with make_app(*cell(1, *pictures)).run_test(size=(120, 30)) as pilot:
+        await drawn(pilot)
+        watched = Watched(pilot, kitty)
+        watched.pane.focus()
+        for _ in range(12):
+            await until(pilot, lambda: bool(kitty.standing))
+            assert len(kitty.kept) <= overlay.KEPT
+            kitty.sent.clear()
+            await pilot.press("pageup")
+            await until(pilot, lambda: bool(kitty.sent))
+        assert watched.misplaced == []
+
+
+async def test_more_pictures_than_are_kept_can_be_seen(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+    pictures = [png(8, 16, f"rgb({number},0,0)") for number in range(overlay.KEPT + 3)]
+    async with make_app(*cell(1, *pictures)).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await until(pilot, lambda: len(terminal.standing or terminal.drawn) == overlay.KEPT + 3)
+        sent = len(terminal.sent)
+        await pilot.pause(3 * overlay.REST)
+        assert len(terminal.sent) == sent
+
+
+async def test_what_cannot_be_drawn_stays_half_blocks(make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def broken(*args: object) -> Image.Image:
+        tried.append("")
+        raise OSError("broken")
+
+    monkeypatch.setattr(overlay, "on_white", broken)
+    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await until(pilot, lambda: bool(tried))
+        await pilot.pause(3 * overlay.REST)
+        assert (len(tried), kitty.sent) == (1, [])
+
+
+async def test_hidden_from_the_model_it_stays_dimmed(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        watched = Watched(pilot, kitty)
+        await watched.standing(1)
+        watched.pane.fold([Record(tags.HIDE, "", {"entry": watched.pane._transcript.entries[-1].key, "hidden": True}, 1.0)])
+        await watched.standing(0)
+
+
+async def test_a_selection_is_seen(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        watched = Watched(pilot, kitty)
+        await watched.standing(1)
+        pilot.app.screen.selections = {watched.pane: Selection(Offset(0, 0), Offset(3, 9))}
+        await watched.standing(0)
+        pilot.app.screen.clear_selection()
+        await watched.standing(1)
+
+
+async def test_a_setting_takes_them_away(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        watched = Watched(pilot, kitty)
+        await watched.standing(1)
+        kitty.graphics = None
+        pilot.app.screen.refresh()
+        await watched.standing(0)
+
+
+async def test_a_terminal_that_was_left_has_nothing_any_more(make_app: MakeApp, kitty: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        watched = Watched(pilot, kitty)
+        (before,) = await watched.standing(1)
+        kitty.stops += 1
+        kitty.standing.clear()
+        kitty.kept.clear()
+        pilot.app.refresh(layout=True)
+        assert await watched.standing(1) == [before]
