@@ -64,8 +64,8 @@ def _offered() -> Iterator[tuple[str, str]]:
     yield "demo", "offline, by rules"
 
 
-def ollama_models() -> list[Found]:
-    """The models of the Ollama that runs here, or where OLLAMA_HOST says; none where none answers. Waits for it."""
+def ollama_models() -> list[Found] | None:
+    """The models of the Ollama that runs here, or where OLLAMA_HOST says; None where none answers. Waits for it."""
     address = ollama_address()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -73,7 +73,7 @@ def ollama_models() -> list[Found]:
             listed = json.loads(answer.read(_MOST))["models"]
         names = [str(model["name"]) for model in listed]
     except (OSError, ValueError, LookupError, TypeError, RecursionError, http.client.HTTPException):
-        return []
+        return None
     return [Found(f"ollama:{name}", f"at {address}", problem_of(f"ollama:{name}", {})) for name in names]
 
 

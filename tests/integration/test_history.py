@@ -117,6 +117,7 @@ def test_what_is_said_and_asked_stays_in_the_order_of_parties(desk: Desk) -> Non
     for sent in llm._sent:
         assert [kind for kind, _ in sent] == ["human", "ai"] * (len(sent) // 2) + ["human"]
     assert questions(llm._sent[-1]) == ["5"]
+    assert [message.type for message in agent.messages] == ["human", "ai"]
 
 
 def test_the_cheaper_model_makes_the_summary(desk: Desk) -> None:
@@ -265,6 +266,7 @@ def test_a_stop_while_it_is_summarised_asks_nothing_more(desk: Desk) -> None:
     desk.when(tags.AGENT, lambda record: agent.stop(), state="thinking", turn=2)
     assert agent.ask_sync("two?") == ""
     assert not desk.of(tags.SUMMARY)
+    assert not desk.notices("warning")
     desk.session.log.removeHandler(desk)
 
 

@@ -23,10 +23,11 @@ async def test_an_error_comes_with_its_traceback_after_the_output() -> None:
         text = text_of(answer)
         assert answer.is_error
         assert text.index("before\n") < text.index("ZeroDivisionError")
-        told = await a.eval("def f(n): f(n + 1)\nf(0)")
+        told = await a.eval("def f(n): g(n + 1)\ndef g(n): f(n + 1)\nf(0)")
         assert told["status"] == "error"
         assert "RecursionError" in told["error"]
         assert told["error"].count("\n") < 40
+        assert "lines left out" in told["error"]
 
 
 async def test_nothing_but_the_protocol_reaches_stdout() -> None:

@@ -84,6 +84,15 @@ async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: Ma
         assert app.session.model == "demo"
 
 
+async def test_an_ollama_without_models_is_not_said_to_be_silent(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.tui.screens.models.ollama_models", list)
+    app = make_app()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        (ollama,) = [row for row in picker(pilot)._rows if row.spec.startswith("ollama:")]
+        assert ollama.about == "type a model's name after it"
+
+
 async def test_typing_filters_and_enter_takes_the_model(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:

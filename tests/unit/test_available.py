@@ -80,26 +80,32 @@ def test_the_models_of_ollama_are_listed(monkeypatch: pytest.MonkeyPatch) -> Non
     with ollama(json.dumps({"models": [{"name": "llama3:8b"}, {"name": "qwen3"}]}).encode()) as address:
         monkeypatch.setenv("OLLAMA_HOST", address)
         monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-        assert [(model.spec, model.about) for model in ollama_models()] == [
+        assert [(model.spec, model.about) for model in ollama_models() or ()] == [
             ("ollama:llama3:8b", f"at http://{address}"),
             ("ollama:qwen3", f"at http://{address}"),
         ]
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"models": 3}', b'{"models": [3]}', b"\xff", b"[" * 100_000, b'{"models": [{}]}'])
-def test_an_answer_that_is_none_of_ollamas_is_no_model(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_does_not_answer_as_ollama_is_nobody(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     with ollama(body) as address:
         monkeypatch.setenv("OLLAMA_HOST", address)
-        assert ollama_models() == []
+        assert ollama_models() is None
 
 
-def test_nobody_there_is_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    for host in ("127.0.0.1:1", "http://[::", "127.0.0.1:no", "a b:1"):
-        monkeypatch.setenv("OLLAMA_HOST", host)
-        assert ollama_models() == []
-    with ollama(b'{"models": [{"name": "x"}]}', status=500) as address:
+def test_an_ollama_without_models_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ollama(b'{"models": []}') as address:
         monkeypatch.setenv("OLLAMA_HOST", address)
         assert ollama_models() == []
+
+
+def test_where_nobody_is_there_are_no_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    for host in ("127.0.0.1:1", "http://[::", "127.0.0.1:no", "a b:1"):
+        monkeypatch.setenv("OLLAMA_HOST", host)
+        assert ollama_models() is None
+    with ollama(b'{"models": [{"name": "x"}]}', status=500) as address:
+        monkeypatch.setenv("OLLAMA_HOST", address)
+        assert ollama_models() is None
 
 
 @pytest.mark.parametrize(

@@ -21,16 +21,17 @@ def call(cost: float | None, **more: Any) -> dict[str, Any]:
 
 def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
     spending = Spending(lambda: 2.0)
-    spending.fold(**call(0.25, turn=1, source="agent"))
+    spending.fold(**call(0.25, turn=1, source="agent", cache_read_tokens=400, cache_creation_tokens=7))
     spending.fold(**call(0.25, turn=1, source="reflection"))
     spending.fold(**call(0.125, tree="a1", turn=4, source="rlm", node="1"))
     spending.fold(**call(None, source="suggestion"))
     rows = [line.split() for line in spending.table().split("\n")]
     assert rows[1:4] == [
-        ["session", "4", "4,000", "0", "40", "$0.6250+"],
-        ["question", "1", "2", "2,000", "0", "20", "$0.5000"],
+        ["session", "4", "4,000", "400", "40", "$0.6250+"],
+        ["question", "1", "2", "2,000", "400", "20", "$0.5000"],
         ["search", "a1", "1", "1,000", "0", "10", "$0.1250"],
     ]
+    assert spending.total.cache_creation_tokens == 7
     assert spending.table().endswith("The session may cost $2.00 (max_usd): $1.3750 are left.")
 
 
@@ -59,16 +60,27 @@ def test_what_is_held_counts_until_it_is_spent() -> None:
 
 def test_a_model_of_unknown_price_is_refused() -> None:
     with (
-        pytest.raises(OverBudget, match=r"The price of our-own is not known, so the limit of \$1\.00"),
+        pytest.raises(OverBudget, match=r"The price of our-own is not known, so the limit of \$1\.00") as refused,
         Spending(lambda: 1.0).afford("our-own", lambda: None),
     ):
         pass
+    assert not refused.value.later, "waiting does not help"
 
 
 def test_after_a_call_that_did_not_tell_its_price_all_are_refused() -> None:
     spending = Spending(lambda: 1.0)
     spending.count(**call(None))
-    with pytest.raises(OverBudget, match="A call of m did not tell its price"), spending.afford("m", lambda: 0.1):
+    with pytest.raises(OverBudget, match="A call of m did not tell its price") as refused, spending.afford("m", lambda: 0.1):
+        pass
+    assert not refused.value.later, "waiting does not help"
+
+
+def test_a_call_that_did_not_tell_its_price_before_there_was_a_limit_refuses_none() -> None:
+    limits: list[float | None] = [None]
+    spending = Spending(lambda: limits[0])
+    spending.count(**call(None))
+    limits[0] = 1.0
+    with spending.afford("m", lambda: 0.1):
         pass
 
 

@@ -27,11 +27,12 @@ class ModelPicker(Listing[Found, str | None]):
     HINT = "Enter takes it · any name can be typed · Esc leaves all as it is"
 
     class Came(Message):
-        """Models were found."""
+        """Somebody was asked which models there are."""
 
-        def __init__(self, models: Sequence[Found], whole: bool) -> None:
+        def __init__(self, models: Sequence[Found] | None, whole: bool) -> None:
             super().__init__()
             self.models = models
+            """None where nobody answers."""
             self.whole = whole
             """Nobody else is asked."""
 
@@ -57,8 +58,8 @@ class ModelPicker(Listing[Found, str | None]):
 
     def on_model_picker_came(self, message: Came) -> None:
         known = {model.spec for model in self._models}
-        self._models += [model for model in message.models if model.spec not in known]
-        if message.whole and not any(model.spec.startswith("ollama:") for model in message.models):
+        self._models += [model for model in message.models or () if model.spec not in known]
+        if message.models is None:
             self._models = [
                 model._replace(about=f"{model.about}; nobody answers at {ollama_address()}") if model.spec == "ollama:" else model
                 for model in self._models
