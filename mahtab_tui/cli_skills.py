@@ -13,6 +13,7 @@ from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.new_skill import create_skill
 from mahtab_tui.knowledge.skills import SkillError
+from mahtab_tui.setting_sources import project_folder
 from mahtab_tui.settings import SettingsError, load_settings
 
 skills_app = typer.Typer(help="Look at the skills, make one, check them.", no_args_is_help=True)
@@ -32,7 +33,7 @@ def _places(skills_dir: list[Path] | None) -> tuple[Path, ...]:
         settings = load_settings(skills_dir=skills_dir or None)
     except SettingsError as error:
         fail(str(error))
-    return skill_folders(Path.cwd(), settings.skills_dir)
+    return skill_folders(project_folder(), settings.skills_dir)
 
 
 def _library(skills_dir: list[Path] | None, on_problem: Callable[[str], None] = _warn) -> SkillLibrary:
@@ -53,15 +54,15 @@ def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_d
         skill = _library(skills_dir).get(name)
     except NoSkill as error:
         fail(str(error), 1)
-    about = {
-        "description": skill.description,
-        "file": str(skill.file),
-        "license": skill.license,
-        "compatibility": skill.compatibility,
-        "allowed-tools": " ".join(skill.allowed_tools),
-        **skill.metadata,
-    }
-    for key, value in about.items():
+    about = [
+        ("description", skill.description),
+        ("file", str(skill.file)),
+        ("license", skill.license),
+        ("compatibility", skill.compatibility),
+        ("allowed-tools", " ".join(skill.allowed_tools)),
+        *((f"metadata, {key}", value) for key, value in skill.metadata.items()),
+    ]
+    for key, value in about:
         if value:
             say(f"{key}: {value}")
     say(f"\n{skill.content}")
@@ -89,8 +90,8 @@ def new(
 ) -> None:
     """Make a skill from a template; prints its file."""
     try:
-        say(str(create_skill(folder or Path.cwd() / ".mahtab" / "skills", name, description)))
-    except SkillError as error:
+        say(str(create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)))
+    except (SkillError, SettingsError) as error:
         fail(str(error))
 
 

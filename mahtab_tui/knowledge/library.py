@@ -128,7 +128,7 @@ class SkillLibrary:
 
 
 def skill_files(skill: Skill) -> list[str]:
-    """The files in a skill's folder beside its ``SKILL.md``, relative to it."""
+    """The files in a skill's folder beside its ``SKILL.md``, relative to it; those whose names are no text of one line are left out."""
     if skill.folder is None:
         return []
     found: list[str] = []
@@ -137,7 +137,7 @@ def skill_files(skill: Skill) -> list[str]:
         found += [os.path.relpath(os.path.join(folder, name), skill.folder) for name in sorted(names) if not name.startswith(".")]
         if len(found) > _FILES:
             break
-    return [name for name in found if name != skill.file.name][:_FILES]
+    return [name for name in found if name != skill.file.name and name.isprintable()][:_FILES]
 
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:

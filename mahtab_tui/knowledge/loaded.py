@@ -51,8 +51,10 @@ class LoadedSkills:
         """Keep a skill loaded. Raises `NoSkill`, `OverBudget`."""
         size = len(self._skills().instructions(name))
         with self._lock:
-            if self._sizes.get(name) == size:
-                return
+            self._keep(name, size)
+
+    def _keep(self, name: str, size: int) -> None:
+        if self._sizes.get(name) != size:
             left = self._budget - sum(self._sizes.values()) + self._sizes.get(name, 0)
             if size > left:
                 loaded = ", ".join(f"{each} ({chars:,})" for each, chars in self._sizes.items()) or "none"
@@ -73,11 +75,15 @@ class LoadedSkills:
         told: dict[str, str] = {}
         for name in self.names:
             try:
-                self.load(name)
-                told[name] = self._skills().instructions(name)
+                text = self._skills().instructions(name)
+                with self._lock:
+                    if name in self._sizes:  # it may have been unloaded meanwhile
+                        self._keep(name, len(text))
+                        told[name] = text
             except (NoSkill, OverBudget) as error:
                 with self._lock:
-                    self._tell(name, None)
+                    if name in self._sizes:
+                        self._tell(name, None)
                 if self._log is not None:
                     emit(self._log, tags.NOTICE, f"The skill {name} is no longer loaded. {error}", level="warning")
         return told

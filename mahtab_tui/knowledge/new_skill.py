@@ -28,6 +28,8 @@ def create_skill(place: Path, name: str, description: str | None = None) -> Path
     if problem := name_problem(name):
         raise SkillError(f"The name {name!r} cannot be used: {problem}.")
     words = " ".join((description or _DESCRIPTION).split())
+    if any("\ud800" <= character <= "\udfff" for character in words):
+        raise SkillError("The description has bytes that are no text.")
     if len(words) > DESCRIPTION_LENGTH:
         raise SkillError(f"The description has {len(words):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed.")
     path = place / name / SKILL_FILE

@@ -11,6 +11,8 @@ from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction, Variable
 from mahtab_tui.kernel.worker.toolbox import TOOLS, Tool
 
 MAX_VARIABLES = 50
+SKILLS_ROOM = 40_000
+"""Characters of the names and descriptions of skills."""
 
 _SYSTEM = """\
 You work with a person in one live Python session. You share one namespace: variables that they made are there for you, and what you make is
@@ -98,10 +100,22 @@ def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[H
     tools = "\n".join(f"- {tool.name}{tool.signature}: {tool.summary}" for tool in listed)
     text = _SYSTEM.format(tools=tools, limit=OUTPUT_LIMIT)
     if skills:
-        text += _SKILLS.format(skills="\n".join(f"- {name}: {description}" for name, description in sorted(skills.items())))
+        text += _SKILLS.format(skills=_listed(skills))
     if loaded:
         text += _LOADED.format(loaded="\n".join(f'<skill name="{name}">\n{content}\n</skill>' for name, content in loaded.items()))
     return text
+
+
+def _listed(skills: Mapping[str, str]) -> str:
+    """A line a skill, as many as there is room for; the others have to be searched for."""
+    lines, room = [], SKILLS_ROOM
+    for name, description in sorted(skills.items()):
+        lines.append(f"- {name}: {description}")
+        room -= len(lines[-1])
+        if room < 0:
+            lines[-1] = f"- … and {len(skills) - len(lines) + 1:,} more: print(search_skills(words)) finds them"
+            break
+    return "\n".join(lines)
 
 
 def _signature(function: HostFunction) -> str:

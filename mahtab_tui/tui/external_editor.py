@@ -52,7 +52,11 @@ def _edited(app: MahtabApp, command: list[str], text: str, ending: str) -> str:
 def open_in_editor(app: MahtabApp, path: str, line: int) -> None:
     """A file at a line (from 1; 0 where it is not known), until the editor ends. Raises `RuntimeError`."""
     command = editor_command()
-    code = run_suspended(app, [*command, *at_line(command[0], path, line)], os.getcwd())
+    try:
+        here = os.getcwd()
+    except OSError as error:
+        raise RuntimeError(f"{command[0]} cannot be started: {error.strerror}.") from None
+    code = run_suspended(app, [*command, *at_line(command[0], path, line)], here)
     if code:
         raise RuntimeError(f"{command[0]} ended with exit code {code}.")
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
@@ -116,6 +117,81 @@ async def test_enter_loads_and_unloads(make_app: MakeApp) -> None:
         await pilot.press("tab", "enter")
         await until(pilot, lambda: "is no longer loaded" in said(pilot))
         assert loaded(pilot) == []
+
+
+async def test_a_key_right_after_a_word_is_for_what_the_word_finds(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    edited: list[list[str]] = []
+    monkeypatch.setenv("EDITOR", "ed")
+    monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv))
+    searched_for = threading.Event()
+    search = SkillsScreen._search
+
+    def slowly(self: SkillsScreen, wanted: str) -> object:
+        if wanted == "tid":
+            searched_for.wait(20)
+        return search(self, wanted)
+
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        monkeypatch.setattr(SkillsScreen, "_search", slowly)
+        await write(pilot, "tid")
+        await pilot.press("enter", "f4", "x", "q", "q")
+        searched_for.set()
+        await until(pilot, lambda: loaded(pilot) == ["tidy"] and bool(edited))
+        assert edited[0][1].endswith("tidy/SKILL.md")
+        await until(pilot, lambda: names(pilot) == [] and said(pilot, ".listing-count").startswith("1 loaded"))
+
+
+async def test_typing_on_cuts_off_nothing_that_is_under_way(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "tidy", ["tidy"])
+        load = screen(pilot)._loaded.load
+
+        def slowly(name: str) -> None:
+            begun.set()
+            go_on.wait(20)
+            load(name)
+
+        monkeypatch.setattr(screen(pilot)._loaded, "load", slowly)
+        await pilot.press("enter")
+        await until(pilot, begun.is_set)
+        await pilot.press("backspace")
+        await until(pilot, lambda: screen(pilot)._found_for == "tid")
+        go_on.set()
+        await until(pilot, lambda: "is loaded" in said(pilot))
+
+
+async def test_many_are_shown_in_part_and_it_is_said(make_app: MakeApp, skills: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.tui.screens.skills.screen.FOUND", 3)
+    write_skill(skills, "broken", text="x")
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        assert names(pilot) == [*SIX[:3], "broken"]
+        assert said(pilot, ".listing-count").startswith("the first 3 of 7 · 0 loaded")
+        await searched(pilot, "tidy", ["tidy"])
+        assert said(pilot, ".listing-count").startswith("0 loaded")
+
+
+async def test_a_name_of_a_file_is_one_line_without_markup(make_app: MakeApp, skills: Path) -> None:
+    (skills / "a\nb\x1b[31m[red]c.md").write_text("x")
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        place = len(names(pilot)) - 1
+        row = str(screen(pilot).query_one(OptionList).get_option_at_index(place).prompt)
+        assert row.startswith("✗ a b[red]c")
+        assert "\n" not in row
+
+
+async def test_an_editor_without_a_folder_to_start_in_is_said(make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "ed")
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        monkeypatch.setattr("os.getcwd", lambda: os.stat("/nowhere"))
+        await pilot.press("f4")
+        await until(pilot, lambda: said(pilot) == "ed cannot be started: No such file or directory.")
 
 
 async def test_what_is_over_the_budget_is_said_and_not_loaded(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,8 +313,16 @@ async def test_slash_unload_unloads_or_lets_one_choose(make_app: MakeApp) -> Non
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("wanted", ["", "tidy", "zzqx"])
-def test_the_skills_as_a_picture(make_app: MakeApp, snap_compare: Callable[..., bool], skills: Path, size: tuple[int, int], wanted: str) -> None:
+def test_the_skills_as_a_picture(
+    make_app: MakeApp,
+    snap_compare: Callable[..., bool],
+    skills: Path,
+    size: tuple[int, int],
+    wanted: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     write_skill(skills, "broken", text="x")
+    monkeypatch.setattr("mahtab_tui.session.session.Session.notice", lambda *args: None)  # it names the test's own folder, behind the screen
 
     async def before(pilot: Pilot[int]) -> None:
         await opened(pilot)

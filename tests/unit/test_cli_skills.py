@@ -60,6 +60,23 @@ def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
     assert "single hyphens" in run("new", "Look_up").stderr
 
 
+def test_a_skill_is_made_of_text_and_in_a_folder_that_is_there(project: Path) -> None:
+    done = run("new", "look-up", "--description", "a\udcff")
+    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The description has bytes that are no text.\n")
+    assert not (project / ".mahtab").exists()
+    project.rmdir()
+    done = run("new", "look-up")
+    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The folder that the program was started in is no longer there.\n")
+
+
+def test_metadata_stands_for_nothing_but_itself(project: Path) -> None:
+    text = "---\nname: sly\ndescription: Fine.\nmetadata:\n  file: /etc/passwd\n---\n"
+    path = write_skill(project / "mine", "sly", text=text)
+    lines = run("show", "sly", "--skills-dir", "mine").stdout.splitlines()
+    assert f"file: {path.relative_to(project)}" in lines
+    assert "metadata, file: /etc/passwd" in lines
+
+
 def test_check_says_what_is_wrong_with_which_file(project: Path) -> None:
     write_skill(project / "mine", "good")
     path = write_skill(project / "mine", "broken", text="x")

@@ -103,6 +103,21 @@ def test_a_changed_file_is_told_as_it_is_now(shelf: Shelf) -> None:
     assert shelf.told()[-1] == ("tidy", True, 18)
 
 
+def test_what_is_unloaded_while_it_is_read_stays_unloaded(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf.loaded.load("tidy")
+    shelf.loaded.load("wash")
+    read = shelf.library.instructions
+
+    def unloaded_meanwhile(name: str) -> str:
+        if "tidy" in shelf.loaded.names:
+            shelf.loaded.unload("tidy")
+        return read(name)
+
+    monkeypatch.setattr(shelf.library, "instructions", unloaded_meanwhile)
+    assert shelf.loaded.instructions() == {"wash": "Use warm water."}
+    assert shelf.told()[2:] == [("tidy", False, 16)]
+
+
 @pytest.mark.parametrize("grown", [True, False])
 def test_what_is_gone_or_has_outgrown_the_budget_is_unloaded_with_a_notice(shelf: Shelf, grown: bool) -> None:
     shelf.loaded.load("tidy")

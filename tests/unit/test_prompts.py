@@ -6,7 +6,7 @@ import pytest
 
 from mahtab_tui.kernel.base import HostFunction, Variable
 from mahtab_tui.kernel.worker.toolbox import TOOLS
-from mahtab_tui.llm.prompts import render_context, render_variables, skipped, system_prompt, user_turn
+from mahtab_tui.llm.prompts import SKILLS_ROOM, render_context, render_variables, skipped, system_prompt, user_turn
 
 
 def variable(name: str, summary: str = "42", kind: str = "data") -> Variable:
@@ -78,3 +78,13 @@ def test_a_name_that_is_no_name_stays_on_its_line() -> None:
 def test_a_skip_may_have_a_reason() -> None:
     assert skipped(0, "") == "The person skipped this code (block 1)."
     assert skipped(1, "too slow") == "The person skipped this code (block 2): too slow"
+
+
+def test_of_many_skills_some_are_named_and_how_the_others_are_found() -> None:
+    skills = {f"skill-{number:05}": "What it does. " * 10 for number in range(10_000)}
+    text = system_prompt(skills)
+    named = text.count("\n- skill-")
+    assert len(text) < SKILLS_ROOM + 10_000
+    assert 100 < named < 1_000
+    assert f"\n- … and {10_000 - named:,} more: print(search_skills(words)) finds them\n" in text
+    assert "more: print(search_skills" not in system_prompt({"one": "What it does."})

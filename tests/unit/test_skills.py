@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
+from mahtab_tui.knowledge.library import NoSkill, SkillLibrary, skill_files
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.settings import SettingsError, load_settings, resource_folder
@@ -230,6 +230,13 @@ def test_changed_files_are_read_again_and_a_problem_is_told_once(tmp_path: Path,
     for _ in range(3):
         library.skills()
     assert len(told) == 1
+
+
+def test_the_files_of_a_skill_are_named_where_a_line_can_name_them(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path, "one").parent
+    for name in (b"more.md", b"bytes\xff.md", b"line\n.md", b".hidden"):
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).touch()
+    assert skill_files(SkillLibrary(SkillsLoader(tmp_path), pytest.fail).get("one")) == ["more.md"]
 
 
 def test_folders_of_skills_are_named_in_the_environment(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

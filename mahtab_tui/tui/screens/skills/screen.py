@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -25,8 +25,8 @@ from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import Preview
 from mahtab_tui.tui.widgets.line import Line
 
-FOUND = 200
-"""Skills that a search shows at the most."""
+FOUND = 500
+"""Skills that are shown at the most."""
 _NAME = 24
 """Columns of a name at the most, where there are longer ones: descriptions begin in one column."""
 _LETTERS_OF_A_TOKEN = 4
@@ -59,8 +59,14 @@ class SkillsScreen(Listing[SkillRow, None]):
         self._project = project
         self._open_file = open_file
         self._found: list[SkillRow] = []
-        self._ready = False
-        """The skills have been read."""
+        self._found_for: str | None = None
+        """What was typed when they were looked for; None while the skills are read for the first time."""
+        self._count = 0
+        """How many there are, also of those that are not shown."""
+        self._names = 0
+        """Columns of the names."""
+        self._marked: frozenset[str] = frozenset()
+        """Those that are loaded."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large listing"):
@@ -85,49 +91,52 @@ class SkillsScreen(Listing[SkillRow, None]):
     def find(self) -> None:
         self._find_anew()
 
-    @work(exclusive=True)
+    @work(exclusive=True, group="finding")
     async def _find_anew(self) -> None:
         await self._find(0)
 
     async def _find(self, highlighted: int | None) -> None:
         """Search on a thread: also the first time, while the skills are still being read."""
         wanted = self.wanted
-        found = await asyncio.to_thread(self._search, wanted)
+        found, count = await asyncio.to_thread(self._search, wanted)
         if self.is_attached and wanted == self.wanted:
-            self._found, self._ready = found, True
+            self._found, self._found_for, self._count = found, wanted, count
+            self._names = min(_NAME, max((len(row.name) for row in found), default=0))
             self.fill(highlighted)
 
-    def _search(self, wanted: str) -> list[SkillRow]:
-        """All by name, or those that are found, the best first; then those that cannot be used."""
+    def _search(self, wanted: str) -> tuple[list[SkillRow], int]:
+        """All by name, or those that are found, the best first, then those that cannot be used; and how many there are of the first."""
         index = self._library.index()
         skills = self._library.skills()
-        names = [hit.name for hit in index.search(wanted, FOUND)] if wanted else sorted(skills)
+        names = [hit.name for hit in index.search(wanted, FOUND)] if wanted else sorted(skills)[:FOUND]
         found = [SkillRow(name, skill.description, skill.file, skill.content) for name in names if (skill := skills.get(name)) is not None]
         for sentence, file in self._library.broken.items():
             if wanted.lower() in sentence.lower():
                 short = sentence if file is None else sentence.replace(str(file), _where(file, self._project), 1)
                 found.append(SkillRow(_name_of(file), short, file, broken=True))
-        return found
+        return found, len(names) if wanted else len(skills)
 
     def rows(self, wanted: str) -> Sequence[SkillRow]:
         return self._found
 
     def fill(self, highlighted: int | None = None) -> None:
+        self._marked = frozenset(self._loaded.names)
         super().fill(highlighted)
         used, budget = self._loaded.used
-        loaded = f"{len(self._loaded.names)} loaded: {used:,} of {budget:,} characters (about {used // _LETTERS_OF_A_TOKEN:,} tokens)"
-        self.count(loaded if self.size.width >= 100 else f"{used:,} of {budget:,} characters loaded")
+        loaded = f"{len(self._marked)} loaded: {used:,} of {budget:,} characters (about {used // _LETTERS_OF_A_TOKEN:,} tokens)"
+        shown = f"the first {FOUND:,} of {self._count:,} · " if self._count > FOUND else ""
+        self.count(shown + (loaded if self.size.width >= 100 else f"{used:,} of {budget:,} characters loaded"))
         self._show()
 
     def line(self, row: SkillRow, width: int) -> Content:
-        mark = ("✗ ", "$bad") if row.broken else ("● ", "$good") if row.name in self._loaded.names else "  "
-        name = min(_NAME, max(len(each.name) for each in self._found))
-        return Content.assemble(mark, f"{plain(row.name):<{name}}  ", (plain(row.description).replace("\n", " "), "$muted"))
+        mark = ("✗ ", "$bad") if row.broken else ("● ", "$good") if row.name in self._marked else "  "
+        name, description = (plain(text).replace("\n", " ") for text in (row.name, row.description))
+        return Content.assemble(mark, f"{name:<{self._names}}  ", (description, "$muted"))
 
     def about(self, row: SkillRow | None) -> Content:
         if row is None:
             nothing = "No skill has anything of this." if self.wanted else "There are no skills. Ctrl+T begins one."
-            return Content(nothing if self._ready else "The skills are being read …")
+            return Content("The skills are being read …" if self._found_for is None else nothing)
         size = "" if row.broken else f"{len(row.content):,} characters · "
         return Content.assemble((plain(f"{size}{_where(row.file, self._project)}"), "$muted"))
 
@@ -140,14 +149,25 @@ class SkillsScreen(Listing[SkillRow, None]):
 
     # What is done
 
-    def take(self, row: SkillRow) -> None:
-        self._change(row)
+    def _take(self) -> None:
+        self._do(self._change, self.wanted, self.chosen)
 
     def action_take(self) -> None:
         """Enter, while the text has the focus."""
         self._take()
 
+    def action_edit(self) -> None:
+        self._do(self._edit, self.wanted, self.chosen)
+
     @work
+    async def _do(self, act: Callable[[SkillRow], Awaitable[None]], wanted: str, chosen: SkillRow | None) -> None:
+        """Act on the skill that a key was meant for: where what is typed was still looked for then, on the first that is found."""
+        if wanted != self._found_for:
+            found, _ = await asyncio.to_thread(self._search, wanted)
+            chosen = found[0] if found else None
+        if chosen is not None and self.is_attached:
+            await act(chosen)
+
     async def _change(self, row: SkillRow) -> None:
         """Load it, or unload it."""
         if row.broken:
@@ -164,13 +184,6 @@ class SkillsScreen(Listing[SkillRow, None]):
         if self.is_attached:
             self.fill()
             self.say(said, style)
-
-    def action_edit(self) -> None:
-        row = self.chosen
-        if row is not None and row.file is not None:
-            self.app.call_later(self._edit, row.file)  # not within the key's own event: the screen would not be drawn anew
-        elif row is not None:
-            self.say("It has no file.")
 
     def action_new(self) -> None:
         def named(name: str | None) -> None:
@@ -190,22 +203,26 @@ class SkillsScreen(Listing[SkillRow, None]):
             return
         if self.is_attached:
             self.query_one(Line).value = name
-            self._edit(path)
+            self._open(path)
 
-    def _edit(self, file: Path) -> None:
-        said = ""
+    async def _edit(self, row: SkillRow) -> None:
+        if row.file is None:
+            self.say("It has no file.")
+        else:
+            self._open(row.file)
+
+    def _open(self, file: Path) -> None:
+        """Open a file in the editor until that ends, and show what it has saved."""
         try:
             self._open_file(file)
         except RuntimeError as error:
-            said = str(error)
-        self._read_anew(said)
+            self.say(str(error))
+        self._read_anew()
 
-    @work(exclusive=True)
-    async def _read_anew(self, said: str) -> None:
-        self._library.renew()
+    @work(exclusive=True, group="finding")
+    async def _read_anew(self) -> None:
+        await asyncio.to_thread(self._library.renew)  # it waits for those that are just being read
         await self._find(None)
-        if self.is_attached:
-            self.say(said)
 
 
 def _where(file: Path | None, project: Path) -> str:
