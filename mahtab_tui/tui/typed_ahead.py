@@ -35,6 +35,7 @@ class TypedAheadDriver(LinuxDriver):
         self.answers = Answers()
         self.stops = 0
         """How often the terminal was left."""
+        self._left = False
         self._asked = False
         self._answered: Callable[[], object] = lambda: None
 
@@ -45,14 +46,19 @@ class TypedAheadDriver(LinuxDriver):
         super().stop_application_mode()
 
     def suspend_application_mode(self) -> None:
+        self._left = True
         super().suspend_application_mode()  # which closes it
         signal.signal(signal.SIGTSTP, self._sigtstp_application)
         signal.signal(signal.SIGCONT, self._sigcont_application)
 
     def _sigcont_application(self, *_: object) -> None:
-        super()._sigcont_application()
-        if self._auto_restart:
+        if self._auto_restart and self._left:  # one that was stopped without being asked still has the terminal
+            self.resume_application_mode()
             self._app.call_later(self._app.refresh, layout=True)
+
+    def resume_application_mode(self) -> None:
+        self._left = False
+        super().resume_application_mode()
 
     def close(self) -> None:
         """End drawing. Ctrl+Z from now on is no longer for a screen that could come back."""

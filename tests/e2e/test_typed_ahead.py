@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,14 @@ def test_in_a_small_terminal_too(project: Path) -> None:
         screen.send("open('made', 'w').close()\rexit()\r")
         assert screen.wait_end() == 0
     assert (project / "made").exists()
+
+
+def test_a_program_that_is_stopped_and_goes_on_has_each_key_once(start: Start) -> None:
+    screen = start()
+    screen.wait("Python")
+    os.kill(screen.pid, signal.SIGSTOP)
+    os.waitid(os.P_PID, screen.pid, os.WSTOPPED)
+    os.kill(screen.pid, signal.SIGCONT)
+    screen.enter("'abcdefghijklmnopqrstuvwxyz'.upper()")
+    screen.wait("▌ 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'")
+    assert screen.raw.count(TAKEN_OVER) == 1
