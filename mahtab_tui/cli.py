@@ -95,10 +95,10 @@ def screen(
         max_usd=max_usd,
     )
     from mahtab_tui.llm.base import ModelError
-    from mahtab_tui.llm.providers import check_name
+    from mahtab_tui.llm.providers import check_name, full_name
 
     try:
-        check_name(settings.model or "demo")
+        check_name(full_name(settings.model or "demo", settings.provider))
     except ModelError as error:
         fail(str(error))  # One that cannot be reached is said by Ask; Python works without it.
     from mahtab_tui.tui.collector import Collector

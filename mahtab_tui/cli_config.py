@@ -49,7 +49,7 @@ def set_(
 
     try:
         new = written(key, value)
-        check(key, value)
+        check(key, value, _provider())
     except SettingsError as error:
         fail(str(error))
     path = _file(project)
@@ -104,6 +104,13 @@ def edit(project: Project = False) -> None:
         raise typer.Exit(2)
     if code:
         fail(f"{command[0]} ended with exit code {code}.", 1)
+
+
+def _provider() -> str | None:
+    try:
+        return load_settings().provider
+    except SettingsError:  # what is wrong may be what is being changed
+        return None
 
 
 def _file(project: bool) -> Path:

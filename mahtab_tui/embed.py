@@ -29,7 +29,7 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
         pass
     else:
         raise RuntimeError(_IN_A_LOOP)
-    from mahtab_tui.llm.providers import check_name
+    from mahtab_tui.llm.providers import check_name, full_name
     from mahtab_tui.tui.open import NoTerminal, open_screen
 
     namespace = {"__name__": "__main__"} if ns is None else ns
@@ -41,7 +41,7 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
 
     settings = load_settings(model=model, approval=approval)
     if settings.model is not None:
-        check_name(settings.model)
+        check_name(full_name(settings.model, settings.provider))
     try:
         open_screen(settings, make_kernel)
     except NoTerminal as error:

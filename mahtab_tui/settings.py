@@ -36,6 +36,7 @@ _LONGEST = 200
 
 ApprovalMode = Literal["ask", "auto"]
 ReflectionMode = Literal["always", "on_error", "never"]
+Provider = Literal["claude", "anthropic", "openai", "openrouter", "ollama"]
 PictureMode = Literal["auto", "kitty", "sixel", "blocks"]
 
 
@@ -66,6 +67,7 @@ class Settings(BaseSettings):
     reflection_model: str | None = Field(None, description="A cheaper model that checks whether a turn is complete")
     suggestion_model: str | None = Field(None, description="A cheap model that says how an input may go on; without it nothing is suggested")
     sub_model: str | None = Field(None, description="A cheaper model that answers on the parts of a search by rlm()")
+    provider: Provider | None = Field(None, description="Whose a model is that is named without its provider: anthropic:, where it says anthropic")
     api_keys: dict[str, SecretStr] = Field(
         default_factory=dict, description="Keys of providers by the provider's name; in .env as OPENAI_API_KEY and the like"
     )
@@ -127,7 +129,8 @@ class Settings(BaseSettings):
 
     def model_access(self) -> dict[str, Any]:
         """What reaching a provider takes, by the names of `llm.providers.get_llm`."""
-        return {"base_url": self.base_url, "api_keys": {name: key.get_secret_value() for name, key in self.api_keys.items()}}
+        keys = {name: key.get_secret_value() for name, key in self.api_keys.items()}
+        return {"provider": self.provider, "base_url": self.base_url, "api_keys": keys}
 
     def secrets(self) -> list[str]:
         """What nobody is to see, the longest first: a key may begin as another one does."""

@@ -61,6 +61,13 @@ def split_spec(spec: str) -> tuple[str, str]:
     raise ModelError(f"There is no model {spec!r}. Known are: {KNOWN}.")
 
 
+def full_name(spec: str, provider: str | None) -> str:
+    """A model's name with its provider, which is this one where the name begins with none; None: nothing is added."""
+    spec = spec.strip()
+    known = spec.partition(":")[0] in (*_PACKAGES, "claude", "demo", "replay")
+    return spec if known or not spec or provider is None else f"{provider}:{spec}"
+
+
 def default_model() -> str:
     """``claude`` where the CLI is on the PATH, else ``demo``."""
     return "claude" if shutil.which("claude") else "demo"
@@ -83,8 +90,9 @@ def check_name(spec: str) -> None:
         read_replay(Path(model))
 
 
-def check_model(spec: str, *, base_url: str | None = None, api_keys: Mapping[str, str] | None = None) -> None:
+def check_model(spec: str, *, provider: str | None = None, base_url: str | None = None, api_keys: Mapping[str, str] | None = None) -> None:
     """Find out early, without loading anything, whether a model can be had; the rest: as `get_llm` takes it. Raises `ModelError`."""
+    spec = full_name(spec, provider)
     check_name(spec)
     provider, _ = split_spec(spec)
     if provider == "claude" and shutil.which("claude") is None:
@@ -102,6 +110,7 @@ def get_llm(
     timeout: float | None = None,
     on_notice: OnNotice | None = None,
     cwd: Path | None = None,
+    provider: str | None = None,
     base_url: str | None = None,
     api_keys: Mapping[str, str] | None = None,
     max_tokens: int | None = None,
@@ -110,10 +119,12 @@ def get_llm(
 
     timeout: seconds without a sign of it before it is given up. on_notice: told what the person should know (retries, billing).
     cwd: the folder that a model of the CLI's runs in; by default an empty private one.
+    provider: of a name that begins with none.
     base_url: where a service that is compatible with OpenAI's answers, for the models of ``openai:``.
     api_keys: keys that are not in the environment, by the provider's name; of the service at a `base_url`: "openai_compatible".
     max_tokens: of one answer, for models behind HTTP; by default as many as the model gives.
     """
+    spec = full_name(spec, provider)
     provider, model = split_spec(spec)
     if provider == "claude":
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI

@@ -14,7 +14,7 @@ from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, KernelHost
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import OnNotice, check_model, default_model, get_llm, model_label
+from mahtab_tui.llm.providers import OnNotice, check_model, default_model, full_name, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation, summary
 from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.broadcast import Broadcast
@@ -67,7 +67,7 @@ class Session:
         self.log.addFilter(Masking(settings.secrets))
         self.broadcast = Broadcast()
         self.log.addHandler(self.broadcast)
-        self.model = settings.model or default_model()
+        self.model = full_name(settings.model or default_model(), settings.provider)
         self.spending = Spending(lambda: settings.max_usd)
         self.searches = Searches(
             self.log,
@@ -268,6 +268,7 @@ class Session:
 
     def set_model(self, model: str) -> None:
         """Answer with another model from the next question on; the conversation stays. Raises `ModelError`."""
+        model = full_name(model, self.settings.provider)
         check_model(model, **self.settings.model_access())
         self.model = model
         self.turns.party = model_label(model)

@@ -149,3 +149,17 @@ def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(open_session: Call
     turn_over.set()
     wait_for(lambda: len(holding) == 2)
     assert holding == [2, 3]
+
+
+def test_a_model_without_its_provider_is_of_the_one_that_is_set_by_then(open_session: Callable[..., Opened], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
+    it = open_session()
+    with pytest.raises(ModelError, match="There is no model 'gpt-4o'"):
+        it.session.set_model("gpt-4o")
+    assert change_setting(it.session, "provider", "openai")
+    it.session.set_model("gpt-4o")
+    assert it.session.model == "openai:gpt-4o"
+    assert it.session.turns.party == "gpt-4o"
+    assert change_setting(it.session, "provider", None)
+    it.session.renew_model()
+    assert it.session.agent.agent.sees is True, "what was chosen stays what it is"

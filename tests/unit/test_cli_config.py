@@ -266,3 +266,12 @@ def test_a_line_of_the_env_file_that_is_none_is_told_once(home: Path, project: P
     done = subprocess.run([sys.executable, "-m", "mahtab_tui", "config"], capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == "mahtab-tui: .env, line 2: this is not NAME=value, so it is passed over.\n"
     assert done.stdout.startswith("model             demo       .env, line 3")
+
+
+def test_a_model_may_be_named_without_the_provider_that_is_set(home: Path, project: Path) -> None:
+    assert "There is no model 'gpt-4o'" in run("set", "model", "gpt-4o").stderr
+    assert run("set", "provider", "openai").exit_code == 0
+    assert run("set", "model", "gpt-4o").exit_code == 0
+    assert "anthropic" in run("set", "provider", "nobody").stderr
+    shown = rows(run())
+    assert (shown["provider"][0], shown["model"][0]) == ("openai", "gpt-4o")

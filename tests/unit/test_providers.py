@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import check_model, get_llm
+from mahtab_tui.llm.providers import check_model, full_name, get_llm
 from mahtab_tui.llm.remote import ChatRemote
 from mahtab_tui.settings import load_settings
 
@@ -28,6 +28,36 @@ def _keyless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for key in (*SPECS.values(), "OPENAI_COMPATIBLE_API_KEY"):
         monkeypatch.delenv(key, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("spec", "provider", "expected"),
+    [
+        ("claude-sonnet-4-5", "anthropic", "anthropic:claude-sonnet-4-5"),
+        ("claude-sonnet-4-5", None, "claude-sonnet-4-5"),
+        (" llama3.2:1b ", "ollama", "ollama:llama3.2:1b"),
+        ("a/b", "openrouter", "openrouter:a/b"),
+        ("opus", "claude", "claude:opus"),
+        ("openai:gpt-4o", "anthropic", "openai:gpt-4o"),
+        ("demo", "anthropic", "demo"),
+        ("claude", "anthropic", "claude"),
+        ("replay:a.jsonl", "openai", "replay:a.jsonl"),
+        ("", "openai", ""),
+    ],
+)
+def test_a_name_without_a_provider_is_of_the_one_that_is_set(spec: str, provider: str | None, expected: str) -> None:
+    assert full_name(spec, provider) == expected
+
+
+def test_the_provider_that_is_set_is_that_of_models_named_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".env").write_text("MAHTAB_PROVIDER=openai\nOPENAI_API_KEY=x\n")
+    access = load_settings().model_access()
+    check_model("gpt-4o", **access)
+    llm = get_llm("gpt-4o", **access)
+    assert isinstance(llm, ChatRemote)
+    assert (llm.provider, llm.model) == ("openai", "gpt-4o")
+    with pytest.raises(ModelError, match="There is no model 'gpt-4o'"):
+        get_llm("gpt-4o")
 
 
 @pytest.mark.parametrize(("spec", "key"), SPECS.items())

@@ -22,6 +22,7 @@ def write(path: Path, text: str) -> Path:
 
 VALUES: dict[str, tuple[Any, ...]] = {
     "api_keys": tuple({"openai": f"key-{number}"} for number in range(6)),
+    "provider": ("anthropic", "openai", "ollama", "openrouter", "claude"),
     "keymap": tuple({"help": f"f{number}"} for number in range(6)),
 }
 """For each setting one value for each source, the one that wins first; what is not here is made by `values_of`."""

@@ -8,15 +8,15 @@ from collections.abc import Collection
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import split_spec
+from mahtab_tui.llm.providers import full_name, split_spec
 from mahtab_tui.settings import SettingsError
 
 
-def check(key: str, text: str) -> None:
-    """Raises `SettingsError` for a value that would be refused, or ignored, where it is used."""
+def check(key: str, text: str, provider: str | None = None) -> None:
+    """Raises `SettingsError` for a value that would be refused, or ignored, where it is used. provider: of models that are named without."""
     try:
         if is_model(key):
-            split_spec(text)
+            split_spec(full_name(text, provider))
         elif key == "python":
             find_interpreter(text)
     except (ModelError, KernelError) as error:

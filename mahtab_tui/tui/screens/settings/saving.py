@@ -60,7 +60,7 @@ class Saving:
 
     def _checked(self, text: str) -> Any:
         new = written(self._key, text)
-        check(self._key, text)
+        check(self._key, text, self._settings.provider)
         return validated(self._key, new)
 
     def _apply(self, value: Any) -> bool:
