@@ -177,6 +177,18 @@ def test_functions_of_the_host_are_in_the_namespace_and_outlive_a_cell_that_empt
     assert cells.text("find.__doc__") == "'Find something.'\n"
 
 
+def test_a_function_of_the_host_is_given_what_json_carries(cells: Cells) -> None:
+    cells.host.given = [HostFunction("find", "find", (("what", "Any", None),), "Find something.")]
+    cells.kernel.reset()
+    cells.run(
+        "import pathlib\nclass Seven:\n    def __index__(self): return 7\nclass Bad:\n    def __index__(self): raise KeyError\n    def __str__(self): return 'bad'"
+    )
+    values = ["True", "2.5", "[1, None]", "Seven()", "pathlib.Path('a')", "Bad()"]
+    for value in values:
+        assert cells.run(f"find({value})").status is Status.OK
+    assert [cells.host.calls.get_nowait()[1]["what"] for _ in values] == [True, 2.5, [1, None], 7, "a", "bad"]
+
+
 def test_what_a_function_of_the_host_raises_shows_no_frame_of_ours(cells: Cells) -> None:
     cells.host.given = [HostFunction("find", "find", (), "Find something.")]
     cells.kernel.reset()

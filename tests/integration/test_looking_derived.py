@@ -22,7 +22,7 @@ frame, column, array = Frame({"a": [1, 2], "[bold]": ["x", None]}), Column([1.5,
 class Polar(pl.DataFrame): pass
 class Row(pl.Series): pass
 polar, row = Polar({"a": [1, 2], "[bold]": ["x", None]}), Row("price", [1.5, 2.5])
-shell = object.__new__(Polar)
+shell, hollow = object.__new__(Polar), object.__new__(Frame)
 for cls in (Frame, Column, Array, Polar, Row):
     for name in METHODS.split(): setattr(cls, name, trap(name))
     for name in PROPERTIES.split(): setattr(cls, name, property(trap(name)))
@@ -61,6 +61,7 @@ def derived() -> Iterator[Looking]:
         ("polar", "table", (2, 2), "polars.DataFrame"),
         ("row", "table", (2, 1), "polars.Series"),
         ("shell", "tree", (0, 0), "__main__.Polar"),
+        ("hollow", "tree", (0, 0), "__main__.Frame"),
     ],
 )
 def test_it_opens_as_what_it_is_derived_from_and_none_of_its_code_runs(

@@ -67,6 +67,12 @@ def test_it_is_written_as_what_it_is_or_not_at_all(objects: Looking, name: str, 
         assert held.status.name == "OK", held.output
 
 
+def test_what_stands_in_something_that_cannot_be_written_cannot_be_written_either(objects: Looking) -> None:
+    objects.run("kept = {(1,): thing}")
+    for way in ([["attribute", "x"]], [["attribute", "x"], ["item", 0]]):
+        assert objects.look.open((*named("kept"), ["item", 0], *way)).expression == ""
+
+
 EXPORTED = {
     "frame": ("frame.csv", ",a,same,same\n0,1,2,3\n"),
     "single": ("single.json", '[{"a":1}]'),

@@ -103,6 +103,8 @@ def test_all_numbers_of_a_large_array_in_columns_are_counted(odd: Looking) -> No
     odd.run("tall = np.zeros((5_001 * 2, 10_001), dtype='i1')[::2]")
     with pytest.raises(KernelError, match="do not stand one behind the other"):
         odd.look.array_figures(named("tall"))
+    odd.run("tall = np.arange(10)[::3]")
+    assert (odd.look.array_figures(named("tall")).max, odd.look.array(named("tall")).layout) == ("9", "strided")
 
 
 def test_two_filters_hold_at_once_whatever_the_library(odd: Looking) -> None:

@@ -96,6 +96,27 @@ def test_lines_that_go_over_from_one_block_to_the_next_are_whole(start: int) -> 
     assert found(text, r"last \w+$", start, backwards=True) == f"{text.index('last')}:last one"
 
 
+def test_lines_that_begin_with_a_block_are_whole() -> None:
+    line = "y" * (BLOCK - 1) + "\n"
+    text = f"{line}here\nlast\n"
+    assert found(text, "^here$", 0) == f"{BLOCK}:here"
+    assert found(text, "^here$", 0, backwards=True) == f"{BLOCK}:here"
+
+
+def test_a_search_that_takes_too_long_in_all_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pattern_search, "WHOLE", -1.0)
+    with pytest.raises(KernelError, match=r"^It was not found within -1 s; the text is very long\.$"):
+        found("text", "text", 0)
+
+
+def test_a_search_whose_process_is_gone_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ends = tmp_path / "ends.py"
+    ends.write_text("import sys; sys.stdin.readline()\n")
+    monkeypatch.setattr(pattern_search, "_WORKER", ends)
+    with pytest.raises(KernelError, match=r"^The search ended by itself\.$"):
+        found("text", "text", 0)
+
+
 def test_a_line_longer_than_a_block_is_searched_too() -> None:
     text = "z" * (3 * BLOCK) + "needle" + "z" * BLOCK
     assert found(text, "n[e]+dle", 0) == f"{3 * BLOCK}:needle"

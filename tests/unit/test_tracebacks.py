@@ -88,3 +88,11 @@ def test_of_a_name_that_no_file_can_have_the_end_is_told() -> None:
     told = raised("code = compile('1 / 0', 'x' * 100_000 + 'end', 'exec')\nexec(code.replace(co_name='n' * 100_000))")
     file, _, function = places(told)[-1]
     assert (len(file), file[-4:], len(function)) == (4096, "xend", 4096)
+
+
+def test_exceptions_in_a_circle_and_a_line_that_is_not_known_are_told() -> None:
+    told = raised(
+        "def f(): 1 / 0\nf.__code__ = f.__code__.replace(co_linetable=b'\\xff' * 9)\na, b = ValueError(), KeyError()\na.__cause__, b.__context__ = b, a\ntry: raise a\nexcept ValueError: f()"
+    )
+    assert places(told)[-2:] == [("In [1]", 6, "<module>"), ("In [1]", 0, "f")]
+    assert all(frame.row for frame in told.frames)

@@ -130,13 +130,11 @@ def _frame(file: str, line: int, function: str, row: int) -> TracebackFrame:
 
 
 def _all(described: traceback.TracebackException) -> Iterator[traceback.TracebackException]:
-    """An exception and all that it is linked to, each once."""
-    seen: set[int] = set()
+    """An exception and all that it is linked to: a tree, whatever circles the exceptions themselves make."""
     waiting: list[traceback.TracebackException | None] = [described]
     while waiting:
         one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
+        if one is not None:
             yield one
             waiting += [one.__cause__, one.__context__, *(getattr(one, "exceptions", None) or ())]
 
