@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from textual.app import App
 from textual.pilot import Pilot
@@ -49,6 +50,14 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
     await asyncio.to_thread(app.session.cells.run, code)
     await app.push_screen(InspectorScreen(name, app.session.look(), ran(app).append))
     await until(pilot, lambda: bool(shown(pilot, "status")))
+
+
+@asynccontextmanager
+async def looking_at(app: MahtabApp, code: str, name: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[int]]:
+    """The program on a screen of so many cells, with what `look` opens."""
+    async with app.run_test(size=size) as pilot:
+        await look(pilot, code, name)
+        yield pilot
 
 
 async def reads(pilot: Pilot[int], *wanted: str) -> None:

@@ -16,9 +16,8 @@ from mahtab_tui.tui.screens.inspector.highlighting import colours_of
 from mahtab_tui.tui.screens.inspector.table_view import TableView
 from mahtab_tui.tui.screens.inspector.view import View
 from tests.tui.editor_app import until
-from tests.tui.inspecting import MakeApp, inspector, lines, look, reads, shown
+from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, reads, shown
 
-SIZE = (80, 24)
 FRAME = "import pandas as pd; df = pd.DataFrame({'old': range(1000), 'b': 1})"
 
 
@@ -35,8 +34,7 @@ async def says(pilot: Pilot[int], wanted: str) -> None:
 
 async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_again(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, FRAME, "df")
+    async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "old", "row 1 of 1,000")
         await cell(app, "df = pd.DataFrame({'new': range(1000, 2000), 'b': 1})")
         await pilot.press("ctrl+end")
@@ -48,8 +46,7 @@ async def test_a_variable_that_is_bound_anew_is_told_and_seen_after_looking_agai
 
 async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_again(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, "d = {'k': ['old']}", "d")
+    async with looking_at(app, "d = {'k': ['old']}", "d") as pilot:
         await reads(pilot, "'k'")
         await cell(app, "d = {'k': ['new', 'er']}")
         await pilot.press("enter")
@@ -62,20 +59,19 @@ async def test_a_value_of_a_variable_bound_anew_is_opened_only_after_looking_aga
 
 async def test_rows_that_were_added_in_place_are_never_mixed_with_those_before(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, FRAME, "df")
+    async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000", "mean 499.5")
         await cell(app, "df.drop(index=range(0, 500), inplace=True)")
         await pilot.press("pagedown", *["pagedown"] * 8)
         await reads(pilot, "of 500", "mean 749.5")
         await pilot.press("ctrl+home")
-        await reads(pilot, "500", "row 1 of 500")
+        await reads(pilot, "row 1 of 500")
+        await until(pilot, lambda: ["500", "500", "1"] in [line.split() for line in lines(pilot)])
 
 
 async def test_columns_that_were_inserted_in_place_are_told(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, FRAME, "df")
+    async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000")
         await cell(app, "df.insert(0, 'first', -7)")
         await pilot.press("ctrl+end")
@@ -87,8 +83,7 @@ async def test_columns_that_were_inserted_in_place_are_told(make_app: MakeApp) -
 
 async def test_what_is_unfolded_and_becomes_something_else_is_folded(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, "d = {'a': [10, 20], 'b': 1}", "d")
+    async with looking_at(app, "d = {'a': [10, 20], 'b': 1}", "d") as pilot:
         await pilot.press("right")
         await reads(pilot, "▾ 'a'", "20", "1 of 4")
         await cell(app, "d['a'] = d")
@@ -97,8 +92,7 @@ async def test_what_is_unfolded_and_becomes_something_else_is_folded(make_app: M
 
 
 async def test_a_second_enter_of_the_same_bunch_walks_once(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "d = {'a': {'b': [1]}}", "d")
+    async with looking_at(make_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
         await reads(pilot, "'a'")
         view = inspector(pilot).view
         assert view is not None
@@ -110,8 +104,7 @@ async def test_a_second_enter_of_the_same_bunch_walks_once(make_app: MakeApp) ->
 
 
 async def test_a_view_that_is_left_before_it_stands_never_comes(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "d = {'a': {'b': [1]}}", "d")
+    async with looking_at(make_app(), "d = {'a': {'b': [1]}}", "d") as pilot:
         await reads(pilot, "'a'")
         await pilot.press("enter")
         await reads(pilot, "d › 'a'", "'b'")
@@ -124,8 +117,7 @@ async def test_a_view_that_is_left_before_it_stands_never_comes(make_app: MakeAp
 
 async def test_a_kernel_that_dies_is_told_and_the_next_one_is_asked(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, "numbers = list(range(1000))", "numbers")
+    async with looking_at(app, "numbers = list(range(1000))", "numbers") as pilot:
         await reads(pilot, "1,000 inside")
         kernel = app.session.kernel
         assert isinstance(kernel, ProcessKernel)
@@ -159,16 +151,14 @@ class Shapes(ExtensionArray):
     def isna(self): return np.zeros(len(self), bool)
 df = pd.DataFrame({"shape": Shapes(["a", "b"]), "size": [1.5, 2.5]})
 """
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, code, "df")
+    async with looking_at(make_app(), code, "df") as pilot:
         await reads(pilot, "shape", "size", "?", "2.5", "█")
         await pilot.press("right")
         await says(pilot, "1.5 … 2.5, mean 2")
 
 
 async def test_a_table_without_columns_says_so(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "import pandas as pd; df = pd.DataFrame(index=range(3))", "df")
+    async with looking_at(make_app(), "import pandas as pd; df = pd.DataFrame(index=range(3))", "df") as pilot:
         await reads(pilot, "It has no columns.", "row 1 of 3")
         await pilot.press("s", "o", "end", "enter", "down")
         await says(pilot, "row 2 of 3")
@@ -176,8 +166,7 @@ async def test_a_table_without_columns_says_so(make_app: MakeApp) -> None:
 
 async def test_names_of_types_and_keys_are_only_text(make_app: MakeApp) -> None:
     code = "import pyarrow as pa; t = pa.table({'a\\x1b]0;x\\x07b': pa.array([{'[bold]\\x1b[2Jf': 1}])}); d = {'t': t}"
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, code, "d")
+    async with looking_at(make_app(), code, "d") as pilot:
         await reads(pilot, "'t'")
         await pilot.press("enter")
         await reads(pilot, "struct<[bold]f: int64>", "row 1 of 1")
@@ -185,8 +174,7 @@ async def test_names_of_types_and_keys_are_only_text(make_app: MakeApp) -> None:
 
 
 async def test_a_long_way_and_wide_letters_stay_in_their_line(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "d = {'数' * 60: {'very long key ' * 5: {'t\\tab': [1] * 3}}}", "d")
+    async with looking_at(make_app(), "d = {'数' * 60: {'very long key ' * 5: {'t\\tab': [1] * 3}}}", "d") as pilot:
         for wanted, facts in (("very long", "dict  1 item"), ("'t", "dict  1 item"), ("3 items", "list  3 items")):
             await pilot.press("enter")
             await reads(pilot, wanted)
@@ -198,8 +186,7 @@ async def test_a_long_way_and_wide_letters_stay_in_their_line(make_app: MakeApp)
 
 
 async def test_all_characters_of_long_lines_with_high_numbers_are_seen(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "t = '\\n' * 1_200_000 + ''.join(f'<{n}>' for n in range(200))", "t")
+    async with looking_at(make_app(), "t = '\\n' * 1_200_000 + ''.join(f'<{n}>' for n in range(200))", "t") as pilot:
         await reads(pilot, "line 1")
         await pilot.press("end")
         await reads(pilot, "<199>", "1,200,001")
@@ -209,8 +196,7 @@ async def test_all_characters_of_long_lines_with_high_numbers_are_seen(make_app:
 
 async def test_another_theme_and_another_size_redraw_what_is_open(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, FRAME, "df")
+    async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "row 1 of 1,000", "mean 499.5")
         await pilot.press("ctrl+end")
         await reads(pilot, "row 1,000 of 1,000", "999")
@@ -236,8 +222,7 @@ async def test_what_an_inspector_of_the_environment_makes_is_made_anew(make_app:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lamp\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[mahtab_tui.inspectors]\nlamp.Lamp = lamp:inspect\n")
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, f"import sys; sys.path.append({str(tmp_path)!r})\nimport lamp; it = lamp.Lamp()", "it")
+    async with looking_at(app, f"import sys; sys.path.append({str(tmp_path)!r})\nimport lamp; it = lamp.Lamp()", "it") as pilot:
         await reads(pilot, "1 Tree [bold]   2 Inside", "'state'", "'dark'")
         await cell(app, "it.state = 'bright'")
         await pilot.press("r")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from mahtab_tui.tui.screens.inspector import InspectorScreen
 from tests.tui.editor_app import until
-from tests.tui.inspecting import MakeApp, inspector, lines, look, reads, shown
+from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, reads, shown
 
-SIZE = (80, 24)
 FRAME = """
 import pandas as pd
 df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": [n / 2 for n in range(1000)]})
@@ -14,8 +13,7 @@ df = pd.DataFrame({"[bold]": range(1000), "city": ["Bonn", None] * 500, "half": 
 
 
 async def test_a_frame_is_seen_with_its_header_and_figures(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, FRAME, "df")
+    async with looking_at(make_app(), FRAME, "df") as pilot:
         await reads(pilot, "[bold]", "city", "half", "0.0", "Bonn", "█", "row 1 of 1,000", "mean 499.5")
         assert shown(pilot, "crumbs") == "◐ df"
         assert shown(pilot, "facts") == "DataFrame  1000 × 3"
@@ -23,8 +21,7 @@ async def test_a_frame_is_seen_with_its_header_and_figures(make_app: MakeApp) ->
 
 
 async def test_sorting_filtering_and_all_rows_again(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, FRAME, "df")
+    async with looking_at(make_app(), FRAME, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("s", "s")
         await reads(pilot, "[bold] ▼", "999")
@@ -37,8 +34,7 @@ async def test_sorting_filtering_and_all_rows_again(make_app: MakeApp) -> None:
 
 async def test_the_last_row_is_one_key_away_and_a_cell_opens(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, FRAME, "df")
+    async with looking_at(app, FRAME, "df") as pilot:
         await pilot.press("ctrl+end")
         await reads(pilot, "row 1,000 of 1,000", "499.5")
         await pilot.press("right", "up", "enter")
@@ -51,16 +47,14 @@ async def test_the_last_row_is_one_key_away_and_a_cell_opens(make_app: MakeApp) 
 
 
 async def test_a_variable_that_is_gone_is_told(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "x = 1", "nothing")
+    async with looking_at(make_app(), "x = 1", "nothing") as pilot:
         assert shown(pilot, "status") == "There is no variable named nothing."
         assert inspector(pilot).view is None
 
 
 async def test_a_filter_that_does_not_fit_is_told_and_all_stays_as_it_was(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, FRAME, "df")
+    async with looking_at(app, FRAME, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("slash", *"> many", "enter")
         await until(pilot, lambda: [told.message for told in app._notifications] == ["many cannot be compared with values of int64."])

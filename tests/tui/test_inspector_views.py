@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 
 from tests.tui.editor_app import until
-from tests.tui.inspecting import MakeApp, lines, look, ran, reads, shown
+from tests.tui.inspecting import MakeApp, lines, looking_at, ran, reads, shown
 
 SIZE = (100, 30)
 
 
 async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d")
+    async with looking_at(make_app(), "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d", SIZE) as pilot:
         await reads(pilot, "▸ '[bold]'", "list", "3 items", "↺ 'me'", "the object that it stands in", "1 of 3")
         await pilot.press("right", "down", "down", "down", "right")
         await reads(pilot, "▾ '[bold]'", "'deep'", "4 of 7")
@@ -23,8 +22,7 @@ async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(make_app:
 
 
 async def test_a_list_of_ten_million_is_paged(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "n = list(range(10_000_000))", "n")
+    async with looking_at(make_app(), "n = list(range(10_000_000))", "n", SIZE) as pilot:
         await reads(pilot, "10,000,000 inside")
         await pilot.press("end")
         await reads(pilot, "9999999", "10,000,000 of 10,000,000")
@@ -32,8 +30,7 @@ async def test_a_list_of_ten_million_is_paged(make_app: MakeApp) -> None:
 
 async def test_a_property_is_asked_only_on_demand(make_app: MakeApp) -> None:
     code = "class P:\n    def __init__(self): self.asked = []\n    @property\n    def p(self):\n        self.asked.append(1)\n        return [7]\np = P()"
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, code, "p")
+    async with looking_at(make_app(), code, "p", SIZE) as pilot:
         await reads(pilot, "(…)", "0 items")
         await pilot.press("down", "enter")
         await reads(pilot, "1 item")
@@ -44,8 +41,7 @@ async def test_a_property_is_asked_only_on_demand(make_app: MakeApp) -> None:
 
 
 async def test_a_text_is_coloured_searched_and_unwrapped(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)", "t")
+    async with looking_at(make_app(), "import json; t = json.dumps({'k' + str(n): 'v' * 200 for n in range(200)}, indent=1)", "t", SIZE) as pilot:
         await reads(pilot, '"k0"', "json", "line 1")
         await pilot.press("slash", *"k150", "enter")
         await reads(pilot, '"k150"', "/ k150")
@@ -57,8 +53,7 @@ async def test_a_text_is_coloured_searched_and_unwrapped(make_app: MakeApp) -> N
 
 async def test_a_question_about_a_text_becomes_a_search_in_a_cell(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, "logs = {'today': 'one\\ntwo'}", "logs")
+    async with looking_at(app, "logs = {'today': 'one\\ntwo'}", "logs", SIZE) as pilot:
         await reads(pilot, "'today'")
         await pilot.press("enter")
         await reads(pilot, "line 1", "two")
@@ -67,8 +62,7 @@ async def test_a_question_about_a_text_becomes_a_search_in_a_cell(make_app: Make
 
 
 async def test_a_long_text_is_fetched_where_it_is_seen(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "t = 'line\\n' * 1_000_000 + 'the needle'", "t")
+    async with looking_at(make_app(), "t = 'line\\n' * 1_000_000 + 'the needle'", "t", SIZE) as pilot:
         await reads(pilot, "5,000,010 characters", "line")
         await pilot.press("slash", *"needle", "enter")
         await reads(pilot, "1,000,001  the needle")
@@ -77,8 +71,7 @@ async def test_a_long_text_is_fetched_where_it_is_seen(make_app: MakeApp) -> Non
 
 
 async def test_bytes_are_seen_in_hex_and_searched(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "b = bytes(range(256)) * 100 + b'needle'", "b")
+    async with looking_at(make_app(), "b = bytes(range(256)) * 100 + b'needle'", "b", SIZE) as pilot:
         await reads(pilot, "00000000  00 01 02", "byte 0 of 25,606")
         await pilot.press("slash", *"0x6e6565", "enter")
         await reads(pilot, "6e 65 65 64 6c 65", "needle")
@@ -86,16 +79,13 @@ async def test_bytes_are_seen_in_hex_and_searched(make_app: MakeApp) -> None:
 
 async def test_a_function_shows_how_it_is_called_and_its_source(make_app: MakeApp) -> None:
     code = 'a = 1\ndef far(days, limit: int = 3) -> list:\n    """Days far from the median."""\n    return [day for day in days if day > limit]\n'
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, code, "far")
+    async with looking_at(make_app(), code, "far", SIZE) as pilot:
         await reads(pilot, "far(days, limit: int = 3) -> list", "In [1]:2", "2  def far(days, limit: int = 3)", "4      return [day")
         assert sum("Days far from the median." in line for line in lines(pilot)) == 2
 
 
 async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)", "a")
-
+    async with looking_at(make_app(), "import numpy as np; a = np.arange(2 * 30 * 40.0).reshape(2, 30, 40)", "a", SIZE) as pilot:
         await reads(pilot, "row 1 of 30", "2 × 30 × 40  float64  19.2 kB", "0 … 2399  mean 1199")
         await pilot.press("full_stop")
         await reads(pilot, "row 1 of 30", "1200 … ")
@@ -108,15 +98,13 @@ async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot
 
 
 async def test_a_picture_is_drawn(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a")
+    async with looking_at(make_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE) as pilot:
         await pilot.press("3")
         await reads(pilot, "30 × 20 pixels", "▀▀▀▀▀▀")
 
 
 async def test_a_repr_that_misbehaves_is_told_in_a_sentence(make_app: MakeApp) -> None:
-    async with make_app().run_test(size=SIZE) as pilot:
-        await look(pilot, "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()", "bad")
+    async with looking_at(make_app(), "class Bad:\n    def __repr__(self): raise ValueError('[/x] no')\nbad = Bad()", "bad", SIZE) as pilot:
         await pilot.press("3")
         await reads(pilot, "Its __repr__ raised ValueError: [/x] no")
         assert shown(pilot, "facts") == "Bad"
@@ -124,8 +112,7 @@ async def test_a_repr_that_misbehaves_is_told_in_a_sentence(make_app: MakeApp) -
 
 async def test_an_object_is_exported_by_a_cell_that_is_seen(make_app: MakeApp) -> None:
     app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await look(pilot, "conf = {'a': [1]}", "conf")
+    async with looking_at(app, "conf = {'a': [1]}", "conf", SIZE) as pilot:
         await reads(pilot, "'a'")
         await pilot.press("e")
         await reads(pilot, "conf.json")
