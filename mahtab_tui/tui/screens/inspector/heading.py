@@ -29,11 +29,10 @@ NAMES: dict[ViewKind, str] = {
 
 def crumbs(labels: Sequence[str], room: int) -> Content:
     """The way to an object; where it is too long, its beginning and its end."""
-    shown = [one_line(label) for label in labels]
-    while cell_len(_BETWEEN.join(shown)) + len(_MARK) > room and len(shown) > 2:
-        del shown[1 if shown[1] != "…" else 2]
-        if shown[1] != "…":
-            shown.insert(1, "…")
+    first, *others = shown = [one_line(label) for label in labels]
+    while len(others) > 1 and cell_len(_BETWEEN.join(shown)) + len(_MARK) > room:
+        del others[0]
+        shown = [first, "…", *others]
     *way, last = shown
     parts = [(_MARK, "$moon"), *((label + _BETWEEN, "$muted") for label in way), (last, "bold")]
     return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
