@@ -71,6 +71,15 @@ def test_in_a_long_text_it_is_ended_with_its_process(monkeypatch: pytest.MonkeyP
     assert str(error.value) == patterns.TOO_SLOW
 
 
+def test_a_process_that_does_not_even_begin_is_ended_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    waits = tmp_path / "waits.py"
+    waits.write_text("import time; time.sleep(100)\n")
+    monkeypatch.setattr(pattern_search, "_WORKER", waits)
+    monkeypatch.setattr(pattern_search, "START", 0.2)
+    with pytest.raises(KernelError, match=patterns.TOO_SLOW):
+        find_pattern(LocalText("text"), "text", 0, backwards=False)
+
+
 def found(text: str, words: str, start: int, *, backwards: bool = False) -> str:
     """What is found, with where it begins."""
     place = find_pattern(LocalText(text), words, start, backwards=backwards)

@@ -15,6 +15,8 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui.patterns import TOO_SLOW
 from mahtab_tui.tui.screens.inspector.text_source import BLOCK, TextSource
 
+START = 10.0
+"""Seconds that the process may take to start and to read the pattern."""
 PART = 2.0
 """Seconds that one block may take."""
 WHOLE = 20.0
@@ -33,7 +35,7 @@ def find_pattern(source: TextSource, words: str, start: int, *, backwards: bool)
             if time.monotonic() > until:
                 raise KernelError(f"It was not found within {WHOLE:.0f} s; the text is very long.")
             text, begin = _lines(source, block)
-            found = worker.ask([text, max(0, first - begin), max(0, last - begin), backwards])
+            found = worker.ask([text, max(0, first - begin), max(0, last - begin), backwards], PART)
             if found is not None:
                 return begin + found[0], begin + found[1]
     return None
@@ -73,7 +75,7 @@ class _Worker:
 
     def __enter__(self) -> _Worker:
         try:
-            wrong = self.ask(self._words)
+            wrong = self.ask(self._words, START)
         except BaseException:
             self.__exit__()
             raise
@@ -86,8 +88,8 @@ class _Worker:
         self._process.kill()
         self._process.communicate()
 
-    def ask(self, what: Any) -> Any:
-        """Tell it something, and wait for its answer."""
+    def ask(self, what: Any, seconds: float) -> Any:
+        """Tell it something, and wait so long for its answer."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -98,7 +100,7 @@ class _Worker:
             raise KernelError("The search ended by itself.") from None
         with DefaultSelector() as selector:
             selector.register(stdout, EVENT_READ)
-            if not selector.select(PART):
+            if not selector.select(seconds):
                 raise KernelError(TOO_SLOW)
         answer = stdout.readline()
         if not answer:
