@@ -343,7 +343,7 @@ def test_a_tool_is_bound_as_the_package_has_it(service: Service, protocol: Proto
 
 def test_an_address_that_is_none_is_one_sentence() -> None:
     failure = hear(get_llm("openai:x", base_url="http://[broken"), [HumanMessage("hi")], threading.Event()).failure
-    assert failure
+    assert failure.startswith("The service cannot be reached: ")
 
 
 def test_a_price_that_nobody_knows_is_none(service: Service) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from mahtab_tui.mcp import journal
 from mahtab_tui.mcp.desk import Attach, Desk
+from mahtab_tui.mcp.evaluation import EvalArguments, answer
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.look import Look
 from mahtab_tui.mcp.place import PlaceError
@@ -71,6 +72,33 @@ async def test_the_time_limit_of_a_cell_is_that_of_its_pictures_too(project: Pat
         await place.close()
     assert (done.result.status, done.timed_out, done.pictures) == ("interrupted", True, [])
     assert (after.result.output, after.worker) == ("1\n", done.worker)
+
+
+async def test_the_time_of_a_cell_begins_when_the_one_before_it_has_ended(project: Path) -> None:
+    place = PrivatePlace(None, str(project), False, Journal())
+    try:
+        await place.kernel()
+        _, second = await asyncio.gather(place.evaluate("import time; time.sleep(3.5)", None, report), place.evaluate("'in time'", 3.0, report))
+    finally:
+        await place.close()
+    assert (second.result.output, second.timed_out) == ("'in time'\n", False)
+
+
+async def test_what_a_thread_prints_between_cells_comes_with_the_next_answer(project: Path) -> None:
+    place = PrivatePlace(None, str(project), False, Journal())
+    code = "import os, threading, time\ndef late():\n    while not os.path.exists('go'): time.sleep(0.01)\n    print('late words')\n"
+    try:
+        await place.evaluate(f"{code}threading.Thread(target=late).start()", None, report)
+        (project / "go").touch()
+        while "late words" not in place._host._late:
+            await anyio.sleep(0.01)
+        first, second = [await place.evaluate("0", None, report) for _ in range(2)]
+    finally:
+        await place.close()
+    assert (first.late, second.late) == ("late words\n", "")
+    told = answer(first, EvalArguments(code="0"), Look("plain"))
+    assert told.data.printed_before == "late words\n"  # type: ignore[attr-defined]
+    assert told.text == "0\nPrinted since the last call:\nlate words"
 
 
 async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(

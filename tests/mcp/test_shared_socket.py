@@ -85,6 +85,7 @@ def test_another_users_connection_is_closed(share: Share, monkeypatch: pytest.Mo
         assert connection.recv(1) == b""
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_does_not_speak_the_protocol_harms_nobody(share: Share) -> None:
     it = share()
     (path,) = share_folder().glob("*.sock")

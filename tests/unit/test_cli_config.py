@@ -242,6 +242,19 @@ def test_edit_makes_a_missing_file_of_defaults_and_checks_what_was_saved(project
     ]
 
 
+def test_a_file_that_is_no_toml_after_the_editor_is_said(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", editor(project, 'echo "a = [" > "$1"'))
+    done = run("edit")
+    assert (done.exit_code, f"{home / '.mahtab' / 'config.toml'}: this is not TOML" in done.stderr) == (2, True)
+
+
+def test_what_would_not_be_toml_is_not_written(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tomlkit.dumps", lambda document: "a = [")
+    done = run("set", "max_turns", "9")
+    assert (done.exit_code, f"{mine}: this cannot be changed here, only in an editor" in done.stderr) == (1, True)
+    assert mine.read_text() == MINE
+
+
 def test_the_commented_defaults_are_the_defaults(home: Path, project: Path) -> None:
     lines = [line.removeprefix("# ") for line in files.template().splitlines() if line.startswith("# ") and " = " in line]
     values = tomllib.loads("\n".join(line for line in lines if line.partition(" = ")[0] in Settings.model_fields))

@@ -120,11 +120,11 @@ def test_a_held_agents_cell_is_shown_waiting_while_others_are_served() -> None:
         inbox = Inbox(log)
         inbox.hold("codex", True)
         inbox.put_for("codex", "held", lambda: None, lambda: None)
+        assert told == [["held"]], "though nothing is served before it"
         inbox.put_for("other", "served", lambda: None, lambda: None)
         assert [item and item.text for item in (inbox.take("python"),)] == ["served"]
         inbox.hold("codex", False)
         assert [item and item.text for item in (inbox.take("python"),)] == ["held"]
-        assert told[0] == ["held"]
         assert told[-1] == []
     finally:
         close_logging(log)
