@@ -162,7 +162,7 @@ class Nodes:
         given = messages if options else in_words(messages)
         pictures = self._pictures
         told = self._fitted(given, system, pictures, writer)
-        if step == 0 and not set(named(given[-1:])) <= set(self._sent(told, pictures)):
+        if not set(named(given[-1:])) <= set(self._sent(told, pictures)):
             why = "There is no room for all pictures" if pictures else "The model does not see pictures"
             _notice(writer, f"{why}: of those that it is not shown it is told only that they are there.", "warning")
         answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)

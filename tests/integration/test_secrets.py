@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import MASK
+from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
@@ -102,3 +105,19 @@ def test_a_search_without_a_session_does_not_tell_the_key_either(service: Servic
     with pytest.raises(ModelError, match=r"Incorrect API key provided: ••••••••\."):
         llm.invoke("hi")
     assert IN_ENV not in repr(llm)
+
+
+def test_what_a_cell_prints_piece_by_piece_is_shown_without_the_keys(it: Opened, service: Service) -> None:
+    shown: list[str] = []
+
+    class Screen(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if (value := Record.of(record)).tag == tags.USER_REPL_OUT_STREAM:
+                shown.append(value.text)
+
+    it.session.log.addHandler(Screen())
+    it.session.submit("python", "for letter in open('.env').read():\n    print(letter, end='', flush=True)")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    assert MASK in "".join(shown)
+    assert IN_ENV[3:] not in "".join(shown)
+    assert "MAHTAB_BASE_URL" in "".join(shown)

@@ -1,39 +1,92 @@
-"""A key of the configuration in what happens: nobody is shown it."""
+"""Keys in what goes over the bus, also where a stream brings them piece by piece."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
-from pydantic import SecretStr
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mahtab_tui.bus.masking import MASK, Masking, masked
-from mahtab_tui.settings import load_settings
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import MASK, Masking
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.setup import BusLogger
 
-KEY = "sk-abcdefgh"
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (f"{KEY} and {KEY}", f"{MASK} and {MASK}"),
-        ([KEY, {"name": [KEY]}], [MASK, {"name": [MASK]}]),
-        ({KEY: 1}, {MASK: 1}),
-        ({"n": 3, "none": None, "on": True}, {"n": 3, "none": None, "on": True}),
-    ],
-)
-def test_a_key_is_found_wherever_it_stands_in_a_value(value: Any, shown: Any) -> None:
-    assert masked(value, KEY) == shown
+KEY = "sk-proj-0123456789"
 
 
-def test_what_is_too_short_for_a_key_is_a_word() -> None:
-    assert masked("none of them", "none") == "none of them"
-    assert masked("12345678", "12345678") == MASK
+class Kept(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[Record] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(Record.of(record))
 
 
-def test_of_two_keys_that_begin_alike_nothing_is_left() -> None:
-    settings = load_settings(api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")})
-    record = logging.makeLogRecord({"msg": f"{KEY}-longer, {KEY}", "attrs": {"code": f"{KEY}-longer"}})
-    assert Masking(settings.secrets).filter(record)
-    assert (record.msg, record.__dict__["attrs"]) == (f"{MASK}, {MASK}", {"code": MASK})
+def bus(*secrets: str) -> tuple[BusLogger, Kept]:
+    log, kept = BusLogger(), Kept()
+    log.addFilter(Masking(lambda: secrets))
+    log.addHandler(kept)
+    return log, kept
+
+
+def streamed(pieces: Sequence[str], *secrets: str) -> list[str]:
+    """What is handed on of the pieces of one stream."""
+    log, kept = bus(*secrets)
+    for piece in pieces:
+        emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=1, kind="stdout")
+    return [record.text for record in kept.records]
+
+
+@pytest.mark.parametrize("cut", range(1, len(KEY)))
+def test_a_key_in_two_pieces_is_not_shown(cut: int) -> None:
+    told = "".join(streamed([f"key: {KEY[:cut]}", f"{KEY[cut:]} end"], KEY))
+    assert told.endswith(f"{MASK} end")
+    assert KEY[:4] not in told
+    assert KEY[-4:] not in told
+
+
+def test_a_key_letter_by_letter_is_not_shown() -> None:
+    told = "".join(streamed([*f"a {KEY} b {KEY}{KEY}"], KEY, "another-key-1"))
+    assert told.count(MASK) == 3
+    assert KEY[:4] not in told
+    assert KEY[3:] not in told
+
+
+def test_nothing_is_held_back_that_is_no_key() -> None:
+    assert streamed(["hours", "k", "-prompt", "sk-proj-", "ect"], KEY) == ["hours", "k", "-prompt", "sk-proj-ect"]
+    assert streamed(["sk-proj-0123", "\n"], KEY) == ["sk-proj-0123\n"]
+
+
+def test_a_key_that_begins_within_what_looked_like_its_beginning_is_masked_and_nothing_is_told_twice() -> None:
+    assert "".join(streamed(["xaa", "ab-key-1"], "aab-key-1")) == f"xaa{MASK}"
+
+
+def test_streams_do_not_mix() -> None:
+    log, kept = bus(KEY)
+    for piece, cell in ((KEY[:6], 1), ("two", 2), (KEY[6:], 1)):
+        emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=cell, kind="stdout")
+    assert [(record.text, record.attrs["cell"]) for record in kept.records] == [("two", 2), (MASK, 1)]
+
+
+def test_the_whole_record_and_attributes_are_masked() -> None:
+    log, kept = bus(KEY)
+    emit(log, tags.USER_REPL_OUT, f"x{KEY}", cell=1, kinds=[[KEY]])
+    assert kept.records[0].text == f"x{MASK}"
+    assert kept.records[0].attrs["kinds"] == [[MASK]]
+
+
+@given(st.lists(st.text("ab-", max_size=6), max_size=12))
+def test_of_any_pieces_no_key_comes_through_and_no_other_text_is_lost(pieces: list[str]) -> None:
+    secret = "ab-ab-aab"
+    told = "".join(streamed([*pieces, "."], secret))
+    assert secret not in told
+    whole = "".join([*pieces, "."])
+    if secret not in whole:
+        assert told == whole
+    else:
+        assert MASK in told
+        assert told.endswith(".")
