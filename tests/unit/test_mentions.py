@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.session.mentions import Begun, Mention, begun, mentions
+from mahtab_tui.session.mentions import CHARACTERS, LINES, Begun, Mention, begun, is_large, mentions
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,7 @@ from mahtab_tui.session.mentions import Begun, Mention, begun, mentions
         (f"@a.py:{'9' * 5_000}", [Mention("path", f"a.py:{'9' * 5_000}")]),
         ('@"a b":1234567890', [Mention("path", "a b")]),
         ("@a.py:٣", [Mention("path", "a.py:٣")]),
+        ("@:5", [Mention("path", ":5")]),
     ],
 )
 def test_what_is_written_is_found(question: str, found: list[Mention]) -> None:
@@ -79,3 +80,10 @@ def test_a_label_is_what_a_person_writes(pointed_at: list[Mention]) -> None:
 )
 def test_what_is_begun_at_the_cursor(text: str, stem: Begun | None) -> None:
     assert begun(text) == stem
+
+
+def test_a_text_is_large_from_so_many_lines_or_characters_on() -> None:
+    assert not is_large("\n" * (LINES - 1))
+    assert is_large("\n" * LINES)
+    assert not is_large("x" * CHARACTERS)
+    assert is_large("x" * (CHARACTERS + 1))

@@ -67,6 +67,10 @@ def test_only_the_first_table_is_read_and_a_span_ends() -> None:
     assert [[cell.text for cell in line] for line in table(html).body] == [["a", "b c"], ["", "d inner d"], ["e", "f"]]
 
 
+def test_what_stands_between_tags_of_other_kinds_belongs_to_its_cell_and_an_end_of_no_table_to_none() -> None:
+    assert [[cell.text for cell in line] for line in table("</table><table><tr><td>a<b>b</b>c<td>d</table>").body] == [["abc", "d"]]
+
+
 def test_of_many_columns_as_many_of_both_ends_are_drawn() -> None:
     (line,) = grid_rows(table("<table><tr>" + "".join(f"<td>{number:03}" for number in range(100))), 44, PALETTE)
     assert line.text.split() == ["000", "001", "002", "003", "…", "096", "097", "098", "099"]
@@ -246,6 +250,13 @@ def test_of_very_many_displays_of_a_running_cell_no_more_is_held_than_is_drawn()
     live.fold([whole])
     assert lines(cell_of(live).output) == lines(cell_of(resumed).output)
     assert [lines(cell_of(resumed).output)[at].strip() for at in (0, SHOWN // 2 - 1, SHOWN // 2, -1)] == ["0", "19", "frame", str(number - 1)]
+
+
+def test_a_text_whose_display_was_missed_is_not_taken_for_another_one() -> None:
+    other = record(tags.DISPLAY, "other\n", cell=1, mime="text/html", data=FRAME)
+    transcript = folded(record(tags.USER_REPL_IN, "f()", cell=1), other, record(tags.USER_REPL_OUT_STREAM, "this\n", cell=1, kind="display"))
+    assert output_of(cell_of(transcript)) == [("display", "this")]
+    assert not any(isinstance(line, Shown) for line in cell_of(transcript).output)
 
 
 def test_a_killed_session_keeps_its_displays_apart() -> None:

@@ -272,6 +272,12 @@ def test_what_comes_of_an_answer_that_was_hidden_meanwhile_is_hidden_too() -> No
     assert not any(entry.left_out for entry in resumed.entries)
 
 
+def test_what_was_replaced_is_not_brought_back_by_being_shown_again() -> None:
+    replaced = record(tags.REPLACE, "What is greyed has left.", entry="cell 1")
+    transcript = folded(record(tags.USER_REPL_IN, "x", cell=1), replaced, record(tags.HIDE, entry="cell 1", hidden=False))
+    assert transcript.entries[0].left_out == "replaced"
+
+
 def test_clearing_keeps_what_runs() -> None:
     transcript = folded(
         record(tags.NOTICE, "gone", level="info"),
@@ -304,12 +310,17 @@ def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Re
     return record(tags.ASSISTANT_TOOL, text, at=at, call=call, turn=1, step=0, party="claude", name="read_file", arguments="{}", state=state)
 
 
+def doing(transcript: Transcript) -> str:
+    return "" if transcript.activity is None else transcript.activity.doing
+
+
 def test_a_call_of_a_tool_is_one_entry_from_its_beginning_to_its_end() -> None:
     transcript = folded(answer("Let me see."), tool("running"))
-    assert transcript.activity is not None
-    assert transcript.activity.doing == "waits for read_file"
+    assert doing(transcript) == "waits for read_file"
+    transcript.take_changed()
     transcript.fold([tool("ok", "     1  x = 1")])
-    assert str(transcript.activity) == "None"
+    assert doing(transcript) == ""
+    assert transcript.take_changed() == [1]
     transcript.fold([tool("error", "File not found: y", call="1.0.1")])
     _, first, second = transcript.entries
     assert isinstance(first, ToolUse)
