@@ -189,6 +189,17 @@ def test_a_service_that_takes_no_pictures_is_asked_once_more_without(service: Se
     assert [len(images(body)) for body in service.asked] == [1, 0, 0], "it is not tried again"
 
 
+def test_a_model_that_sees_is_shown_the_next_picture_though_one_was_refused(service: Service, asked: Callable[..., Opened], project: Path) -> None:
+    service.replies = [refusing(400, "Your image is not allowed."), OPENAI.reply("In words, then.")]
+    for name in ("a.png", "b.png"):
+        (project / name).write_bytes(encoded(Image.new("RGB", (9, 9), "red" if name == "a.png" else "blue")))
+    it = asked(OPENAI)
+    ask(it, "what is @a.png?")
+    it.session.hide("question 1", True)
+    ask(it, "and @b.png?", 2)
+    assert [len(images(body)) for body in service.asked] == [1, 0, 1]
+
+
 def test_a_service_that_takes_no_tools_is_still_shown_them(service: Service, asked: Callable[..., Opened], project: Path) -> None:
     service.replies = [refusing(400, "llama does not support tools", plain=True), OLLAMA.reply("I see.")]
     (project / "a.png").write_bytes(encoded(Image.new("RGB", (9, 9))))
