@@ -229,3 +229,8 @@ def test_the_working_directory_can_be_changed_and_a_missing_one_is_an_error(cell
     with pytest.raises(Exception, match="No such file"):
         cells.kernel.change_directory("nowhere")
     assert cells.kernel.info().cwd.endswith("inner")
+
+
+def test_frames_of_a_traceback_that_is_shortened_are_on_no_line_of_it(cells: Cells) -> None:
+    assert [(frame.line, frame.row) for frame in cells.run("raise ValueError('x' * 5_000_000)").frames] == [(1, 0)]
+    assert [(frame.line, frame.row) for frame in cells.run("raise ValueError").frames] == [(1, 3)]

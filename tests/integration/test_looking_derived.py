@@ -34,7 +34,8 @@ class Kind(pd.api.extensions.ExtensionDtype):
     name, type, na_value = property(trap("name")), object, None
 class Kinds(pd.api.extensions.ExtensionArray):
     dtype, __len__, copy = Kind(), lambda self: 2, lambda self: self
-kinds = pd.Series(Kinds())
+kinds, kinded = pd.Series(Kinds()), pd.DataFrame({"a": [1, 2]}, index=pd.Index(Kinds()))
+Kinds.__getitem__ = Kinds.__iter__ = trap("kinds")
 Kind.__str__ = Kind.__repr__ = trap("kind")
 masked = np.ma.masked_array([1, 2, 3], [False, True, False])
 records = np.rec.array([(1, "x"), (2, "y")], names="n,t")
@@ -98,6 +99,8 @@ def test_its_cells_are_those_of_the_memory_that_it_has(derived: Looking) -> None
 def test_a_column_of_a_type_that_is_not_known_is_not_asked_for_its_name(derived: Looking) -> None:
     derived.run("touched.clear()")
     assert derived.look.open(named("kinds")).summary == ""
+    page = derived.table("kinded", 0)
+    assert (page.labels, page.cells) == (None, (("1", "2"),))
     assert derived.cells.run("print(touched)").output == "[]\n"
 
 

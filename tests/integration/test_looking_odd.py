@@ -22,7 +22,7 @@ def odd() -> Iterator[Looking]:
 def test_objects_of_very_many_attributes_are_listed_in_time(odd: Looking) -> None:
     """Looking each name up among all others took minutes."""
     odd.run("class Many: pass\nmany = Many(); many.__dict__.update((f'a{n}', n) for n in range(50_000))")
-    odd.run("for n in range(2_000): setattr(Many, f'p{n}', property(lambda self: 1))\nall_of_them = [many] * 100")
+    odd.run("for n in range(2_000): setattr(Many, f'p{n}', property(lambda self: 1))\nmany.__dict__[7] = 'no name'\nall_of_them = [many] * 100")
     assert odd.look.children(named("all_of_them"), 0, 100)[1][99].count == 52_000
     count, (last,) = odd.look.children(named("many"), 51_999, 52_000)
     assert (count, last.label, last.state) == (52_000, "p1999", "property")

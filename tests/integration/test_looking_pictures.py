@@ -59,6 +59,15 @@ def test_an_image_without_pixels_is_no_crash(looked: Looking, size: str) -> None
         looked.look.picture(named("image"))
 
 
+def test_what_is_no_picture_any_more_is_said_to_be_none(looked: Looking) -> None:
+    looked.run("image = bytearray(b'GIF89a')")
+    opened = looked.look.open(named("image"))
+    assert opened.views[0] == "picture"
+    looked.run("image[:] = b'words'")
+    with pytest.raises(KernelError, match=r"^It is not a picture any more; r looks again\.$"):
+        looked.look.picture(opened.path)
+
+
 def test_a_class_of_the_persons_own_is_not_drawn_by_itself(looked: Looking) -> None:
     looked.run("class Own(Image.Image):\n    def copy(self): 1 / 0\nimage = Own()")
     assert looked.look.open(named("image")).views[0] != "picture"
