@@ -109,6 +109,8 @@ async def test_an_output_is_searched_by_a_pattern(look: Look, tmp_path: Path) ->
         await until(pilot, lambda: text(pilot, "#viewing-status").startswith("This is no regular expression: "))
         await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
         await until(pilot, lambda: "line 5 " in seen(pilot))
+        await pilot.press("slash", *["backspace"] * 20, *"ne 5.", "enter")
+        await until(pilot, lambda: text(pilot, "#viewing-status") == "It is not in the text.")
 
 
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(look: Look, tmp_path: Path) -> None:
