@@ -20,6 +20,7 @@ queue = collections.deque([[1], [2]])
 frame = pd.DataFrame([[1, 2, 3]], columns=["a", "same", "same"])
 numbered = pd.DataFrame([[1, 2]], columns=[1, True])
 polar, arrow, cube = pl.DataFrame({"a": [1, 2]}), pa.table({"a": [1, 2]}), np.arange(8).reshape(2, 2, 2)
+line, grid = np.arange(3), np.arange(4).reshape(2, 2)
 fields = np.array([(1, "x")], dtype=[("n", int), ("t", "U3")])
 globals()["a b"] = [1]
 globals()["x); print('run'"] = [2]
@@ -53,6 +54,8 @@ def objects() -> Iterator[Looking]:
         ("arrow", ["cell", 1, 0], "arrow.column(0)[1].as_py()"),
         ("cube", ["slice", [1, None, None]], "cube[1, :, :]"),
         ("fields", ["column", 0], "fields['n']"),
+        ("grid", ["column", 1], "grid[:, 1]"),
+        ("line", ["column", 0], ""),
         ("a b", None, "globals()['a b']"),
         ("x); print('run'", None, "globals()[\"x); print('run'\"]"),
         ("class", None, "globals()['class']"),
