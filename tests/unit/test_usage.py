@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 
 from mahtab_tui.llm.demo import ChatDemo
-from mahtab_tui.llm.usage import price, usage_attrs
+from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.usage import is_priced, known_window, price, usage_attrs, usd_per_token
 
 
 def test_nothing_told_is_nothing() -> None:
@@ -21,7 +23,13 @@ def test_what_the_transport_says_goes_before_the_tables() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "model"), [("openai", "gpt-4o"), ("anthropic", "claude-sonnet-4-20250514"), ("openai", "anthropic/claude-sonnet-4")]
+    ("provider", "model"),
+    [
+        ("openai", "gpt-4o"),
+        ("anthropic", "claude-sonnet-4-20250514"),
+        ("openai", "anthropic/claude-sonnet-4"),
+        ("https://api.deepseek.com/v1", "deepseek-chat"),
+    ],
 )
 def test_known_prices(provider: str, model: str) -> None:
     one, two = price(provider, model, 1_000, 100), price(provider, model, 2_000, 200)
@@ -48,3 +56,22 @@ def test_a_cost_that_cannot_be_summed_is_looked_up(told: object) -> None:
     attrs = usage_attrs(model, {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost": told})
     assert attrs is not None
     assert attrs["cost"] == 0, "it runs here"
+
+
+def test_what_the_tables_know_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    known, unknown = get_llm("openai:gpt-4o"), get_llm("openai:our-own")
+    assert known_window(known) == 128_000
+    read, written = usd_per_token(known)
+    assert read == pytest.approx((price("openai", "gpt-4o", 1_000, 0) or 0) / 1_000)
+    assert 0 < read < written
+    assert (known_window(unknown), known_window(ChatDemo())) == (None, None)
+    assert 0 < usd_per_token(unknown)[0] < usd_per_token(unknown)[1], "a dear model's, for estimates"
+    tells = get_llm("claude:our-own")
+    assert [is_priced(llm) for llm in (known, unknown, ChatDemo(), tells)] == [True, False, True, True]
+
+
+def test_without_the_tables_no_price_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "genai_prices", None)
+    assert price("openai", "gpt-4o", 1, 1) is None
+    assert price("ollama", "llama3.2", 1, 1) == 0.0
