@@ -240,7 +240,7 @@ async def test_the_log_holds_what_was_evaluated(home: Path) -> None:
         told = await a.data("log_viewer", mode="file")
         assert told == {"mode": "file", "path": str(path)}
         before = path.read_text()
-        await a.eval("1/0")
+        await a.eval("print('\\x1b[31mred\\x1b[0m'); 1/0")
         assert "ZeroDivisionError" in path.read_text().removeprefix(before)
         assert "\x1b" not in path.read_text().removeprefix(before)
         await a.data("log_viewer", mode="off")

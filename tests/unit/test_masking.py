@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.masking import MASK, Masking
+from mahtab_tui.bus.masking import MASK, Masking, masked
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import BusLogger
+from mahtab_tui.settings import load_settings
 
 KEY = "sk-proj-0123456789"
 
@@ -70,6 +72,30 @@ def test_streams_do_not_mix() -> None:
     for piece, cell in ((KEY[:6], 1), ("two", 2), (KEY[6:], 1)):
         emit(log, tags.USER_REPL_OUT_STREAM, piece, cell=cell, kind="stdout")
     assert [(record.text, record.attrs["cell"]) for record in kept.records] == [("two", 2), (MASK, 1)]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (f"{KEY} and {KEY}", f"{MASK} and {MASK}"),
+        ([KEY, {"name": [KEY]}], [MASK, {"name": [MASK]}]),
+        ({KEY: 1}, {MASK: 1}),
+        ({"n": 3, "none": None, "on": True}, {"n": 3, "none": None, "on": True}),
+    ],
+)
+def test_a_key_is_found_wherever_it_stands_in_a_value(value: object, shown: object) -> None:
+    assert masked(value, KEY) == shown
+
+
+def test_what_is_too_short_for_a_key_is_a_word() -> None:
+    assert masked("none of them", "none") == "none of them"
+    assert masked("12345678", "12345678") == MASK
+
+
+def test_of_two_keys_that_begin_alike_nothing_is_left() -> None:
+    log, kept = bus(*load_settings(api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}).secrets())
+    emit(log, tags.USER_REPL_OUT, f"{KEY}-longer, {KEY}", code=f"{KEY}-longer")
+    assert (kept.records[0].text, kept.records[0].attrs["code"]) == (f"{MASK}, {MASK}", MASK)
 
 
 def test_the_whole_record_and_attributes_are_masked() -> None:
