@@ -13,7 +13,7 @@ from langchain_core.outputs import ChatGenerationChunk
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_lines import LAST_CALL
-from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Deadline, Limits, Prices
+from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Deadline, Limits, Prices, limits_of
 from mahtab_tui.recursion.live import Outcome
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
 
@@ -187,6 +187,8 @@ def test_a_call_that_breaks_off_in_the_middle_is_counted(bench: Bench) -> None:
     bench.search({"look_for": look_for}).run("what?", TEXT, model=model, limits=Limits(small=0))
     (guessed,) = (record.attrs for record in bench.story.of(tags.USAGE, "1.1"))
     assert guessed["estimated"]
+    assert guessed["cost"] > 0
+    assert "".join(record.text for record in bench.story.of(tags.RLM_CHAT_STREAM, "1.1")).startswith("H")
 
 
 def test_calls_that_fail_are_counted(bench: Bench) -> None:
@@ -236,3 +238,8 @@ def test_a_fan_out_above_the_limit_needs_consent(bench: Bench) -> None:
 
 def test_a_partial_outcome_has_an_answer() -> None:
     assert not Outcome("half of it", "partial").failed
+
+
+def test_limits_that_are_not_given_are_those_of_the_settings() -> None:
+    assert limits_of({"max_turns": 3, "small": 7}, small=0, max_calls=None) == Limits(max_turns=3, small=0)
+    assert limits_of(max_turns=None) == Limits()
