@@ -16,7 +16,7 @@ from pydantic import PrivateAttr
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_LEFT_OUT
@@ -328,3 +328,9 @@ def test_the_cli_is_told_the_summary_in_a_new_process_and_goes_on_from_there(pro
     assert "<earlier-conversation>" in fourth
     assert "question 3" not in fourth
     assert fifth == "question 5"
+
+
+def test_a_record_of_a_summary_that_had_failed_stands_for_nothing() -> None:
+    made, failed = Record(tags.SUMMARY, "They counted.", {"turn": 2}), Record(tags.SUMMARY, "", {"turn": 3})
+    assert summary([failed]) is None
+    assert summary([made, failed]) == (2, "They counted.")
