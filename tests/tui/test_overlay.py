@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -17,6 +18,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.graphics import overlay
 from mahtab_tui.tui.graphics.drawn import Drawn
+from mahtab_tui.tui.graphics.encoding import on_white
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from tests.tui.editor_app import until
 from tests.tui.graphics_terminal import GraphicsTerminal
@@ -106,6 +108,18 @@ async def test_nothing_is_drawn_again_while_one_types(make_app: MakeApp, termina
         assert len(terminal.sent) == sent
 
 
+async def test_what_else_is_painted_puts_nothing_off(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
+    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        header = pilot.app.query_one("#header")
+
+        def holds() -> bool:
+            header.refresh()
+            return bool(terminal.standing or terminal.drawn)
+
+        await until(pilot, holds)
+
+
 async def test_no_picture_no_question(make_app: MakeApp, terminal: GraphicsTerminal) -> None:
     async with make_app(*cell(1)).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
@@ -182,6 +196,8 @@ async def test_another_size_or_theme(make_app: MakeApp, kitty: GraphicsTerminal)
         await watched.standing(1)
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height < 20)
+        kitty.standing.clear()  # as some terminals do it then
+        kitty.kept.clear()
         await pilot.resize_terminal(200, 50)
         await until(pilot, lambda: len(kitty.standing) == 1 and next(iter(kitty.standing.values())).height == 20)
         assert watched.misplaced == []
@@ -201,6 +217,47 @@ async def test_sixel_is_drawn_again_when_its_cells_were_painted(make_app: MakeAp
         pilot.app.screen.refresh()
         await until(pilot, lambda: len(terminal.drawn) > 4)
         assert terminal.drawn[3:] == [first, second]
+
+
+async def test_sixel_is_cut_to_what_is_seen(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = GraphicsTerminal("sixel")
+    monkeypatch.setattr(Drawn, "terminal", terminal)
+    async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 24)) as pilot:
+        await drawn(pilot)
+        pane = pilot.app.query_one(TranscriptPane)
+        for key in ("end", "home"):
+            pane.focus()
+            terminal.drawn.clear()
+            await pilot.press(key)
+            pilot.app.screen.refresh()
+            await until(pilot, lambda: bool(terminal.drawn))
+            lines = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
+            assert list(terminal.drawn[-1].line_range) == [y for y, line in enumerate(lines) if "▀" in line]
+            assert terminal.drawn[-1].height < 20
+
+
+async def test_what_was_made_for_another_size_of_cells_is_thrown_away(
+    make_app: MakeApp, kitty: GraphicsTerminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, int]] = []
+    changed = threading.Event()
+
+    def slow(image: Image.Image, width: int, height: int) -> Image.Image:
+        asked.append((width, height))
+        assert changed.wait(30)
+        return on_white(image, width, height)
+
+    monkeypatch.setattr(overlay, "on_white", slow)
+    async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await until(pilot, lambda: bool(asked))
+        kitty.cell_size = (5, 10)
+        pilot.app.screen.refresh()
+        await pilot.pause()
+        changed.set()
+        await Watched(pilot, kitty).standing(1)
+        assert asked == [(100, 100), (50, 50)]
+        assert list(kitty.cut.values()) == [(0, 50)]
 
 
 async def test_the_same_picture_twice_is_sent_once(make_app: MakeApp, kitty: GraphicsTerminal) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import math
-from collections.abc import Iterator
-from itertools import groupby
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.tui.graphics.pictured import Part
@@ -19,6 +21,9 @@ KITTY_CLEARED = "\x1b_Ga=d,d=A,q=2\x1b\\"
 _CHUNK = 4096
 _SAMPLE = 60_000
 """Pixels that a palette is chosen by."""
+_WORKER = Path(__file__).with_name("sixel_worker.py")
+_PATIENCE = 60.0
+"""Seconds that a picture may take."""
 
 
 class Piece(NamedTuple):
@@ -68,14 +73,20 @@ def kitty_forgotten(number: int) -> str:
 
 
 def sixel(image: Image.Image, cell: tuple[int, int], colours: int, largest: tuple[int, int]) -> list[Piece]:
-    """For Sixel, in pieces of whole cells that are no larger than a terminal draws."""
+    """For Sixel, in pieces of whole cells that are no larger than a terminal draws. Waits for a process.
+
+    Raises `OSError`, `subprocess.SubprocessError` where there can be none, or it takes too long.
+    """
     quantized = _quantized(image, colours)
     width, height = (max(1, most // size) * size for most, size in zip(largest, cell, strict=True))
-    return [
-        Piece(left // cell[0], top // cell[1], _sixels(quantized.crop((left, top, min(left + width, image.width), min(top + height, image.height)))))
+    boxes = [
+        (left, top, min(width, image.width - left), min(height, image.height - top))
         for top in range(0, image.height, height)
         for left in range(0, image.width, width)
     ]
+    asked = json.dumps([image.width, quantized.getpalette(), boxes]).encode() + b"\n" + quantized.tobytes()
+    answer = subprocess.run([sys.executable, "-I", "-S", str(_WORKER)], input=asked, capture_output=True, check=True, timeout=_PATIENCE).stdout
+    return [Piece(left // cell[0], top // cell[1], data) for (left, top, _, _), data in zip(boxes, json.loads(answer), strict=True)]
 
 
 def _quantized(image: Image.Image, colours: int) -> Image.Image:
@@ -85,38 +96,3 @@ def _quantized(image: Image.Image, colours: int) -> Image.Image:
     scale = max(1.0, math.sqrt(image.width * image.height / _SAMPLE))
     sample = image.resize((max(1, int(image.width / scale)), max(1, int(image.height / scale))), Image.Resampling.NEAREST)
     return image.quantize(palette=sample.quantize(colours), dither=Image.Dither.NONE)
-
-
-def _sixels(image: Image.Image) -> str:
-    palette = image.getpalette() or []
-    pixels = image.tobytes()
-    registers = "".join(
-        f"#{colour};2;" + ";".join(str(round(value / 2.55)) for value in palette[3 * colour : 3 * colour + 3]) for colour in sorted(set(pixels))
-    )
-    lines = [pixels[start : start + image.width] for start in range(0, len(pixels), image.width)]
-    bands = "-".join("$".join(_band(lines[top : top + 6])) for top in range(0, len(lines), 6))
-    return f'\x1bP0;1;0q"1;1;{image.width};{image.height}{registers}{bands}\x1b\\'
-
-
-def _band(lines: list[bytes]) -> Iterator[str]:
-    """Six lines of pixels, a colour after the other. Walked once, so that it takes no longer for more colours."""
-    drawn: dict[int, list[str]] = {}
-    ends: dict[int, int] = {}
-    x = 0
-    for column, same in groupby(zip(*lines, strict=True)):
-        width = sum(1 for _ in same)
-        bits: dict[int, int] = {}
-        for line, colour in enumerate(column):
-            bits[colour] = bits.get(colour, 0) | 1 << line
-        for colour, sixel in bits.items():
-            parts = drawn.setdefault(colour, [f"#{colour}"])
-            if gap := x - ends.get(colour, 0):
-                parts.append(_run("?", gap))
-            parts.append(_run(chr(sixel + 63), width))
-            ends[colour] = x + width
-        x += width
-    yield from map("".join, drawn.values())
-
-
-def _run(character: str, times: int) -> str:
-    return f"!{times}{character}" if times > 3 else character * times

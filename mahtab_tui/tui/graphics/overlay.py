@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import count
@@ -21,6 +23,8 @@ from mahtab_tui.tui.graphics.pictured import Part, Pictured
 
 REST = 0.12
 """Seconds without a change after which pictures are drawn."""
+NICE = 10
+"""How far the thread that gets pictures ready stands back."""
 KEPT = 8
 """Pictures that are kept ready, the last drawn, as long as no more are seen."""
 
@@ -141,6 +145,7 @@ class Overlay:
 
         def encode() -> None:
             try:
+                _step_back()
                 ready, data = _encoded(part, ground, number)
             except Exception:  # the thread's outermost frame: the half blocks stay
                 ready, data = _Ready(), ""
@@ -195,6 +200,13 @@ def _painted(update: RenderableType, region: Region) -> bool:
     if not isinstance(update, ChopsUpdate):
         return True
     return any(region.y <= y < region.bottom and start < region.right and end > region.x for y, start, end in update.spans)
+
+
+def _step_back() -> None:
+    """Let the thread that draws and reads keys go first. Elsewhere than on Linux a thread has no priority of its own."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(NICE, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
 def _encoded(part: Part, ground: _Ground, number: int) -> tuple[_Ready, str]:

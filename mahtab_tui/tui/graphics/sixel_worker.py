@@ -1,0 +1,58 @@
+"""Writes pictures as Sixel: a process of its own, since keys would wait for it. Standard library only.
+
+Reads a line of JSON (the picture's width, its palette as numbers, and of each piece left, top, width and height), then a byte for each pixel;
+writes a JSON list of what draws each piece.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+
+def sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
+    """What draws these lines of pixels, each a number of a colour in the palette."""
+    used = sorted(set().union(*lines))
+    registers = "".join(f"#{colour};2;" + ";".join(str(round(value / 2.55)) for value in palette[3 * colour : 3 * colour + 3]) for colour in used)
+    bands = "-".join("$".join(_band(lines[top : top + 6])) for top in range(0, len(lines), 6))
+    return f'\x1bP0;1;0q"1;1;{len(lines[0])};{len(lines)}{registers}{bands}\x1b\\'
+
+
+def _band(lines: Sequence[bytes]) -> Iterator[str]:
+    """Six lines of pixels, a colour after the other. Walked once, so that it takes no longer for more colours."""
+    drawn: dict[int, list[str]] = {}
+    ends: dict[int, int] = {}
+    x = 0
+    for column, same in groupby(zip(*lines, strict=True)):
+        width = sum(1 for _ in same)
+        bits: dict[int, int] = {}
+        for line, colour in enumerate(column):
+            bits[colour] = bits.get(colour, 0) | 1 << line
+        for colour, sixel in bits.items():
+            parts = drawn.setdefault(colour, [f"#{colour}"])
+            if gap := x - ends.get(colour, 0):
+                parts.append(_run("?", gap))
+            parts.append(_run(chr(sixel + 63), width))
+            ends[colour] = x + width
+        x += width
+    yield from map("".join, drawn.values())
+
+
+def _run(character: str, times: int) -> str:
+    return f"!{times}{character}" if times > 3 else character * times
+
+
+def main() -> None:
+    os.nice(max(0, 10 - os.nice(0)))  # keys go first
+    width, palette, pieces = json.loads(sys.stdin.buffer.readline())
+    pixels = sys.stdin.buffer.read()
+    lines = [pixels[start : start + width] for start in range(0, len(pixels), width)]
+    cut = [[line[left : left + across] for line in lines[top : top + down]] for left, top, across, down in pieces]
+    json.dump([sixels(piece, palette) for piece in cut], sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
