@@ -6,11 +6,11 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from mahtab_tui.bus import tags
-from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.finding import Found, row_of
 from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text
-from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of
+from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 from mahtab_tui.tui.panes.transcript.window import Place, Window
 from mahtab_tui.tui.patterns import pattern_of
 from tests.unit.test_transcript_fold import cell_of, folded, record
@@ -25,6 +25,13 @@ def window(*entries: Entry, width: int = 20) -> Window:
 
 def cell(code: str, *, person: bool = False, guest: int | None = None) -> Cell:
     return Cell(party="x", person=person, guest=guest, code=code)
+
+
+def test_each_kind_of_entry_says_something_and_nothing_that_a_terminal_would_do() -> None:
+    call = ToolUse(party="x", name="look", arguments='{"path": "a"}', text="found\x1b[2J\n")
+    entries = [cell("\nx = 1\n"), Words(party="x", source="Yes.\n"), call, Question(text="why\x07?"), Note(level="info", text="so")]
+    assert [text_of(entry) for entry in entries] == ["x = 1", "Yes.", 'look {"path": "a"}\nfound', "why?", "so"]
+    assert text_of(ToolUse(party="x", name="look", arguments="{}")) == "look {}"
 
 
 def test_the_blocks_are_those_of_the_last_answer_that_has_some() -> None:
