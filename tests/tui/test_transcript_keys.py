@@ -204,8 +204,8 @@ async def test_an_empty_transcript_refuses_and_does_nothing() -> None:
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
-        await press(pilot, "up", "down", "y", "space", "r", "Y", "1")
-        assert [said[0] for said in app.said] == ["refused"] * 3
+        await press(pilot, "up", "down", "y", "space", "r", "Y", "1", "x", "t", "f", "m", "R", "enter", "p", "P", "n", "escape")
+        assert [said[0] for said in app.said] == ["refused"] * 9
 
 
 async def test_folding_leaves_the_beginning_and_unfolding_brings_all_back() -> None:

@@ -147,3 +147,17 @@ def test_what_is_pinned_costs_as_much_as_is_seen_of_it() -> None:
     entries = [Question(text="a"), Question(text="b")]
     pinned = pinned_rows([(entry, EndlessRows()) for entry in entries], 7, 40, PALETTE)
     assert [row.row.text for row in pinned[:-1]] == ["row 1", "row 2", "… 999,999,999,997 more rows"] * 2
+
+
+async def test_pinned_entries_are_gone_to_one_after_the_other_and_then_from_the_first_on() -> None:
+    pinned = [record(tags.PIN, entry=f"cell {number}", pinned=True) for number in (2, 1, 3)]
+    async with PinningApp([*cell(1), *cell(2), *cell(3), *pinned]).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, PinningApp)
+        app.pane.focus()
+        await press(pilot, "up", "up")
+        gone_to = []
+        for _ in range(4):
+            gone_to.append(marked(app))
+            await press(pilot, "P")
+        assert gone_to == ["cell_1", "cell_3", "cell_2", "cell_1"]

@@ -35,6 +35,20 @@ async def test_who_has_scrolled_up_stays_there_and_is_told_of_what_is_new() -> N
         assert shown(app.pane)[-1].endswith("▌ output 32")
 
 
+async def test_what_the_person_does_to_an_entry_is_nothing_new_nor_is_what_is_for_other_panes() -> None:
+    app = PaneApp(cells(30))
+    async with app.run_test(size=SIZE) as pilot:
+        app.pane.focus()
+        await pilot.press("home", "space")
+        await pilot.pause()
+        assert app.pane.marked is not None
+        assert app.pane.marked.folded
+        app.pane.fold([record(tags.USAGE, cost=0.1)])
+        assert "↓" not in shown(app.pane)[-1]
+        app.pane.fold(cells(1, first=31))
+        assert shown(app.pane)[-1].endswith("↓ 1 new")
+
+
 async def test_a_press_on_the_hint_goes_to_the_tail() -> None:
     app = PaneApp(cells(30))
     async with app.run_test(size=SIZE) as pilot:

@@ -50,6 +50,24 @@ async def test_a_search_counts_all_places_begins_at_the_end_and_goes_on_by_keys(
         assert any("name_1 " in app.pane.render_line(y).text for y in range(SIZE[1]))
 
 
+async def test_what_was_found_is_marked_while_the_row_is_open_and_while_the_pane_has_the_keys() -> None:
+    async with KeysApp(cell(1, "straw", "none\n")).run_test(size=SIZE) as pilot:
+        app = pilot.app
+        assert isinstance(app, KeysApp)
+
+        def marks() -> list[str]:
+            strips = [app.pane.render_line(y) for y in range(app.pane.size.height)]
+            return [segment.text for strip in strips for segment in strip if segment.style is not None and segment.style.reverse]
+
+        await find(pilot, "straw")
+        assert marks() == ["straw"]
+        await press(pilot, "escape")
+        assert marks() == ["straw"]
+        await press(pilot, "tab")
+        assert not app.pane.has_focus
+        assert marks() == []
+
+
 async def test_a_search_sees_what_has_come_since_and_nothing_of_what_was_cleared_away() -> None:
     records = [record(tags.USER_REPL_IN, "run()", cell=1, party="you"), record(tags.USER_REPL_OUT_STREAM, "straw\n", cell=1, kind="stdout")]
     async with KeysApp(records).run_test(size=SIZE) as pilot:

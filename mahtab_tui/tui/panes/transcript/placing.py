@@ -54,7 +54,7 @@ class PlacedView(Redrawn):
         doing = self._transcript.activity
         self._transcript.fold(records)
         changed = self._transcript.take_changed()
-        if changed and not self._following:
+        if changed and records and not self._following:  # else only the person has changed something
             self._grown = True
         if self._window is not None and (changed or self._transcript.activity is not doing):
             self._window.take(changed)
