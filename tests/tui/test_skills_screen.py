@@ -13,14 +13,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import LONGEST, Preview
 from mahtab_tui.tui.screens.skills.screen import SkillsScreen
-from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.line import Line
 from tests.skills import write_skill
 from tests.tui.editor_app import until, write
 from tests.tui.story import drawn, story
@@ -70,6 +67,14 @@ async def opened(pilot: Pilot[int]) -> None:
     await pilot.app.run_action("skills")
     await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot)._rows))
     await pilot.pause()
+
+
+async def begun(pilot: Pilot[int], name: str) -> None:
+    """Ask for a new one of this name."""
+    await pilot.press("ctrl+t")
+    await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
+    await write(pilot, name)
+    await pilot.press("enter")
 
 
 async def searched(pilot: Pilot[int], words: str, found: list[str]) -> None:
@@ -241,23 +246,19 @@ async def test_a_new_one_is_made_from_the_template_and_opened(make_app: MakeApp,
     monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv))
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
-        await pilot.press("ctrl+t")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-        await write(pilot, "look-up")
-        await pilot.press("enter")
+        await searched(pilot, "tidy", ["tidy"])
+        await begun(pilot, "look-up")
         path = project / ".mahtab" / "skills" / "look-up" / "SKILL.md"
         await until(pilot, lambda: edited == [["ed", str(path)]])
         await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"])
         assert "First step." in text(pilot)
+        assert screen(pilot).query_one(Line).cursor_position == len("look-up")
 
 
 async def test_a_name_that_cannot_be_used_is_said(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
-        await pilot.press("ctrl+t")
-        await until(pilot, lambda: isinstance(pilot.app.screen, Prompt))
-        await write(pilot, "Look up")
-        await pilot.press("enter")
+        await begun(pilot, "Look up")
         await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and "The name 'Look up' cannot be used" in said(pilot))
 
 
@@ -278,37 +279,6 @@ async def test_hostile_markdown_is_drawn(make_app: MakeApp, skills: Path, conten
         await opened(pilot)
         await searched(pilot, "hostile", ["hostile"])
         assert "\x1b" not in text(pilot)
-
-
-async def test_the_header_tells_what_is_loaded(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
-        header = pilot.app.query_one(HeaderBar)
-        header.tokens, header.cost = 0, None
-        header.fold([Record(tags.SKILL, "", {"name": name, "loaded": True, "chars": 1_200, "budget": 60_000}) for name in ("tidy", "[b]debug")])
-        assert str(header.tooltip) == "Loaded skills:\n  tidy  1,200\n  [b]debug  1,200\n2,400 of 60,000 characters"
-        for name in ("tidy", "[b]debug"):
-            header.fold([Record(tags.SKILL, "", {"name": name, "loaded": False, "chars": 1_200, "budget": 60_000})])
-        assert header.tooltip is None
-
-
-async def test_slash_unload_unloads_or_lets_one_choose(make_app: MakeApp) -> None:
-    async with make_app(*story()).run_test(size=SIZE) as pilot:
-        await drawn(pilot)
-        app = pilot.app
-        assert isinstance(app, MahtabApp)
-        app.session.knowledge.loaded.load("tidy")
-        app.session.knowledge.loaded.load("debug")
-        app.action_unload_skill("tidy")
-        assert loaded(pilot) == ["debug"]
-        app.action_unload_skill("tidy")
-        app.action_unload_skill()
-        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen._rows))
-        await pilot.press("enter")
-        await until(pilot, lambda: loaded(pilot) == [])
-        app.action_unload_skill()
-        await pilot.pause()
-        assert [note.message for note in app._notifications] == ["The skill 'tidy' is not loaded. Loaded: debug.", "No skill is loaded."]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")

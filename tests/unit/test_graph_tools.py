@@ -63,7 +63,7 @@ class Whatever(BaseModel):
 
 def keep(at: Workplace, given: Whatever) -> str:
     """Keep whatever it is."""
-    return "kept"
+    return "kept \udcff"
 
 
 waiting, heeding, leaving, keeping = Tool(wait, Nothing), Tool(heed, Nothing), Tool(leave, Nothing), Tool(keep, Whatever, keeps="files")
@@ -148,6 +148,7 @@ def test_what_runs_is_what_is_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     given: list[dict[str, Any]] = [{"pattern": 'a"b\\n\u202e', "limit": 3}, {"pattern": "\ud800"}]
     run(desk, calls(*(("search_code", arguments) for arguments in given)), says("Done."))
     assert [json.loads(text) for text in shown] == ran == [given[0], {"pattern": "\ufffd"}]
+    assert shown[1] == '{"pattern": "\ufffd"}'
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_a_tool_that_raises_anything_is_a_sentence(own_tools: None, desk: Desk) 
 
 def test_whatever_was_asked_for_the_state_keeps_the_result(own_tools: None, desk: Desk) -> None:
     state, _ = run(desk, calls(("keep", {"path": ["a", {"b": 1}]}), ("keep", {})), says("I see."))
-    assert state["file_contents"] == {"['a', {'b': 1}]": "kept", "None": "kept"}
+    assert state["file_contents"] == {"['a', {'b': 1}]": "kept \ufffd", "None": "kept \ufffd"}
 
 
 def test_a_file_of_a_skill_does_not_take_the_place_of_its_instructions(desk: Desk, project: Path) -> None:

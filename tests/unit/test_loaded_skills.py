@@ -86,6 +86,18 @@ def test_what_does_not_fit_is_refused_with_the_figures(shelf: Shelf) -> None:
     assert shelf.loaded.names == ["tidy"]
 
 
+def test_the_budget_can_be_used_up_and_its_own_share_counts_for_one_that_grows(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, 40)
+    try:
+        shelf.loaded.load("tidy")
+        shelf.loaded.load("wash")
+        write_skill(shelf.folder, "tidy", content="x" * 25)
+        assert shelf.loaded.instructions() == {"tidy": "x" * 25, "wash": "Use warm water."}
+        assert shelf.loaded.used == (40, 40)
+    finally:
+        close_logging(shelf.log)
+
+
 def test_a_resumed_session_has_its_skills_again(shelf: Shelf) -> None:
     shelf.loaded.load("tidy")
     shelf.loaded.load("wash")

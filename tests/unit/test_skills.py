@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary, skill_files
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
-from mahtab_tui.knowledge.skills import Skill
+from mahtab_tui.knowledge.skills import Skill, read_skill
 from mahtab_tui.settings import SettingsError, load_settings, resource_folder
 from tests.skills import write_skill
 
@@ -124,6 +124,7 @@ def test_a_description_is_one_line(tmp_path: Path) -> None:
 
 def test_a_link_that_leads_round_in_a_circle_takes_no_other_skill_away(tmp_path: Path) -> None:
     write_skill(tmp_path, "good")
+    write_skill(tmp_path, ".hidden", text="x")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "round.md").symlink_to("round.md")
     (tmp_path / "linked").symlink_to(write_skill(tmp_path / ".elsewhere", "linked").parent)
@@ -184,6 +185,34 @@ def test_one_file_is_a_skill_too(tmp_path: Path) -> None:
     assert skills["sql-style"].content.startswith("# SQL style")
     assert skills["sql-style"].folder is None
     assert skills["told"].description == "By the frontmatter."
+
+
+def test_a_description_is_as_long_as_one_may_be(tmp_path: Path) -> None:
+    (tmp_path / "wordy.md").write_text(f"# Wordy\n\n{'word ' * 1_000}\n")
+    (tmp_path / "titled.md").write_text("# Only a title\n")
+    (tmp_path / "padded.md").write_text('---\ndescription: "  padded "\n---\nWords.\n')
+    (tmp_path / "large.md").write_text("x" * 1_000_001)
+    skills, [problem] = load(tmp_path)
+    assert {name: len(skill.description) for name, skill in skills.items()} == {"wordy": 1_024, "titled": 12, "padded": 6}
+    assert problem.endswith("the file has 1,000,001 bytes; a skill has at most 1,000,000.")
+
+
+def test_a_folder_that_is_named_twice_is_read_once_and_what_has_not_changed_not_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noting(path: Path) -> Skill:
+        read.append(path.parent.name)
+        return read_skill(path)
+
+    monkeypatch.setattr("mahtab_tui.knowledge.loader.read_skill", noting)
+    write_skill(tmp_path / "skills", "good")
+    write_skill(tmp_path / "skills", "broken", text="x")
+    (tmp_path / "link").symlink_to("skills")
+    loader = SkillsLoader(tmp_path / "skills", tmp_path / "link")
+    loader.load_all()
+    assert len(loader.problems) == 1
+    loader.load_all()
+    assert read == ["broken", "good", "broken"]
 
 
 def test_a_file_with_a_folders_name_is_passed_over_with_a_word(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_skill_is_first_for_what_it_is_about(index: SkillsIndex, skill: Skill)
 def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() -> None:
     index = SkillsIndex(
         [
-            Skill("a", "Something else entirely.", None, "About parquet files.", Path("a")),
+            Skill("a", "Something else entirely.", None, "Parquet, parquet.", Path("a")),
             Skill("b", "About parquet files.", None, "Something else entirely.", Path("b")),
             Skill("parquet", "Something else entirely.", None, "More of it.", Path("c")),
         ]
@@ -110,6 +110,14 @@ def test_the_best_one_is_found_however_many_others_have_one_of_the_words() -> No
 def test_one_long_word_takes_no_longer_than_many() -> None:
     skills = [Skill(f"long-{number:02}", "Something.", None, "a" * INDEXED, Path("x")) for number in range(50)]
     assert SkillsIndex(skills).search("long", 1)[0].name == "long-00"
+
+
+def test_the_one_of_that_name_is_first() -> None:
+    skills = [
+        Skill("z-test", "Test, test, test.", None, "Test test test.", Path("x")),
+        Skill("test", "Words and words and words.", None, "", Path("y")),
+    ]
+    assert SkillsIndex(skills).search(" Test ")[0].name == "test"
 
 
 def test_equals_are_in_the_order_of_their_names_each_time() -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from typing import cast
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, HumanMessage, ToolMessage
 
 from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.fitting import fit
-from mahtab_tui.agent.tool_messages import gathered
+from mahtab_tui.agent.tool_messages import Call, gathered
+from mahtab_tui.agent.tool_runs import run_call
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.tools.toolset import Toolset
 from tests.agents import Desk
 from tests.tool_calling import Caller, calls, says
 from tests.unit.test_graph_tools import desk, results, run
@@ -58,6 +62,22 @@ def test_a_message_that_is_not_streamed_has_its_calls_too() -> None:
     found = gathered([AIMessage("", tool_calls=[{"id": None, "name": "find", "args": {"a": 1}, "type": "tool_call"}])])
     assert found is not None
     assert found[1] == [{"id": "call_0", "name": "find", "arguments": {"a": 1}, "problem": ""}]
+    broken = {"id": "x", "name": "look", "args": "{", "error": None, "type": "invalid_tool_call"}
+    found = gathered([AIMessage("", tool_calls=[{"id": "y", "name": "find", "args": {}, "type": "tool_call"}], invalid_tool_calls=[broken])])
+    assert found is not None
+    assert [(call["id"], call["name"], bool(call["problem"])) for call in found[1]] == [("y", "find", False), ("x", "look", True)]
+
+
+def test_what_a_tool_gives_after_the_stop_is_not_told() -> None:
+    cancelled = threading.Event()
+
+    class Stopping:
+        def run(self, name: str, arguments: object, left: threading.Event) -> str:
+            cancelled.set()
+            return "late"
+
+    ran = run_call(Call(id="x", name="find", arguments={}, problem=""), cast(Toolset, Stopping()), cancelled)
+    assert ran == ("stopped", "The person stopped the turn before this had ended.")
 
 
 def test_signs_of_life_leave_no_empty_block_in_the_message() -> None:
@@ -99,9 +119,11 @@ def test_a_long_result_is_told_by_its_ends(desk: Desk, project: Path) -> None:
 
 
 def test_a_service_that_knows_no_tools_is_asked_without_them(desk: Desk) -> None:
-    state, model = run(desk, ModelError("The service does not take the request: gemma does not support tools."), says("It is a list."))
-    assert state["current_response"] == "It is a list."
-    assert [bool(given) for given in model.tools] == [True, False]
+    refusal = ModelError("The service does not take the request: gemma does not support tools.")
+    model = Caller(answers=[refusal, says("It is a list."), says("It is long.")])
+    agent = ReplAgent(desk.host, model, tools=desk.session.tools())
+    assert (agent.ask_sync("what is it?"), agent.ask_sync("how long?")) == ("It is a list.", "It is long.")
+    assert [bool(given) for given in model.tools] == [True, False, False]
     assert desk.notices("info") == ["The model takes no tools, so it is asked without them."]
 
 

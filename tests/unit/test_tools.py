@@ -62,6 +62,33 @@ def test_whatever_goes_wrong_in_a_tool_is_a_sentence(tmp_path: Path) -> None:
         assert sentence in str(raised.value)
 
 
+def test_each_argument_reaches_what_does_the_work(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Alpha\nalpha\nALPHA\nomega\n")
+    (tmp_path / "b.cbl").write_bytes("GRÜSSE\n".encode("cp273"))
+    for name in ("tidy", "tidy-up"):
+        write_skill(tmp_path / "skills", name, content="x" * 600)
+    (tmp_path / "skills" / "tidy" / "more.md").write_text("And sweep.")
+    run = toolset(tmp_path).run
+    assert run("search_code", {"pattern": "alpha", "file_pattern": "*.txt", "context_lines": 1}).splitlines()[1:] == [
+        "     1- Alpha",
+        "     2: alpha",
+        "     3- ALPHA",
+    ]
+    assert run("search_code", {"pattern": "alpha", "ignore_case": True, "limit": 2}).splitlines()[1:] == [
+        "     1: Alpha",
+        "     2: alpha",
+        "     3- ALPHA",
+        "     4- omega",
+        "[There is more; narrow the pattern or raise limit.]",
+    ]
+    assert run("search_code", {"pattern": "SSE", "encoding": "cp273"}) == "b.cbl\n     1: GRÜSSE"
+    assert run("read_file", {"path": "a.txt", "start": 2, "end": 2}) == "     2  alpha"
+    assert len(run("search_skills", {"query": "tidy", "limit": 1}).splitlines()) == 1
+    assert run("load_skill", {"name": "tidy", "file": "more.md"}) == "And sweep."
+    assert run("load_skill", {"name": "tidy", "args": "the desk"}).startswith(f"{'x' * 600}\n\nArguments: the desk\n\nFiles of this skill")
+    assert "[It does not stay loaded. The skill tidy-up has 600 characters" in run("load_skill", {"name": "tidy-up"})
+
+
 def test_a_search_is_cancelled_by_whoever_waits(tmp_path: Path) -> None:
     (tmp_path / "endless.txt").write_text("a" * 40)
     cancelled = threading.Event()

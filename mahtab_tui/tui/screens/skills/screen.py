@@ -202,7 +202,8 @@ class SkillsScreen(Listing[SkillRow, None]):
                 self.say(str(error))
             return
         if self.is_attached:
-            self.query_one(Line).value = name
+            line = self.query_one(Line)
+            line.value, line.cursor_position = name, len(name)
             self._open(path)
 
     async def _edit(self, row: SkillRow) -> None:

@@ -1,0 +1,45 @@
+"""Loaded skills outside of their list: the header tells them, a command unloads them."""
+
+from __future__ import annotations
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.listing import ChooseOne
+from mahtab_tui.tui.widgets.header import HeaderBar
+from tests.tui.editor_app import until
+from tests.tui.story import drawn, story
+from tests.tui.test_skills_screen import SIZE, MakeApp, loaded, skills
+
+__all__ = ["skills"]
+
+
+async def test_the_header_tells_what_is_loaded(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        header = pilot.app.query_one(HeaderBar)
+        header.tokens, header.cost = 0, None
+        header.fold([Record(tags.SKILL, "", {"name": name, "loaded": True, "chars": 1_200, "budget": 60_000}) for name in ("tidy", "[b]debug")])
+        assert str(header.tooltip) == "Loaded skills:\n  tidy  1,200\n  [b]debug  1,200\n2,400 of 60,000 characters"
+        for name in ("tidy", "[b]debug"):
+            header.fold([Record(tags.SKILL, "", {"name": name, "loaded": False, "chars": 1_200, "budget": 60_000})])
+        assert header.tooltip is None
+
+
+async def test_slash_unload_unloads_or_lets_one_choose(make_app: MakeApp) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        app = pilot.app
+        assert isinstance(app, MahtabApp)
+        app.session.knowledge.loaded.load("tidy")
+        app.session.knowledge.loaded.load("debug")
+        app.action_unload_skill("tidy")
+        assert loaded(pilot) == ["debug"]
+        app.action_unload_skill("tidy")
+        app.action_unload_skill()
+        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen._rows))
+        await pilot.press("enter")
+        await until(pilot, lambda: loaded(pilot) == [])
+        app.action_unload_skill()
+        await pilot.pause()
+        assert [note.message for note in app._notifications] == ["The skill 'tidy' is not loaded. Loaded: debug.", "No skill is loaded."]
