@@ -15,6 +15,10 @@ def said(pilot: Pilot[None]) -> str:
     return str(pilot.app.query_one("#find-count", Static).content)
 
 
+def title(pilot: Pilot[None]) -> str:
+    return str(pilot.app.query_one("#find-title", Static).content)
+
+
 async def opened(pilot: Pilot[None]) -> KeysApp:
     app = pilot.app
     assert isinstance(app, KeysApp)
@@ -33,11 +37,11 @@ async def test_a_key_makes_a_pattern_of_the_words_and_words_of_the_pattern() -> 
         assert said(pilot) == "1 of 1"
         assert marked(app) == "first = 1"
         await pilot.press("alt+r")
-        assert said(pilot) == "1 of 2"
+        assert (title(pilot), said(pilot)) == ("Regex", "1 of 2")
         await pilot.press("down")
         assert marked(app) == "second = 2"
         await pilot.press("alt+r")
-        assert said(pilot) == "1 of 1"
+        assert (title(pilot), said(pilot)) == ("Find", "1 of 1")
         await pilot.press("alt+r", *["backspace"] * 3, *r"^\w+ = \d$")
         assert said(pilot) == "1 of 3"
         await pilot.press("escape", "n")
