@@ -146,6 +146,7 @@ def test_lines_around_matches_are_told_once(tmp_path: Path) -> None:
     lines = [line.split() for line in found.as_text().splitlines()]
     assert lines == [["log"], ["1-", "a", "0"], ["2:", "b", "1"], ["3:", "b", "2"], ["4-", "a", "3"], ["--"], ["7-", "c", "6"], ["8:", "b", "7"]]
     assert "--" not in CodeSearcher(tmp_path, ripgrep=None).search("^b", context_lines=0).as_text()
+    assert CodeSearcher(tmp_path, ripgrep=None).search("b 1", context_lines=5).found[0].before == ("a 0",)
 
 
 @pytest.mark.parametrize("encoding", ["nonsense", "hex", "zlib", "undefined", "a\0b"])
