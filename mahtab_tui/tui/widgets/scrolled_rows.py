@@ -44,6 +44,13 @@ class ScrolledRows(Widget):
             self.go_to(event.y * self.chars // max(1, self.size.height))
 
 
+def edge_of(seen: range, chars: int, y: int, height: int) -> str:
+    """The right edge at a row: whether it is where one is in the text. seen: the places that are seen; a space where they are all."""
+    if seen.start == 0 and seen.stop >= chars:
+        return " "
+    return "▐" if seen.start * height // chars <= y <= seen.stop * height // chars else "▕"
+
+
 def styled(text: str, start: int, styles: Sequence[tuple[int, int, Style]], base: Style) -> list[Segment]:
     """A row of a text. start: its place in the text. styles: by places in the text, later ones over earlier ones."""
     end = start + len(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -19,7 +20,7 @@ from mahtab_tui.tui.screens.inspector.pattern_search import find_pattern
 from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockWindow, KernelText, NotHere, TextSource
 from mahtab_tui.tui.screens.inspector.view import Asked, LineWanted, Place, View
 from mahtab_tui.tui.screens.node.text_window import LINE, TextRow
-from mahtab_tui.tui.widgets.scrolled_rows import ScrolledRows, styled
+from mahtab_tui.tui.widgets.scrolled_rows import ScrolledRows, edge_of, styled
 
 _SIDEWAYS = 8
 
@@ -116,15 +117,13 @@ class TextView(View, ScrolledRows, can_focus=True):
         if not 0 < source.size <= MOST:
             return
 
-        def work() -> Colours | None:
-            return colours_of("".join(source.fetch(number).text for number in range(-(-source.size // BLOCK))), language)
-
         def came(colours: Colours | None) -> None:
             self._colours = colours
             self._tell()
             self.refresh()
 
-        self.fetcher.ask("colours", work, came, lambda _: None)
+        blocks = range(-(-source.size // BLOCK))
+        self.fetcher.ask("colours", lambda: colours_of("".join(source.fetch(block).text for block in blocks), language), came, lambda _: None)
 
     # Where one is
 
@@ -169,7 +168,8 @@ class TextView(View, ScrolledRows, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         palette, width, base = self.palette, self.size.width, self.visual_style.rich_style
-        edge = Segment(self._edge(y), base + palette.muted)
+        seen = range(self._top, self._rows[-1].end if self._rows else 0)
+        edge = Segment(edge_of(seen, self._source.size, y, self.size.height), base + palette.muted)
         if y >= len(self._rows):
             empty = " It is empty." if y == 0 and not self._source.size else ""
             return Strip([*Strip([Segment(empty, base + palette.muted)]).crop_extend(0, width - 1, base), edge])
@@ -178,14 +178,6 @@ class TextView(View, ScrolledRows, can_focus=True):
         gutter = Segment(number.rjust(self._gutter - 2) + "  ", base + palette.muted)
         text = Strip(self._segments(row, base + palette.text)).crop(self._left, self._left + width)
         return Strip([*Strip([gutter, *text]).crop_extend(0, width - 1, base), edge])
-
-    def _edge(self, y: int) -> str:
-        """Where one is in the text, at the right edge."""
-        height = max(1, self.size.height)
-        last = self._rows[-1].end if self._rows else 0
-        if not self._source.size or (self._top == 0 and last >= self._source.size):
-            return " "
-        return "▐" if self._top * height // self._source.size <= y <= last * height // self._source.size else "▕"
 
     def _segments(self, row: TextRow, base: Style) -> list[Segment]:
         styles = list(self._colours.spans(row.start, row.end, self.palette)) if self._colours is not None else []
@@ -287,12 +279,8 @@ class TextView(View, ScrolledRows, can_focus=True):
             else:
                 self._do(self._show_found)
 
-        def find() -> tuple[int, int] | None:
-            if not regex:
-                return source.find(words, at, backwards=backwards)
-            return find_pattern(source, words, at, backwards=backwards)
-
-        self.fetcher.ask("find", find, came, self.fail)
+        find = partial(find_pattern, source) if regex else source.find
+        self.fetcher.ask("find", lambda: find(words, at, backwards=backwards), came, self.fail)
 
     def _show_found(self) -> None:
         if self._found is None:
@@ -301,7 +289,7 @@ class TextView(View, ScrolledRows, can_focus=True):
         if not self._rows or not self._rows[0].start <= start < self._rows[-1].end:
             self._top = self._window.up(self._window.row_at(start, self._width), min(3, self.size.height // 4), self._width)
         if not self._wrapped:
-            row = next((row for row in self._window.rows(self._window.row_at(start, self._width), 1, self._width)), None)
+            row = next(iter(self._window.rows(self._window.row_at(start, self._width), 1, self._width)), None)
             self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
         self._look()
 
