@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.geometry import Size
+from textual.screen import Screen
 from textual.widget import Widget
 
 from mahtab_tui.tui.jumper import JumpScreen, Target
@@ -38,12 +39,16 @@ class PaneActions(App[int]):
         self.choices = self.choices.model_copy(update={"layout": layout})
         self.apply_layout()
 
+    @property
+    def _panes_screen(self) -> Screen[Any] | None:
+        """The screen of the panes; None as long as they are not there, and when they are taken away since the application closes."""
+        return self.screen_stack[0] if self.screen_stack and self.screen_stack[0].query("#side") else None
+
     def apply_layout(self, size: Size | None = None) -> None:
         """Put the panes where the layout wants them at a size, by default the screen's."""
         layout, (width, height) = self.pane_layout, self.size if size is None else size
-        if not self.screen_stack or not self.screen_stack[0].query("#side"):
+        if (screen := self._panes_screen) is None:
             return
-        screen = self.screen_stack[0]
         narrow = width < NARROW
         seen = layout.side_seen(width)
         screen.set_class(narrow, "-narrow")
@@ -72,7 +77,8 @@ class PaneActions(App[int]):
 
     def _fit_heights(self) -> None:
         """While code waits, its answers stand right under it; an open drawer leaves room for the editor."""
-        screen = self.screen_stack[0]
+        if (screen := self._panes_screen) is None:
+            return
         transcript, side = screen.query_one("#transcript"), screen.query_one("#side")
         drawer = side.display and screen.has_class("-narrow")
         waits = screen.query_one(ApprovalRow).display and not drawer

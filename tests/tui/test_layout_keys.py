@@ -201,3 +201,11 @@ async def test_a_jump_brings_back_a_pane_that_is_hidden(make_app: MakeApp, size:
         await pilot.press("ctrl+o", letter)
         await until(pilot, lambda: app.focused is widget)
         assert widget.region
+
+
+async def test_panes_that_are_taken_away_are_not_laid_out(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        await app.query_one("#side").remove()  # as where the application closes
+        await pilot.pause()
