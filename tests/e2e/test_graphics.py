@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 
 import pytest
 
@@ -16,14 +17,16 @@ CELL = "\x1b[6;20;10t"
 KITTY_KEEPS = rb"\x1b_Ga=t,f=100,"
 KITTY_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1b_Ga=p,"
 SIXEL_DRAWS = rb"\x1b7\x1b\[\d+;\d+H\x1bP0;1;0q"
-REMOVED = rb"\x1b_Ga=d,d=i,"
+REMOVED = rb"\x1b_Ga=d,d=[iI],"
 CLEARED = rb"\x1b_Ga=d,d=A,"
 
 
 def sent(screen: Terminal, pattern: bytes, since: int = 0) -> int:
     """Wait until the program has sent something; returns where it ends."""
+    end = time.monotonic() + DEADLINE
     while not (found := re.compile(pattern).search(screen.raw, since)):
-        assert screen.pump(DEADLINE), f"{pattern!r} was not sent"
+        assert time.monotonic() < end, f"{pattern!r} was not sent"
+        screen.pump(0.1)
     return found.end()
 
 

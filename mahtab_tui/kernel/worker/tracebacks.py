@@ -101,7 +101,7 @@ def _formatted(described: traceback.TracebackException) -> Traceback:
 
     def mark(file: str, line: int | None, function: str) -> str:
         """The same place has the same mark: what repeats itself is shortened by comparing names."""
-        place = (file, line or 0, function)
+        place = (file, max(0, line or 0), function)
         return places.setdefault(place, f"\0{lot}:{len(places)}\0")
 
     for one in _all(described):
