@@ -20,12 +20,15 @@ import select
 import signal
 import socket
 import sys
+import time
 from typing import Any, NamedTuple
 
 from . import child, libc, lockdown, modules, zones
 
 _REQUEST = 1024
 """Bytes."""
+_TRIES, _PAUSE = 60, 0.05
+"""How often it is tried to make a process, and the seconds between."""
 
 
 class _Sandbox(NamedTuple):
@@ -96,7 +99,7 @@ class _Server:
         try:
             if len(fds) < 2:  # there was no room for them
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-            pid = os.fork()
+            pid = fork()
             if pid == 0:
                 self._become(parent, *fds)
             self._forked(number, pid)
@@ -131,6 +134,16 @@ class _Server:
         os.close(process)
         _, status = os.waitpid(sandbox.pid, 0)
         _say(self._host, {"op": "ended", "id": sandbox.number, "code": os.waitstatus_to_exitcode(status)})
+
+
+def fork() -> int:
+    """As `os.fork`. A sandbox that makes threads without end takes all process numbers for a moment, until the host ends it: that is waited for."""
+    for _ in range(_TRIES):
+        try:
+            return os.fork()
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+    return os.fork()
 
 
 def _say(host: socket.socket, message: dict[str, Any], *fds: int) -> None:
