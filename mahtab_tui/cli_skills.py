@@ -10,7 +10,7 @@ import typer
 
 from mahtab_tui.command_line import fail, say
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
-from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
+from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
 from mahtab_tui.knowledge.new_skill import create_skill
 from mahtab_tui.knowledge.skills import SkillError
 from mahtab_tui.setting_sources import project_folder
@@ -28,7 +28,7 @@ def _warn(problem: str) -> None:
     say(f"mahtab-tui: {problem}", err=True)
 
 
-def _places(skills_dir: list[Path] | None) -> tuple[Path, ...]:
+def _places(skills_dir: list[Path] | None) -> tuple[Path | ProjectPlace, ...]:
     try:
         settings = load_settings(skills_dir=skills_dir or None)
     except SettingsError as error:

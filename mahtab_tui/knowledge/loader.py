@@ -14,7 +14,14 @@ _NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing
 """Files that are met beside skills and are none."""
 
 
-def skill_folders(project: Path, extra: Sequence[Path] = ()) -> tuple[Path, ...]:
+class ProjectPlace(NamedTuple):
+    """A folder of skills that comes with a project: who wrote it may be anybody, so nothing outside of the project is read over it."""
+
+    folder: Path
+    project: Path
+
+
+def skill_folders(project: Path, extra: Sequence[Path] = ()) -> tuple[Path | ProjectPlace, ...]:
     """Where skills are looked for; later folders win by name.
 
     extra: folders that were named in the settings; where there are none, the project's ``skills`` stands in their place.
@@ -22,9 +29,9 @@ def skill_folders(project: Path, extra: Sequence[Path] = ()) -> tuple[Path, ...]
     return (
         resource_folder("skills"),
         home_folder() / "skills",
-        project / ".mahtab" / "skills",
-        project / ".claude" / "skills",
-        *(extra or (project / "skills",)),
+        ProjectPlace(project / ".mahtab" / "skills", project),
+        ProjectPlace(project / ".claude" / "skills", project),
+        *(extra or (ProjectPlace(project / "skills", project),)),
     )
 
 
@@ -40,9 +47,9 @@ class _Stamp(NamedTuple):
 class SkillsLoader:
     """Reads the skills of some folders; what has not changed since the last time is not read again. For one thread at a time."""
 
-    def __init__(self, *skills_dirs: Path | str) -> None:
-        """skills_dirs: folders of skills, later ones win by name; one that does not exist has none."""
-        self.places = tuple(Path(place) for place in skills_dirs)
+    def __init__(self, *skills_dirs: Path | str | ProjectPlace) -> None:
+        """skills_dirs: folders of skills, later ones win by name; one that does not exist has none. Over links they may lead anywhere, but a project's."""
+        self.places = tuple(place if isinstance(place, ProjectPlace) else Path(place) for place in skills_dirs)
         self.problems: tuple[str, ...] = ()
         """A sentence for each skill that cannot be used, as of the last time all were read."""
         self.broken: dict[str, Path] = {}
@@ -59,7 +66,10 @@ class SkillsLoader:
         met: dict[Path, tuple[_Stamp, Skill]] = {}
         problems: list[str] = []
         broken: dict[str, Path] = {}
-        for place in _distinct(reversed(self.places)):
+        for place, project in _distinct(self.places):
+            if project is not None and not (real := Path(os.path.realpath(place))).is_relative_to(os.path.realpath(project)):
+                problems.append(f"{place}: the folder of skills leads over a link out of the project, to {real}, and is not read.")
+                continue
             try:
                 files = list(_skill_files(place))
             except OSError as error:
@@ -68,7 +78,7 @@ class SkillsLoader:
             here: dict[str, Path] = {}
             for path in files:
                 try:
-                    met[path] = self._read(path)
+                    met[path] = self._read(path, project)
                 except SkillError as error:
                     problems.append(str(error))
                     broken[str(error)] = path
@@ -82,15 +92,15 @@ class SkillsLoader:
             seen.update(here)
         self._known, self.problems, self.broken = met, tuple(problems), broken
 
-    def _read(self, path: Path) -> tuple[_Stamp, Skill]:
+    def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
         """A skill with its file's stamp. Raises `SkillError`: one that is broken is read each time, since what broke it may be none of its own."""
         try:
             status = path.stat()
         except OSError:
-            return _Stamp(0, 0, 0), read_skill(path)  # which says why
+            return _Stamp(0, 0, 0), read_skill(path, project)  # which says why
         stamp = _Stamp(status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._known.get(path)
-        return known if known is not None and known[0] == stamp else (stamp, read_skill(path))
+        return known if known is not None and known[0] == stamp else (stamp, read_skill(path, project))
 
 
 def _skill_files(place: Path) -> Iterator[Path]:
@@ -120,10 +130,12 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _distinct(places: Iterator[Path]) -> Iterator[Path]:
-    """Each folder once, where it comes first, whatever it is called."""
+def _distinct(places: Sequence[Path | ProjectPlace]) -> Iterator[tuple[Path, Path | None]]:
+    """Each folder once, the last first, whatever it is called, with the project that it comes with; one that a person has, too, is the person's."""
+    owns = {os.path.realpath(place) for place in places if isinstance(place, Path)}
     seen = set()
-    for place in places:
-        if (real := os.path.realpath(place)) not in seen:
+    for place in reversed(places):
+        folder, project = place if isinstance(place, ProjectPlace) else (place, None)
+        if (real := os.path.realpath(folder)) not in seen:
             seen.add(real)
-            yield place
+            yield folder, None if real in owns else project

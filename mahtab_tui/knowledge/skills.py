@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from mahtab_tui.knowledge.held import HeldError, HeldFolder
 
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH, DESCRIPTION_LENGTH, COMPATIBILITY_LENGTH = 64, 1024, 500
@@ -40,9 +42,12 @@ class SkillError(Exception):
     """A skill that cannot be used; the message says what and where."""
 
 
-def read_skill(path: Path) -> Skill:
-    """The skill of a ``SKILL.md``, or of a ``NAME.md``. Raises `SkillError`."""
-    text = _text(path)
+def read_skill(path: Path, project: Path | None = None) -> Skill:
+    """The skill of a ``SKILL.md``, or of a ``NAME.md``. Raises `SkillError`.
+
+    project: the folder that it came with; what links lead to outside of that is not read.
+    """
+    text = _text(path) if project is None else _text_within(path, project)
     matched = _FRONTMATTER.match(text)
     whole = path.name == SKILL_FILE
     if matched is None and text.startswith("---\n"):
@@ -57,7 +62,7 @@ def read_skill(path: Path) -> Skill:
     return Skill(
         _name(path, _word(path, fields, "name") or expected, expected),
         _description(path, fields, "" if whole else first_paragraph(content)),
-        path.parent if whole else None,
+        _folder(path, project) if whole else None,
         content,
         path,
         _word(path, fields, "license"),
@@ -88,12 +93,35 @@ def first_paragraph(content: str) -> str:
     return heading[:DESCRIPTION_LENGTH]
 
 
-def _text(path: Path) -> str:
+def _folder(path: Path, project: Path | None) -> Path:
+    """Where a skill's files are; of a project's the folder that was checked, not a link to it."""
+    return path.parent if project is None else Path(os.path.realpath(path.parent))
+
+
+def _text_within(path: Path, project: Path) -> str:
+    own = os.path.realpath(project)
+    for place in (path.parent, path):
+        if os.path.commonpath([own, real := os.path.realpath(place)]) != own:
+            raise SkillError(
+                f"{path}: it leads over a link out of the project, to {real}, and is not read. What you link to yourself belongs in "
+                "~/.mahtab/skills, or in a folder that --skills-dir names."
+            )
+    try:
+        return _text(path, lambda name, flags: HeldFolder(own).open(os.path.relpath(real, own)))
+    except HeldError as error:  # it has become something else since
+        raise SkillError(f"{path}: {error}") from None
+
+
+def _open(name: str, flags: int) -> int:
+    """It may be something else by now: opening a pipe would wait."""
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
+def _text(path: Path, opener: Callable[[str, int], int] = _open) -> str:
     try:
         if not path.is_file():
             raise SkillError(f"{path}: this is not a file.")
-        # It may be something else by now: opening a pipe would wait.
-        with open(path, encoding="utf-8-sig", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        with open(path, encoding="utf-8-sig", opener=opener) as file:
             if (size := os.fstat(file.fileno()).st_size) > FILE_SIZE:
                 raise SkillError(f"{path}: the file has {size:,} bytes; a skill has at most {FILE_SIZE:,}.")
             return file.read(FILE_SIZE)

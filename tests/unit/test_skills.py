@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary, skill_files
-from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
+from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill, read_skill
 from mahtab_tui.settings import SettingsError, load_settings, resource_folder
 from tests.skills import write_skill
@@ -16,7 +16,7 @@ from tests.skills import write_skill
 BUNDLED = {"debug", "refactor", "explore-data", "rlm-strategies", "repl-tools", "write-tests"}
 
 
-def load(*places: Path) -> tuple[dict[str, Skill], list[str]]:
+def load(*places: Path | ProjectPlace) -> tuple[dict[str, Skill], list[str]]:
     loader = SkillsLoader(*places)
     return {skill.name: skill for skill in loader.load_all()}, list(loader.problems)
 
@@ -45,6 +45,93 @@ def test_the_folder_skills_of_the_project_is_taken_where_none_is_named(project: 
     write_skill(project / "skills", "ours")
     assert "ours" in load(*skill_folders(project))[0]
     assert "ours" not in load(*skill_folders(project, [project / "others"]))[0]
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder outside of the project."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
+PLACES = (".mahtab/skills", ".claude/skills", "skills")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", ["file.md", "folder", "whole/SKILL.md", "chain.md"])
+def test_a_projects_skill_that_a_link_leads_out_of_the_project_to_is_refused_with_what_and_where(
+    project: Path, elsewhere: Path, place: str, name: str
+) -> None:
+    secret = write_skill(elsewhere, name.split("/")[0].removesuffix(".md"), content="A private word.")
+    (elsewhere / "id").write_text("A private word.")
+    link = project / place / name
+    link.parent.mkdir(parents=True)
+    target = {"file.md": elsewhere / "id", "folder": secret.parent, "whole/SKILL.md": secret, "chain.md": project / "link"}[name]
+    (project / "link").symlink_to(elsewhere / "id")
+    link.symlink_to(target)
+    skills, [problem] = load(*skill_folders(project))
+    assert skills.keys() == BUNDLED
+    assert str(link) in problem
+    assert f"a link out of the project, to {os.path.realpath(target)}" in problem
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_projects_folder_of_skills_that_leads_out_of_the_project_is_refused(project: Path, elsewhere: Path, place: str) -> None:
+    (elsewhere / "note.md").write_text("A private word.")
+    (project / place).parent.mkdir(exist_ok=True)
+    (project / place).symlink_to(elsewhere)
+    skills, [problem] = load(*skill_folders(project))
+    assert skills.keys() == BUNDLED
+    assert problem == f"{project / place}: the folder of skills leads over a link out of the project, to {elsewhere}, and is not read."
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_links_within_the_project_are_followed(project: Path, place: str) -> None:
+    ours = write_skill(project / "docs", "ours", content="Ours.")
+    (project / "docs" / "style.md").write_text("Our style.")
+    (project / place).mkdir(parents=True)
+    (project / place / "ours").symlink_to(ours.parent)
+    (project / place / "style.md").symlink_to(os.path.relpath(project / "docs" / "style.md", project / place))
+    skills, problems = load(*skill_folders(project))
+    assert not problems
+    assert (skills["ours"].content, skills["style"].content) == ("Ours.", "Our style.")
+    assert skills["ours"].folder == ours.parent
+
+
+def test_a_persons_own_places_may_link_anywhere(project: Path, home: Path, elsewhere: Path) -> None:
+    whole = write_skill(elsewhere, "mine", content="Mine.").parent
+    (elsewhere / "note.md").write_text("A note.")
+    own, named = home / ".mahtab" / "skills", project / "named"
+    for place in (own, named):
+        place.mkdir(parents=True)
+    (own / "mine").symlink_to(whole)
+    (named / "note.md").symlink_to(elsewhere / "note.md")
+    skills, problems = load(*skill_folders(project, [named]))
+    assert not problems
+    assert (skills["mine"].content, skills["note"].content) == ("Mine.", "A note.")
+
+
+def test_a_projects_folder_that_is_also_the_persons_is_the_persons(project: Path, home: Path, elsewhere: Path) -> None:
+    (elsewhere / "note.md").write_text("A note.")
+    own = home / ".mahtab" / "skills"
+    own.mkdir(parents=True)
+    (own / "note.md").symlink_to(elsewhere / "note.md")
+    (project / ".mahtab").mkdir()
+    (project / ".mahtab" / "skills").symlink_to(own)
+    skills, problems = load(*skill_folders(project))
+    assert not problems
+    assert skills["note"].content == "A note."
+
+
+def test_files_of_a_skill_are_read_only_inside_its_folder(project: Path) -> None:
+    folder = write_skill(project / ".mahtab" / "skills", "ours").parent
+    (project / "secret").write_text("A private word.")
+    (folder / "out").symlink_to("../../../secret")
+    (folder / "more.md").write_text("More.")
+    library = SkillLibrary(SkillsLoader(*skill_folders(project)), pytest.fail)
+    assert library.file("ours", "more.md") == "More."
+    for path in ("out", "../../../secret", str(project / "secret")):
+        with pytest.raises(NoSkill, match=r"refused|outside"):
+            library.file("ours", path)
 
 
 def test_an_overridden_skill_comes_back_where_the_winner_is_broken(project: Path) -> None:
@@ -200,9 +287,9 @@ def test_a_description_is_as_long_as_one_may_be(tmp_path: Path) -> None:
 def test_a_folder_that_is_named_twice_is_read_once_and_what_has_not_changed_not_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
-    def noting(path: Path) -> Skill:
+    def noting(path: Path, project: Path | None) -> Skill:
         read.append(path.parent.name)
-        return read_skill(path)
+        return read_skill(path, project)
 
     monkeypatch.setattr("mahtab_tui.knowledge.loader.read_skill", noting)
     write_skill(tmp_path / "skills", "good")
