@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from mahtab_tui.knowledge.loaded import OverBudget
@@ -12,6 +14,9 @@ class _Arguments(BaseModel):
     """What is not there is refused, so that nobody believes that it was heard."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+_Encoding = Annotated[str, Field(description='of files that do not tell theirs, as in "cp037"')]
 
 
 class SearchSkills(_Arguments):
@@ -48,7 +53,7 @@ class SearchCode(_Arguments):
     context_lines: int = Field(2, ge=0, le=50, description="lines shown before and after each match")
     ignore_case: bool = Field(False, description="whether upper and lower case are the same")
     limit: int = Field(100, ge=1, le=10_000, description="matches at the most")
-    encoding: str = Field("", description='of files that do not tell theirs, as in "cp037"')
+    encoding: _Encoding = ""
 
 
 def search_code(at: Workplace, given: SearchCode) -> str:
@@ -71,11 +76,12 @@ class ReadFile(_Arguments):
     path: str = Field(description="relative to the project's folder")
     start: int = Field(1, description="the first line, from 1")
     end: int | None = Field(None, description="the last line; without it, the file's")
+    encoding: _Encoding = ""
 
 
 def read_file(at: Workplace, given: ReadFile) -> str:
     """Return lines of a file of the project, each with its number; held inside the project's folder."""
-    return at.code.read_file(given.path, given.start, given.end)
+    return at.code.read_file(given.path, given.start, given.end, given.encoding or None)
 
 
 BUILTIN: tuple[Tool, ...] = (

@@ -83,6 +83,7 @@ def test_each_argument_reaches_what_does_the_work(tmp_path: Path) -> None:
     ]
     assert run("search_code", {"pattern": "SSE", "encoding": "cp273"}) == "b.cbl\n     1: GRÜSSE"
     assert run("read_file", {"path": "a.txt", "start": 2, "end": 2}) == "     2  alpha"
+    assert run("read_file", {"path": "b.cbl", "encoding": "cp273"}) == "     1  GRÜSSE"
     assert len(run("search_skills", {"query": "tidy", "limit": 1}).splitlines()) == 1
     assert run("load_skill", {"name": "tidy", "file": "more.md"}) == "And sweep."
     assert run("load_skill", {"name": "tidy", "args": "the desk"}).startswith(f"{'x' * 600}\n\nArguments: the desk\n\nFiles of this skill")
@@ -104,12 +105,12 @@ def test_the_functions_of_the_namespace_are_made_of_the_same_definitions(tmp_pat
     monkeypatch.setattr(Host, "call", staticmethod(lambda name, args: asked.append((name, args))))
     made = {function.name: make(function._asdict()) for function in tools.functions()}
     assert list(made) == ["search_skills", "load_skill", "skill", "search_code", "read_file"]
-    assert str(inspect.signature(made["read_file"])) == "(path: 'str', start: 'int' = 1, end: 'int | None' = None) -> 'str'"
+    assert str(inspect.signature(made["read_file"])) == "(path: 'str', start: 'int' = 1, end: 'int | None' = None, encoding: 'str' = '') -> 'str'"
     assert (inspect.getdoc(made["load_skill"]) or "").startswith("Return the instructions of a skill")
     made["read_file"](tmp_path, end=3)
     made["skill"]("tidy", "the desk")
     assert asked == [
-        ("read_file", {"path": str(tmp_path), "start": 1, "end": 3}),
+        ("read_file", {"path": str(tmp_path), "start": 1, "end": 3, "encoding": ""}),
         ("load_skill", {"name": "tidy", "args": "the desk", "file": ""}),
     ]
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'path'"):
