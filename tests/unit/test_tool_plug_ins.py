@@ -6,6 +6,7 @@ import builtins
 import inspect
 import json
 import sys
+import threading
 from collections.abc import Callable
 from enum import Enum
 from importlib.metadata import EntryPoint, EntryPoints
@@ -115,6 +116,17 @@ class Leaving:
             raise SystemExit("no")
 
 
+class Waiting:
+    """Finds a module that does not come to an end of its import."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "tests.unit.waiting_module":
+            self.over.wait(20)
+
+
 @pytest.fixture
 def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Have these objects of this file brought by entry points."""
@@ -163,6 +175,20 @@ def test_a_plug_in_that_cannot_be_used_is_one_problem_and_the_others_are_there(
     [problem] = problems
     assert value in problem
     assert sentence in problem
+
+
+def test_the_session_goes_on_without_a_plug_in_that_hangs_and_says_which(plug_ins: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = Waiting()
+    monkeypatch.setattr("sys.meta_path", [waiting, *sys.meta_path])
+    monkeypatch.setattr("mahtab_tui.tools.registry.PATIENCE", 0.1)
+    value = "tests.unit.waiting_module:tool"
+    plug_ins(value, f"{__name__}:counting")
+    problems: list[str] = []
+    try:
+        assert "count_lines" in toolset(tmp_path, problems).tools
+    finally:
+        waiting.over.set()
+    assert problems == [f"The tool tool ({value}) does not answer: it was not loaded within 0.1 seconds, and this session goes on without it."]
 
 
 def test_a_plug_in_takes_no_name_that_is_taken(plug_ins: Any, tmp_path: Path) -> None:
