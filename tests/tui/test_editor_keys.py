@@ -230,50 +230,6 @@ async def test_inputs_that_come_in_a_bunch_stay_apart(pilot: Pilot[None]) -> Non
     assert app_of(pilot).editor.text == "x"
 
 
-# Large pasted texts
-
-LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"
-
-
-async def test_a_large_pasted_text_stands_as_one_word_and_is_entered_whole(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    app.area.post_message(Paste(LARGE))
-    await pilot.pause()
-    assert app.area.text == "[Pasted 312 lines]"
-    assert app.editor.text == LARGE
-    await pilot.press("enter")
-    assert app.said == [("submitted", "python", LARGE)]
-
-
-async def test_a_folded_text_is_shown_in_full_and_folded_by_undo(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    app.area.post_message(Paste(LARGE))
-    await pilot.pause()
-    await pilot.press("alt+e")
-    assert app.area.text == LARGE
-    await pilot.press("ctrl+z")
-    assert app.area.text == "[Pasted 312 lines]"
-
-
-async def test_backspace_takes_a_folded_text_as_one(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    await write(pilot, "a ")
-    app.area.post_message(Paste(LARGE))
-    app.area.post_message(Paste(LARGE.replace("x", "y")))
-    await pilot.pause()
-    assert app.area.text == "a [Pasted 312 lines][Pasted 312 lines, 2]"
-    await pilot.press("backspace", "backspace")
-    assert app.area.text == "a "
-
-
-async def test_an_open_block_that_is_folded_is_not_complete(pilot: Pilot[None]) -> None:
-    app = app_of(pilot)
-    app.area.post_message(Paste(LARGE + "\nif x:"))
-    await pilot.pause()
-    await pilot.press("enter")
-    assert app.said == []
-
-
 async def test_undo_of_more_lines_than_are_seen(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.area.post_message(Paste("x\n" * 40))

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.store.history import History
-from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
+from tests.tui.editor_app import SIZE, EditorApp, press_at_once, remember, until, write
 
 
 @pytest.fixture
@@ -157,6 +157,31 @@ async def test_what_is_entered_is_recalled_once_and_kept_on_disk(pilot: Pilot[No
     await pilot.press("up")
     assert app.editor.text.startswith("for a")
     await until(pilot, lambda: "z = 3" in [entry.text for entry in app.history.entries("python")])
+
+
+@pytest.mark.parametrize("key", ["enter", "clear"])
+async def test_a_new_draft_begins_at_the_newest_input_in_both_modes(pilot: Pilot[None], key: str) -> None:
+    app = app_of(pilot)
+    await pilot.press("up", "up")
+    app.editor.mode = "ask"
+    await pilot.press("up")
+    if key == "enter":
+        await pilot.press("enter")
+    else:
+        app.editor.clear()
+    app.editor.mode = "python"
+    await pilot.press("up")
+    assert app.editor.text == "y = 2"
+
+
+async def test_in_a_bunch_of_keys_the_input_is_there_for_the_key_after_up(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await press_at_once(pilot, "up", "backspace", "3", "enter", "up", "0", "enter", "grave_accent", "up", "enter")
+    assert [said for said in app.said if said[0] == "submitted"] == [
+        ("submitted", "python", "y = 3"),
+        ("submitted", "python", "y = 30"),
+        ("submitted", "ask", "what is x?"),
+    ]
 
 
 async def test_a_history_that_is_locked_does_not_hold_the_keys(pilot: Pilot[None], home: Path) -> None:

@@ -25,9 +25,8 @@ from mahtab_tui.tui.panes.editor.finding import AreaFinder
 from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
 from mahtab_tui.tui.panes.editor.hint import Hint
 from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
-from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
-from mahtab_tui.tui.panes.editor.recall import Recall
+from mahtab_tui.tui.panes.editor.recall import Recalls
 from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
 from mahtab_tui.tui.widgets.find_row import FindRow
 
@@ -83,11 +82,11 @@ class EditorPane(Widget):
     ) -> None:
         super().__init__(id=id)
         self._inputs = Inputs(history)
-        self._recalls: dict[Mode, Recall] = {"python": Recall(), "ask": Recall()}
+        self._recalls = Recalls(self._inputs)
         self._completions = CompletionList()
         self._card = HelpCard(explain)
         self._suggests = suggest is not None
-        self._area = PromptArea(self._completions, complete, attachments.complete if attachments else None, suggest, id="code")
+        self._area = PromptArea(self._completions, self._recalls, complete, attachments.complete if attachments else None, suggest, id="code")
         self._hint = Hint(attachments.chips if attachments else None, id="hint")
         self._replaces = ""
         self._draft: tuple[Mode, str] = ("python", "")
@@ -117,7 +116,7 @@ class EditorPane(Widget):
 
     @text.setter
     def text(self, text: str) -> None:
-        self._area.recall(clean(text))
+        self._area.recall(text)
 
     @property
     def is_empty(self) -> bool:
@@ -131,7 +130,7 @@ class EditorPane(Widget):
     def clear(self) -> None:
         """Empty the editor; undo brings the text back."""
         self._area.clear()
-        self._recalls[self.mode].reset()
+        self._recalls.reset()
 
     def focus(self, scroll_visible: bool = True) -> EditorPane:
         self._area.focus(scroll_visible)
@@ -153,7 +152,7 @@ class EditorPane(Widget):
 
     def mention(self, what: str) -> None:
         """Have the question that stands here point at something; where none does, one begins."""
-        question = self.text.rstrip() if self.mode == "ask" else ""
+        question = self._area.text.rstrip() if self.mode == "ask" else ""
         self.mode, self.text = "ask", f"{question} {what} ".lstrip()
 
     def toggle_mode(self) -> None:
@@ -223,21 +222,12 @@ class EditorPane(Widget):
     def _submitted(self, message: CodeArea.Submitted) -> None:
         message.stop()
         mode = _mode(message.python)
-        self._inputs.add(message.text, mode)
-        self._recalls[mode].reset()
         replaces, self._replaces = self._replaces, ""
         self.post_message(self.Submitted(mode, message.text, replaces))
         if replaces:
             if self._draft[1]:
                 self.mode, self.text = self._draft
             self._show_mode()
-
-    @on(PromptArea.EdgeReached)
-    def _edge_reached(self, message: PromptArea.EdgeReached) -> None:
-        message.stop()
-        text = self._recalls[self.mode].step(message.step, self._inputs.of(self.mode), self.text)
-        if text is not None:
-            self.text = text
 
 
 def _mode(python: bool) -> Mode:

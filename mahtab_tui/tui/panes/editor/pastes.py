@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from mahtab_tui.session.mentions import is_large
 
 
@@ -26,9 +28,9 @@ class Pastes:
 
     def unfold(self, text: str) -> str:
         """The text with all that was pasted."""
-        for word, pasted in self._texts.items():
-            text = text.replace(word, pasted)
-        return text
+        # In one pass: a pasted text may have the word of another one in it.
+        words = "|".join(map(re.escape, self._texts))
+        return re.sub(words, lambda word: self._texts[word[0]], text) if words else text
 
     def word_before(self, text: str) -> str:
         """The word with which a text ends; empty where it ends with none."""

@@ -9,10 +9,13 @@ from textual.document._document import Selection
 from textual.events import Key
 from textual.message import Message
 
+from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.panes.editor.completeness import is_complete
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.pastes import Pastes
+from mahtab_tui.tui.panes.editor.pasting import clean
+from mahtab_tui.tui.panes.editor.recall import Recalls
 from mahtab_tui.tui.panes.editor.suggesting_area import Suggest, SuggestingArea
 
 
@@ -34,19 +37,13 @@ class PromptArea(SuggestingArea):
     class LeaveKey(Message):
         """Ctrl+D in an empty text."""
 
-    class EdgeReached(Message):
-        """Up on the first line (1: an older input), or Down on the last (-1)."""
-
-        def __init__(self, step: int) -> None:
-            super().__init__()
-            self.step = step
-
     _recalled: tuple[str, Selection] | None = None
     """The text and the cursor as the history put them."""
 
     def __init__(
         self,
         completions: CompletionList,
+        recalls: Recalls,
         complete: Complete | None = None,
         complete_question: Complete | None = None,
         suggest: Suggest | None = None,
@@ -54,7 +51,12 @@ class PromptArea(SuggestingArea):
         id: str | None = None,
     ) -> None:
         super().__init__(completions, complete, complete_question, suggest, id=id)
+        self._recalls = recalls
         self._pastes = Pastes()
+
+    @property
+    def mode(self) -> Mode:
+        return "python" if self.python else "ask"
 
     async def on_key(self, event: Key) -> None:
         if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
@@ -71,6 +73,7 @@ class PromptArea(SuggestingArea):
         """Enter what is written, if anything is; what is typed next belongs to another input."""
         if text := self.whole_text.rstrip():
             self.post_message(self.Submitted(text, python=self.python))
+            self._recalls.entered(text, self.mode)
             self.load_text("")
             self._pastes.forget()
 
@@ -87,8 +90,14 @@ class PromptArea(SuggestingArea):
         if text != self.text:
             self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
 
+    def _walk(self, step: int) -> None:
+        """To an older input (1) or a newer one (-1), at once: the next key is meant for it."""
+        if (text := self._recalls.step(step, self.mode, self.text)) is not None:
+            self.recall(text)
+
     def recall(self, text: str) -> None:
         """Show an input of the history; undo brings back what stood here."""
+        text = clean(text)
         self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
         self._recalled = (text, self.selection)
 
@@ -102,13 +111,13 @@ class PromptArea(SuggestingArea):
 
     def action_cursor_up(self, select: bool = False) -> None:
         if not select and (self._untouched or self.navigator.is_first_wrapped_line(self.cursor_location)):
-            self.post_message(self.EdgeReached(1))
+            self._walk(1)
         else:
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
         if not select and self.navigator.is_last_wrapped_line(self.cursor_location):
-            self.post_message(self.EdgeReached(-1))
+            self._walk(-1)
         else:
             super().action_cursor_down(select)
 

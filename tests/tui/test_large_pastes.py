@@ -1,0 +1,110 @@
+"""Large pasted texts, which stand in the editor as one word each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from textual.events import Paste
+from textual.pilot import Pilot
+
+from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
+
+
+@pytest.fixture
+async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+    remember(home, [("an old input", "ask"), ("old = 1", "python")])
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: bool(app.editor._inputs.of("ask")))
+        yield pilot
+
+
+def app_of(pilot: Pilot[None]) -> EditorApp:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app
+
+
+LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"
+
+
+async def test_a_large_pasted_text_stands_as_one_word_and_is_entered_whole(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.area.post_message(Paste(LARGE))
+    await pilot.pause()
+    assert app.area.text == "[Pasted 312 lines]"
+    assert app.editor.text == LARGE
+    await pilot.press("enter")
+    assert app.said == [("submitted", "python", LARGE)]
+
+
+async def test_a_folded_text_is_shown_in_full_and_folded_by_undo(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.area.post_message(Paste(LARGE))
+    await pilot.pause()
+    await pilot.press("alt+e")
+    assert app.area.text == LARGE
+    await pilot.press("ctrl+z")
+    assert app.area.text == "[Pasted 312 lines]"
+
+
+async def test_backspace_takes_a_folded_text_as_one(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "a ")
+    app.area.post_message(Paste(LARGE))
+    app.area.post_message(Paste(LARGE.replace("x", "y")))
+    await pilot.pause()
+    assert app.area.text == "a [Pasted 312 lines][Pasted 312 lines, 2]"
+    await pilot.press("backspace", "backspace")
+    assert app.area.text == "a "
+
+
+async def test_an_open_block_that_is_folded_is_not_complete(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.area.post_message(Paste(LARGE + "\nif x:"))
+    await pilot.pause()
+    await pilot.press("enter")
+    assert app.said == []
+
+
+async def test_as_a_draft_it_stays_folded_while_one_looks_at_older_inputs(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.area.post_message(Paste(LARGE))
+    await pilot.pause()
+    await pilot.press("up")
+    assert app.area.text == "old = 1"
+    await pilot.press("down")
+    assert app.area.text == "[Pasted 312 lines]"
+    assert app.editor.text == LARGE
+
+
+async def test_its_word_is_not_left_where_its_text_is_forgotten(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.area.post_message(Paste(LARGE))
+    await pilot.pause()
+    await pilot.press("up")
+    app.editor.toggle_mode()
+    await pilot.press("enter")
+    app.editor.toggle_mode()
+    await pilot.press("down")
+    assert app.editor.is_empty
+
+
+async def test_it_stays_folded_in_a_question_that_points_at_something_more(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.editor.mode = "ask"
+    app.area.post_message(Paste(LARGE))
+    await pilot.pause()
+    app.editor.mention("@cell:3")
+    assert app.area.text == "[Pasted 312 lines] @cell:3 "
+    assert app.editor.text == f"{LARGE} @cell:3 "
+
+
+async def test_one_that_has_the_word_of_another_in_it_stays_what_it_is(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    told = "# [Pasted 312 lines]\n" * 60
+    app.area.post_message(Paste(told))
+    app.area.post_message(Paste(LARGE))
+    await pilot.pause()
+    assert app.editor.text == told + LARGE
