@@ -85,5 +85,5 @@ async def drawn(pilot: Pilot[int]) -> None:
     assert isinstance(session, ToldSession)
     # Textual gives the focus, and calls what was to be called after the first picture, later than it is asked to.
     await until(pilot, lambda: session.told and app.focused is not None)
-    app.drain.tick()
+    app.drain.hand_on()
     await pilot.pause()

@@ -1,0 +1,80 @@
+"""Records reach the panes at a pace that leaves the main thread time for keys."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui import drain
+from mahtab_tui.tui.drain import LATEST, RATE, Drain
+
+
+class Drawing:
+    """A drain, and a clock of its own; what is folded takes the time of the thread that `cost` says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
+        self.now = self.worked = 1000.0
+        self.cost = cost
+        self.texts: list[str] = []
+        self.drain = Drain([self._fold])
+        monkeypatch.setattr(drain, "monotonic", lambda: self.now)
+        monkeypatch.setattr(drain, "thread_time", lambda: self.worked)
+
+    def _fold(self, records: Sequence[Record]) -> None:
+        self.texts += [record.text for record in records]
+        self.worked += self.cost
+
+    def say(self, text: str) -> None:
+        self.drain.handler.handle(logging.makeLogRecord({"msg": text, "tag": tags.NOTICE, "attrs": {}}))
+
+    def second(self) -> int:
+        """How often something was handed on in a second in which something is said before each look."""
+        handed = 0
+        for look in range(round(1 / RATE)):
+            before = len(self.texts)
+            self.say(str(look))
+            self.drain.tick()
+            self.now += RATE
+            handed += len(self.texts) > before
+        return handed
+
+
+def test_what_is_drawn_quickly_is_handed_on_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = Drawing(monkeypatch, 0.005)
+    assert drawing.second() == 30
+    assert drawing.texts == [str(number) for number in range(30)]
+
+
+def test_what_takes_long_to_draw_leaves_looks_out_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = Drawing(monkeypatch, 0.015)
+    assert drawing.second() == 15
+    drawing.now += RATE
+    drawing.drain.tick()
+    assert drawing.texts == [str(number) for number in range(30)]
+
+
+def test_however_long_drawing_takes_a_record_waits_no_longer_than_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = Drawing(monkeypatch, 10)
+    drawing.say("first")
+    drawing.drain.tick()
+    drawing.say("second")
+    drawing.now += LATEST - 0.01
+    drawing.drain.tick()
+    assert drawing.texts == ["first"]
+    drawing.now += 0.011
+    drawing.drain.tick()
+    assert drawing.texts == ["first", "second"]
+
+
+def test_after_a_rest_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawing = Drawing(monkeypatch, 10)
+    drawing.say("first")
+    drawing.drain.tick()
+    drawing.now += 60
+    drawing.say("second")
+    drawing.drain.tick()
+    assert drawing.texts == ["first", "second"]
