@@ -6,9 +6,12 @@ import itertools
 import tempfile
 from collections.abc import Iterator
 
+from rich.console import Console
+
 from mahtab_tui.kernel.looking import Arranged, Look, Path
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.tui.panes.transcript.layout.picture import half_blocks
+from mahtab_tui.tui.graphics.half_blocks import half_blocks
+from mahtab_tui.tui.graphics.pictured import Picture
 from mahtab_tui.tui.screens.inspector.picture_view import opened as opened_picture
 from tests.benchmarks.kernel import QuietHost, run
 from tests.benchmarks.screen import BARE, OURS, key_echo
@@ -65,7 +68,12 @@ def rows() -> Iterator[Row]:
             took = median(timed(lambda p=path: look.children(p, 9_999_900, 10_000_000), 10))  # type: ignore[misc]
             yield Row(f"the last page of 10,000,000 {name}", took, "ms", "<= 50 ms")
         size = f"a picture of {len(look.picture(_named('noise'))) / 1e6:.1f} MB, fetched, read and drawn in 100 x 30 cells"
-        yield Row(size, median(timed(lambda: half_blocks(opened_picture(look.picture(_named("noise"))).image, 100, 30), 5)), "ms", "<= 300 ms")
+
+        def pictured() -> None:
+            image = opened_picture(look.picture(_named("noise"))).image
+            half_blocks(Picture("noise", 100, 30, lambda: image), Console())
+
+        yield Row(size, median(timed(pictured, 5)), "ms", "<= 300 ms")
         yield Row("the end of a text of 110 M characters", median(timed(lambda: look.text(_named("text"), 109_900_000, 109_960_000), 1)), "ms", "-")
         yield Row("a search through all of it", median(timed(lambda: look.find(_named("text"), "needle", 0, backwards=False), 1)), "ms", "-")
         run(kernel, _HUGE)

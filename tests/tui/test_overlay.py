@@ -18,7 +18,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.graphics import overlay
 from mahtab_tui.tui.graphics.drawn import Drawn
-from mahtab_tui.tui.graphics.encoding import on_white
+from mahtab_tui.tui.graphics.encoding import kitty as kitty_encoded
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from tests.tui.editor_app import until
 from tests.tui.graphics_terminal import GraphicsTerminal
@@ -242,12 +242,12 @@ async def test_what_was_made_for_another_size_of_cells_is_thrown_away(
     asked: list[tuple[int, int]] = []
     changed = threading.Event()
 
-    def slow(image: Image.Image, width: int, height: int) -> Image.Image:
-        asked.append((width, height))
+    def slow(image: Image.Image, number: int) -> str:
+        asked.append(image.size)
         assert changed.wait(30)
-        return on_white(image, width, height)
+        return kitty_encoded(image, number)
 
-    monkeypatch.setattr(overlay, "on_white", slow)
+    monkeypatch.setattr(overlay, "kitty", slow)
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await until(pilot, lambda: bool(asked))
@@ -299,7 +299,7 @@ async def test_what_cannot_be_drawn_stays_half_blocks(make_app: MakeApp, kitty: 
         tried.append("")
         raise OSError("broken")
 
-    monkeypatch.setattr(overlay, "on_white", broken)
+    monkeypatch.setattr(overlay, "kitty", broken)
     async with make_app(*cell(1, png(80, 80))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await until(pilot, lambda: bool(tried))
@@ -312,8 +312,10 @@ async def test_hidden_from_the_model_it_stays_dimmed(make_app: MakeApp, kitty: G
         await drawn(pilot)
         watched = Watched(pilot, kitty)
         await watched.standing(1)
+        shown = list(kitty.kept)
         watched.pane.fold([Record(tags.HIDE, "", {"entry": watched.pane._transcript.entries[-1].key, "hidden": True}, 1.0)])
-        await watched.standing(0)
+        await until(pilot, lambda: bool(kitty.standing) and list(kitty.kept) != shown)
+        assert watched.misplaced == []
 
 
 async def test_a_selection_is_seen(make_app: MakeApp, kitty: GraphicsTerminal) -> None:

@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from tests.tui.transcript_app import PaneApp
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.tui.editor_app import until
+from tests.tui.transcript_app import PaneApp, shown
 
 ANSWER = """Two days are **far** from the *median* of their weekday; see `daily` and [the manual](https://example.org/median).
 
@@ -92,11 +95,16 @@ def test_what_is_more_than_text(snap_compare: Callable[..., bool], size: tuple[i
     columns = "".join(f"<th>column {number}</th>" for number in range(12))
     lines = "".join(f"<tr><th>{line}</th>{''.join(f'<td>{line * number / 7:.4f}</td>' for number in range(12))}</tr>" for line in range(4))
     frame = f"<table><tr><th></th>{columns}</tr>{lines}</table><p>4 rows × 12 columns</p>"
-    shown = [("text/html", frame), ("text/markdown", "## Found\n\n- *one*\n- `two`"), ("image/png", _gradient())]
+    displays = [("text/html", frame), ("text/markdown", "## Found\n\n- *one*\n- `two`"), ("image/png", _gradient())]
     records = [record(tags.USER_REPL_IN, "display(df, words, figure)", cell=1, party="you")]
-    records += [record(tags.DISPLAY, "text\n", cell=1, mime=mime, data=data) for mime, data in shown]
+    records += [record(tags.DISPLAY, "text\n", cell=1, mime=mime, data=data) for mime, data in displays]
     records.append(record(tags.USER_REPL_OUT, "text\n" * 3, cell=1, status="ok", duration=0.2, kinds=[["display", 5]] * 3))
-    assert snap_compare(PaneApp(records), terminal_size=size)
+
+    async def pictured(pilot: Pilot[None]) -> None:
+        pane = pilot.app.query_one(TranscriptPane)
+        await until(pilot, lambda: any("▀" in row for row in shown(pane)))
+
+    assert snap_compare(PaneApp(records), terminal_size=size, run_before=pictured)
 
 
 def test_a_greeting(snap_compare: Callable[..., bool]) -> None:

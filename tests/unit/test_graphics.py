@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from mahtab_tui.tui.graphics.answers import SIXEL_QUESTIONS, Answers
-from mahtab_tui.tui.graphics.encoding import kitty, kitty_placed, on_white, sixel
+from mahtab_tui.tui.graphics.encoding import kitty, kitty_placed, sixel
 from mahtab_tui.tui.graphics.pictured import Part, Picture
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"
@@ -171,4 +171,5 @@ def test_a_large_picture_of_sixels_has_the_colours_of_its_pixels() -> None:
 
 
 def test_one_sees_white_through_a_picture() -> None:
-    assert on_white(Image.new("RGBA", (4, 4), (0, 0, 0, 0)), 2, 2).getpixel((0, 0)) == (255, 255, 255)
+    picture = Picture("", 2, 2, lambda: Image.new("RGBA", (4, 4), (0, 0, 0, 0)))
+    assert picture.scaled(2, 2, Image.Resampling.LANCZOS).getpixel((0, 0)) == (255, 255, 255)

@@ -10,16 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from rich.cells import cell_len
+from rich.console import Console
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.partials import Partial
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.graphics.files import opened, size_of
+from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.panes.transcript import memory
 from mahtab_tui.tui.panes.transcript.layout.grid import grid_rows
 from mahtab_tui.tui.panes.transcript.layout.html_table import Table, read_table
 from mahtab_tui.tui.panes.transcript.layout.picture import HIGHEST, picture_rows, size_in_cells
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
 from mahtab_tui.tui.panes.transcript.output import HEAD, SHOWN, TAIL, Output, Shown
+from tests.pictures import bomb, encoded, noise
 from tests.unit.test_transcript_fold import cell_of, folded, output_of, record
 from tests.unit.test_transcript_rows import PALETTE
 
@@ -33,6 +37,16 @@ def picture(width: int, height: int, form: str = "PNG", mode: str = "RGB") -> st
     file = io.BytesIO()
     Image.new(mode, (width, height), "red").save(file, form)
     return base64.b64encode(file.getvalue()).decode()
+
+
+def shown_picture(data: str) -> Shown:
+    return Shown("display", "<Image>", mime="image/png", data=data)
+
+
+PHOTO = base64.b64encode(encoded(noise(300, 200))).decode()
+BOMB = base64.b64encode(bomb(100_000, 100_000)).decode()
+HOSTILE = base64.b64encode(b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000).decode()
+"""A JPEG that begins with nothing but empty segments."""
 
 
 def lines(output: Output, width: int = 60) -> list[str]:
@@ -159,20 +173,67 @@ def test_a_picture_keeps_to_its_room_and_to_a_screen(width: int, height: int, ro
     ("form", "mode"), [("PNG", "RGB"), ("PNG", "RGBA"), ("PNG", "P"), ("PNG", "1"), ("PNG", "I;16"), ("JPEG", "RGB"), ("JPEG", "CMYK")]
 )
 def test_pictures_of_every_kind_are_half_blocks(form: str, mode: str) -> None:
-    rows = picture_rows(picture(160, 80, form, mode), 78)
+    rows = picture_rows(shown_picture(picture(160, 80, form, mode)), 78)
     assert rows is not None
-    assert [row.text for row in rows] == ["▀" * 20] * 5
+    assert [row.picture and row.picture[1] for row in rows] == list(range(5))
+    assert rows[0].picture is not None
+    assert [strip.text for strip in half_blocks(rows[0].picture[0], Console())] == ["▀" * 20] * 5
 
 
 @pytest.mark.parametrize(
     "data",
-    ["", "AAAA", "not base64", picture(40, 40)[:60], picture(4_000, 3_001, mode="1"), picture(4, 4, "GIF")],
-    ids=["nothing", "no picture", "no base64", "cut", "huge", "another kind"],
+    ["", "AAAA", "not base64", picture(40, 40)[:20], picture(4_000, 3_001, mode="1"), picture(4, 4, "GIF"), BOMB, HOSTILE],
+    ids=["nothing", "no picture", "no base64", "cut", "huge", "another kind", "bomb", "no end of marks"],
 )
-def test_a_broken_or_huge_picture_is_its_text(data: str) -> None:
+def test_what_is_no_picture_or_a_huge_one_is_its_text(data: str) -> None:
     output = Output()
     output.show("<Image>\n", "image/png", data)
     assert lines(output) == ["<Image>"]
+
+
+def test_a_picture_that_turned_out_to_be_broken_is_its_text() -> None:
+    output = Output()
+    output.show("<Image>\n", "image/png", picture(40, 40)[:60])
+    rows = OutputRows(output, 60, PALETTE)
+    rows.update()
+    assert rows[0].picture is not None
+    with pytest.raises(OSError, match="truncated"):
+        half_blocks(rows[0].picture[0], Console())
+    (line,) = output
+    assert isinstance(line, Shown)
+    line.unreadable = True
+    rows.update()
+    assert [rows[number].text for number in range(len(rows))] == ["<Image>"]
+
+
+def test_what_is_kept_only_as_text_is_drawn_as_text() -> None:
+    output = Output()
+    output.show("<Image>\n", "image/png", picture(40, 40))
+    rows = OutputRows(output, 60, PALETTE)
+    rows.update()
+    output.shrink(1)
+    rows.update()
+    assert (rows[0].text, rows[0].picture) == ("<Image>", None)
+
+
+@given(st.sampled_from(["PNG", "JPEG"]), st.integers(1, 300), st.integers(1, 300), st.binary(max_size=70_000))
+def test_the_size_of_a_picture_is_read_from_its_beginning(form: str, width: int, height: int, comment: bytes) -> None:
+    options: dict[str, object] = {"comment": comment[:60_000], "exif": b"Exif\0\0" + comment[:60_000]} if form == "JPEG" else {}
+    file = base64.b64encode(encoded(Image.new("RGB", (width, height)), form, **options)).decode()
+    assert size_of(file) == (width, height)
+
+
+@given(st.binary(max_size=200), st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n"]))
+def test_any_bytes_have_a_size_or_none(data: bytes, beginning: bytes) -> None:
+    size = size_of(base64.b64encode(beginning + data).decode())
+    assert size is None or min(size) > 0
+
+
+def test_a_file_in_base64_is_read_as_the_decoded_one() -> None:
+    with Image.open(io.BytesIO(base64.b64decode(PHOTO))) as whole:
+        assert opened(PHOTO, 1_000_000).tobytes() == whole.tobytes()
+    with pytest.raises(ValueError, match="too many"):
+        opened(PHOTO, 100)
 
 
 def test_what_cannot_be_drawn_is_all_lines_of_its_text() -> None:

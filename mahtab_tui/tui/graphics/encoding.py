@@ -34,14 +34,6 @@ class Piece(NamedTuple):
     data: str
 
 
-def on_white(image: Image.Image, width: int, height: int) -> Image.Image:
-    """A picture in so many pixels, on white where one sees through it."""
-    from PIL import Image
-
-    small = image.convert("RGBA").resize((width, height), Image.Resampling.LANCZOS)
-    return Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
-
-
 def kitty(image: Image.Image, number: int) -> str:
     """For Kitty's protocol: a picture that it is to keep under a number."""
     file = io.BytesIO()

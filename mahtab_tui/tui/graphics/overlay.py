@@ -18,7 +18,7 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from mahtab_tui.tui.graphics.answers import Answers, Protocol
-from mahtab_tui.tui.graphics.encoding import Piece, kitty, kitty_forgotten, kitty_placed, kitty_removed, on_white, sixel
+from mahtab_tui.tui.graphics.encoding import Piece, kitty, kitty_forgotten, kitty_placed, kitty_removed, sixel
 from mahtab_tui.tui.graphics.pictured import Part, Pictured
 
 REST = 0.12
@@ -132,9 +132,8 @@ class Overlay:
 
     def _key(self, part: Part) -> Hashable:
         """What is made ready together: with Kitty the whole picture."""
-        picture = part.picture
-        whole = (picture.key, picture.columns, picture.rows)
-        return whole if self._ground is not None and self._ground.protocol == "kitty" else (*whole, part.top, part.rows)
+        whole = self._ground is not None and self._ground.protocol == "kitty"
+        return part.picture if whole else (part.picture, part.top, part.rows)
 
     def _get_ready(self, part: Part, ground: _Ground) -> None:
         """On a thread, one at a time."""
@@ -211,8 +210,10 @@ def _step_back() -> None:
 
 def _encoded(part: Part, ground: _Ground, number: int) -> tuple[_Ready, str]:
     """A picture, or a part of it, as it can be drawn, and what the terminal is to be sent before."""
+    from PIL.Image import Resampling
+
     picture, (across, down) = part.picture, ground.cell
-    image = on_white(picture.pixels(), picture.columns * across, picture.rows * down)
+    image = picture.scaled(picture.columns * across, picture.rows * down, Resampling.LANCZOS)
     if ground.protocol == "kitty":
         return _Ready(number=number), kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual.geometry import Region
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    from PIL.Image import Image, Resampling
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,18 @@ class Picture:
     rows: int
     pixels: Callable[[], Image] = field(compare=False)
     """Called on a thread; raises what Pillow raises for broken files."""
+    faded: tuple[int, int, int] | None = None
+    """The colour toward which it is dimmed."""
+
+    def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
+        """In so many pixels, on white where one sees through it. Called on a thread; raises what Pillow raises for broken files."""
+        from PIL import Image
+
+        image = self.pixels()
+        image.draft("RGB", (width, height))  # of a JPEG, no more is decoded than is needed
+        small = image.convert("RGBA").resize((width, height), resampling)
+        drawn = Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
+        return drawn if self.faded is None else Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
 
 
 class Part(NamedTuple):

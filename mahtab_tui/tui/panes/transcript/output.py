@@ -35,6 +35,11 @@ class OutLine:
     frame: int | None = None
     """The number of the frame that it names, of a traceback."""
 
+    @property
+    def state(self) -> tuple[object, ...]:
+        """All that its rows depend on."""
+        return self.text, self.frame
+
     def extend(self, text: str) -> None:
         """More of the line has come. A carriage return goes back to its beginning."""
         text = self.text + text
@@ -54,6 +59,12 @@ class Shown(OutLine):
     """Empty where only the text is left."""
     data: str = ""
     """Of pictures: base64."""
+    unreadable: bool = False
+    """Of a picture: it turned out that it cannot be drawn."""
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        return self.text, self.mime, self.unreadable
 
     def forget(self) -> None:
         """Keep only the text."""

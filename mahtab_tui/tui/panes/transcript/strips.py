@@ -22,10 +22,13 @@ RIGHT = 1
 """Empty cells at the right edge."""
 
 
-def strip_of(row: Row, y: int | None, width: int, base: Style, selected: tuple[int, int] | None, selection: Style) -> Strip:
+def strip_of(
+    row: Row, y: int | None, width: int, base: Style, selected: tuple[int, int] | None, selection: Style, picture: Strip | None = None
+) -> Strip:
     """A row as a strip of exactly this width.
 
-    `y` identifies the row to a selection (None: it cannot be selected); `selected` are characters of its text (-1: to the end).
+    `y` identifies the row to a selection (None: it cannot be selected); `selected` are characters of its text (-1: to the end);
+    `picture` stands where its text would.
     """
     body = base + row.fill if row.fill else base
     origin = _origin(0, y)
@@ -39,6 +42,9 @@ def strip_of(row: Row, y: int | None, width: int, base: Style, selected: tuple[i
         segments.append(Segment(text, body + style + _origin(offset, y)))
         offset += len(text)
         used += cell_len(text)
+    if picture is not None:
+        segments += picture
+        used += picture.cell_length
     right = [Segment(text, body + style) for text, style in row.right]
     right_width = sum(segment.cell_length for segment in right)
     if right and used + right_width + RIGHT > width:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from rich.style import Style
@@ -14,11 +14,15 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.graphics.pictured import Part, Pictured
-from mahtab_tui.tui.panes.transcript.entries import Entry
+from mahtab_tui.tui.fetcher import Answered, Fetcher
+from mahtab_tui.tui.graphics.drawings import Drawings
+from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.layout.entry import warm_up
+from mahtab_tui.tui.panes.transcript.layout.picture import key_of
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
 from mahtab_tui.tui.panes.transcript.layout.row import Row
+from mahtab_tui.tui.panes.transcript.output import Shown
 from mahtab_tui.tui.panes.transcript.palette import BOLD, REVERSE
 from mahtab_tui.tui.panes.transcript.placing import TITLE_HEIGHT, PlacedView
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
@@ -43,6 +47,7 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
         self._shown: tuple[list[Row], str] = [], ""
         """The rows of the page at the last look, and the hint on them."""
         self._ticking: Timer | None = None
+        self._drawings = Drawings(Fetcher(self), lambda: self.app.console, self._seen_pictures, self._redraw_picture, self._cannot_draw)
 
     def fold(self, records: Sequence[Record]) -> None:
         super().fold(records)
@@ -73,7 +78,8 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
             style = self._palette.text + BOLD if self.has_focus else self._palette.muted
             return title_strip("TRANSCRIPT", base + style, base, width)
         if y < self._head:
-            return strip_of(self._pinned[y - TITLE_HEIGHT].row, None, width, base, None, base)
+            pinned = self._pinned[y - TITLE_HEIGHT].row
+            return strip_of(pinned, None, width, base, None, base, self._picture_strip(pinned))
         row = self.scroll_offset.y + y - self._head
         strip = self._strip(row, width, base)
         if y == self.size.height - 1 and (hint := self._hint()):
@@ -84,6 +90,7 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
         super()._place()
         if self._window is not None:
             self._refresh_changed()
+            self._drawings.look()
 
     def _refresh_changed(self) -> None:
         """Draw the rows that are not what they were at the last look: of a growing answer, its end."""
@@ -111,7 +118,7 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
         seen = [] if self.text_selection is not None else rows[:-1] if hint else rows
         for _, same in groupby(enumerate(seen), key=_picture_begins):
             (y, row), *others = same
-            if row.picture is not None:
+            if row.picture is not None and self._drawings.of(row.picture[0]):
                 picture, top = row.picture
                 yield Part(picture, EDGE, y + self._head, top, 1 + len(others))
 
@@ -130,10 +137,44 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
                 drawn = with_sought(drawn, self.sought, self._palette.moon + REVERSE)
             except TooSlow:  # a row ends otherwise than the text that was searched
                 self.sought = None
-        strip = strip_of(drawn, number, width, base, span, style)
+        strip = strip_of(drawn, number, width, base, span, style, self._picture_strip(drawn))
         entry = self._transcript.entries[place.entry]
         marked = self.has_focus and entry is self._mark and place.row >= entry.gap
         return with_mark(strip, base + self._palette.moon) if marked and self._palette is not None else strip
+
+    # Pictures
+
+    def on_answered(self, message: Answered) -> None:
+        message.deliver()
+
+    def _seen_rows(self) -> list[Row]:
+        """What is below the title."""
+        return [*(pinned.row for pinned in self._pinned), *self._shown[0]]
+
+    def _seen_pictures(self) -> Iterable[Picture]:
+        return dict.fromkeys(row.picture[0] for row in self._seen_rows() if row.picture is not None)
+
+    def _picture_strip(self, row: Row) -> Strip | None:
+        """What is drawn of a row's picture; an empty ground until there is something."""
+        if row.picture is None or self._palette is None:
+            return None
+        picture, number = row.picture
+        drawn = self._drawings.of(picture)
+        return drawn[number] if drawn else Strip.blank(picture.columns, self._palette.surface)
+
+    def _redraw_picture(self, picture: Picture) -> None:
+        for y, row in enumerate(self._seen_rows(), TITLE_HEIGHT):
+            if row.picture is not None and row.picture[0] == picture:
+                self.refresh_line(self.scroll_offset.y + y)
+
+    def _cannot_draw(self, picture: Picture) -> None:
+        """Its text is shown instead."""
+        for entry in self._transcript.entries:
+            for line in entry.output if isinstance(entry, Cell) else ():
+                if isinstance(line, Shown) and key_of(line) == picture.key:
+                    line.unreadable = True
+                    self._transcript.touch(entry)
+        self.fold([])
 
     def _hint(self) -> str:
         if self._following or not self._grown:

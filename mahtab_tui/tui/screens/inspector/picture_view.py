@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.segment import Segment
@@ -12,15 +12,16 @@ from textual.events import Resize
 from textual.strip import Strip
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.tui.graphics.drawings import Drawings
 from mahtab_tui.tui.graphics.drawn import cell_size
 from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
-from mahtab_tui.tui.panes.transcript.layout.picture import LARGEST, half_blocks
-from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.screens.inspector.view import Place, View
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+LARGEST = 50_000_000
+"""Pixels; a larger picture is not decoded."""
 KEPT = 8_000_000
 """Pixels that are kept of a larger picture: more than a screen has."""
 
@@ -40,17 +41,26 @@ class PictureView(View, Pictured, can_focus=True):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._opened: Opened | None = None
+        self._fitted: Picture | None = None
+        """What is to be drawn."""
         self._picture: Picture | None = None
         """What is drawn."""
         self._rows: list[Strip] = []
+        self._drawings = Drawings(
+            self.fetcher, lambda: self.app.console, lambda: [self._fitted] if self._fitted else [], self._drawn, self._cannot_draw
+        )
 
     def on_mount(self) -> None:
         self.look_again()
 
     def look_again(self) -> None:
         place = self.place
+        self._get(lambda: place.look.picture(place.path))
+
+    def _get(self, file: Callable[[], bytes]) -> None:
+        """file: called on a thread; may raise `KernelError`."""
         self.say(("…", "$muted"))
-        self.fetcher.ask("picture", lambda: opened(place.look.picture(place.path)), self._came, self.fail)
+        self.fetcher.ask("picture", lambda: opened(file()), self._came, self.fail)
 
     def _came(self, picture: Opened) -> None:
         self._opened = picture
@@ -61,20 +71,22 @@ class PictureView(View, Pictured, can_focus=True):
         self._fit()
 
     def _fit(self) -> None:
-        """Draw it as large as it fits, on a thread: a large one takes a while."""
+        """Draw it as large as it fits."""
         if self._opened is None or not self.size:
             return
         image, (width, height) = self._opened.image, self.size
         across, down = cell_size(self.app)
         scale = min((width - 2) * across / image.width, height * down / image.height)
         columns, lines = max(1, round(image.width * scale / across)), max(1, round(image.height * scale / down))
-        picture = Picture(object(), columns, lines, lambda: image)
-        self.fetcher.ask("drawn", lambda: half_blocks(image, columns, lines), lambda rows: self._drawn(picture, rows), self.fail)
+        self._fitted = Picture(object(), columns, lines, lambda: image)
+        self._drawings.look()
 
-    def _drawn(self, picture: Picture, rows: list[Row]) -> None:
-        self._picture = picture
-        self._rows = [Strip(Segment(text, style) for text, style in row.spans) for row in rows]
+    def _drawn(self, picture: Picture) -> None:
+        self._picture, self._rows = picture, self._drawings.of(picture) or []
         self.refresh()
+
+    def _cannot_draw(self, picture: Picture) -> None:
+        self.fail("The picture cannot be drawn.")
 
     def pictures(self) -> Iterator[Part]:
         if self._picture is not None:

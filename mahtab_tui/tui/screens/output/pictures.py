@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.tui.commands import PICTURES_COMMANDS, bindings
-from mahtab_tui.tui.screens.inspector.picture_view import PictureView, opened
+from mahtab_tui.tui.screens.inspector.picture_view import PictureView
 from mahtab_tui.tui.screens.inspector.view import Place
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place
 
@@ -29,12 +29,12 @@ class Picture(NamedTuple):
 class HeldPicture(PictureView):
     """A picture that is here."""
 
-    def __init__(self, place: Place, data: bytes) -> None:
+    def __init__(self, place: Place, file: Callable[[], bytes]) -> None:
         super().__init__(place)
-        self._data = data
+        self._file = file
 
     def look_again(self) -> None:
-        self.fetcher.ask("picture", lambda: opened(self._data), self._came, self.fail)
+        self._get(self._file)
 
 
 class PicturesScreen(OutputScreen):
@@ -57,7 +57,7 @@ class PicturesScreen(OutputScreen):
         self.query_one("#output-title", Static).update(Content(self._title + of))
         body = self.query_one("#output-body")
         await body.remove_children()
-        view = HeldPicture(no_place(self._look, "picture"), self.content())
+        view = HeldPicture(no_place(self._look, "picture"), self.content)
         await body.mount(view)
         view.take_focus()
 

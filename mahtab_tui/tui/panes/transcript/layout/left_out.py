@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.style import Style
 
 from mahtab_tui.tui.panes.transcript.entries import Entry, Note
@@ -18,4 +20,11 @@ def left_out_row(row: Row, entry: Entry, palette: Palette, *, first: bool) -> Ro
     right = [(text, style + _DIM) for text, style in row.right]
     if first and not isinstance(entry, Note):
         right = [(_SAID[entry.left_out], palette.muted), *([("  ", palette.muted)] if right else []), *right]
-    return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=None)
+    picture = row.picture and (replace(row.picture[0], faded=_colour(palette)), row.picture[1])
+    return row._replace(spans=spans, bar=row.bar + _DIM if row.bar else None, right=right, picture=picture)
+
+
+def _colour(palette: Palette) -> tuple[int, int, int]:
+    """What is under a picture."""
+    ground = palette.surface.bgcolor
+    return ground.get_truecolor(foreground=False) if ground else (0, 0, 0)

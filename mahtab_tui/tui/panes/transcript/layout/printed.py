@@ -40,7 +40,7 @@ class OutputRows:
         lines: dict[OutLine, _Drawn] = {}
         for line in self._output:
             known = self._lines.get(line)
-            if known is None or known.raw != line.text or known.frame != line.frame:
+            if known is None or known.state != line.state:
                 known = self._drawn(line)
             lines[line] = known
         self._lines = lines
@@ -68,7 +68,7 @@ class OutputRows:
             return LineRows(line, self._width, self._palette)
         from mahtab_tui.tui.panes.transcript.layout.shown import shown_rows
 
-        return ShownRows(line.text, shown_rows(line, self._width, self._palette) or self._text_rows(line))
+        return ShownRows(line.state, shown_rows(line, self._width, self._palette) or self._text_rows(line))
 
     def _text_rows(self, shown: Shown) -> list[Row]:
         """Its text, in the lines that it has."""
@@ -90,11 +90,11 @@ def _frames_to_fold(lines: Sequence[OutLine]) -> range:
 class LineRows:
     """One line of output, wrapped where the row is full, as a terminal does it."""
 
-    __slots__ = ("_cuts", "_kind", "_palette", "_rows", "_text", "frame", "raw")
+    __slots__ = ("_cuts", "_frame", "_kind", "_palette", "_rows", "_text", "state")
 
     def __init__(self, line: OutLine, width: int, palette: Palette) -> None:
-        self.raw = line.text
-        self.frame = line.frame
+        self.state = line.state
+        self._frame = line.frame
         self._kind = line.kind
         self._palette = palette
         text = expand_tabs(collapse(line.text) if "\r" in line.text or "\b" in line.text else line.text)
@@ -120,18 +120,17 @@ class LineRows:
         text = plain(self._text)
         if self._kind == "traceback":
             spans = _traceback_spans(text, self._palette)
-            return spans if self.frame is None else [(piece, style + Style(meta={FRAME: self.frame})) for piece, style in spans]
+            return spans if self._frame is None else [(piece, style + Style(meta={FRAME: self._frame})) for piece, style in spans]
         return [(text, self._palette.text)]
 
 
 class ShownRows:
     """Something that is more than text."""
 
-    __slots__ = ("_rows", "raw")
-    frame = None
+    __slots__ = ("_rows", "state")
 
-    def __init__(self, raw: str, rows: Sequence[Row]) -> None:
-        self.raw = raw
+    def __init__(self, state: tuple[object, ...], rows: Sequence[Row]) -> None:
+        self.state = state
         self._rows = rows
 
     def __len__(self) -> int:

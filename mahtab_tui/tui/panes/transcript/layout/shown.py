@@ -1,4 +1,4 @@
-"""Rows of what is more than text: pictures in half blocks, tables, Markdown."""
+"""Rows of what is more than text: pictures, tables, Markdown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def shown_rows(shown: Shown, width: int, palette: Palette) -> Sequence[Row] | No
     rows: Sequence[Row] | None
     match shown.mime:
         case "image/png" | "image/jpeg":
-            rows = picture_rows(shown.data, width)
+            rows = picture_rows(shown, width)
         case "text/html":
             table = read_table(shown.data)
             rows = None if table is None else grid_rows(table, width, palette)

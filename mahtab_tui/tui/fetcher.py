@@ -1,4 +1,4 @@
-"""Asking the kernel on threads, so that the screen never waits."""
+"""Asking the kernel, and other slow work, on threads, so that the screen never waits."""
 
 from __future__ import annotations
 

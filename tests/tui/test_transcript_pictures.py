@@ -1,0 +1,154 @@
+"""Pictures of the transcript have their place at once, and are drawn there when a thread has made them ready."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+from rich.style import Style
+from textual.pilot import Pilot
+from textual.selection import Selection
+from textual.strip import Strip
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.graphics import drawings, half_blocks
+from mahtab_tui.tui.graphics.pictured import Picture
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.tui.editor_app import until
+from tests.tui.test_overlay import cell, png
+from tests.tui.transcript_app import PaneApp, cells, shown
+
+SIZE = (60, 20)
+
+
+class Held:
+    """Draws no half blocks until it is told to."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, int]] = []
+        self.go_on = threading.Semaphore(0)
+        self.threads: list[threading.Thread] = []
+
+    def __call__(self, picture: Picture, console: Console) -> list[Strip]:
+        self.begun.append((picture.columns, picture.rows))
+        self.threads.append(threading.current_thread())
+        assert self.go_on.acquire(timeout=30)
+        return half_blocks.half_blocks(picture, console)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
+    held = Held()
+    monkeypatch.setattr(drawings, "half_blocks", held)
+    yield held
+    held.go_on.release(100)
+
+
+def pane_of(pilot: Pilot[None]) -> TranscriptPane:
+    return pilot.app.query_one(TranscriptPane)
+
+
+def blocks(pane: TranscriptPane) -> list[int]:
+    """The half blocks of each row that has some."""
+    return [count for row in shown(pane) if (count := row.count("▀"))]
+
+
+def styles(pane: TranscriptPane) -> set[Style | None]:
+    return {segment.style for y in range(pane.size.height) for segment in pane.render_line(y) if "▀" in segment.text}
+
+
+async def test_a_picture_has_its_place_before_it_is_drawn(held: Held) -> None:
+    async with PaneApp([*cell(1, png(160, 80)), *cells(1, 2)]).run_test(size=SIZE) as pilot:
+        pane = pane_of(pilot)
+        await until(pilot, lambda: held.begun == [(20, 5)])
+        assert blocks(pane) == []
+        pane.fold(cells(1, 3))
+        await until(pilot, lambda: "output 3" in "\n".join(shown(pane)))
+        height, rows = pane.height_of_all, shown(pane)
+        held.go_on.release()
+        await until(pilot, lambda: blocks(pane) == [20] * 5)
+        assert pane.height_of_all == height
+        assert [row.rstrip("▀ ") for row in shown(pane)] == rows, "nothing has moved"
+
+
+async def test_the_pictures_of_a_cell_are_drawn_for_each_width(held: Held) -> None:
+    async with PaneApp(cell(1, png(800, 80), png(400, 80))).run_test(size=SIZE) as pilot:
+        pane = pane_of(pilot)
+        await until(pilot, lambda: bool(held.begun))
+        (first,) = held.begun
+        await pilot.resize_terminal(30, 20)
+        await until(pilot, lambda: pane.size.width == 30)
+        held.go_on.release(3)
+        width = pane._text_width
+        await until(pilot, lambda: blocks(pane) == [width] * 3)
+        assert first[0] > width
+        assert held.begun == [first, (width, 1), (width, 2)], "one after the other, and none for a width that is no more"
+
+
+async def test_what_cannot_be_drawn_becomes_its_text(held: Held) -> None:
+    broken = png(160, 80)[:60]
+    async with PaneApp([*cell(1, broken), *cell(2, png(80, 80)), *cell(3, broken)]).run_test(size=SIZE) as pilot:
+        pane = pane_of(pilot)
+        held.go_on.release(3)
+        await until(pilot, lambda: "\n".join(shown(pane)).count("<Figure>") == 2 and blocks(pane) == [10] * 5)
+
+
+async def test_nothing_happens_after_the_pane_is_gone(held: Held) -> None:
+    async with PaneApp(cell(1, png(160, 80), png(80, 80))).run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: bool(held.begun))
+        await pane_of(pilot).remove()
+        held.go_on.release(2)
+        (thread,) = held.threads
+        thread.join(30)
+        await pilot.pause()
+        assert len(held.begun) == 1
+        await pilot.press("a")
+
+
+async def test_what_is_scrolled_away_before_it_is_drawn_is_not_kept(held: Held) -> None:
+    async with PaneApp([*cell(1, png(160, 80)), *cells(30, 2), *cell(40, png(80, 80))]).run_test(size=SIZE) as pilot:
+        pane = pane_of(pilot)
+        await until(pilot, lambda: held.begun == [(10, 5)])
+        pane.focus()
+        await pilot.press("home")
+        held.go_on.release(2)
+        await until(pilot, lambda: blocks(pane) == [20] * 5)
+        held.begun.clear()
+        await pilot.press("end")
+        await until(pilot, lambda: held.begun == [(10, 5)])
+
+
+async def test_hidden_from_the_model_it_is_drawn_dimmed() -> None:
+    async with PaneApp(cell(1, png(80, 80))).run_test(size=SIZE) as pilot:
+        pane = pane_of(pilot)
+        await until(pilot, lambda: blocks(pane) == [10] * 5)
+        (bright,) = styles(pane)
+        pane.fold([Record(tags.HIDE, "", {"entry": pane._transcript.entries[-1].key, "hidden": True}, 1.0)])
+        await until(pilot, lambda: blocks(pane) == [10] * 5 and styles(pane) != {bright})
+        (dimmed,) = styles(pane)
+        assert bright is not None
+        assert bright.color is not None
+        assert bright.color.triplet == (255, 0, 0)
+        assert dimmed is not None
+        assert dimmed.color is not None
+        assert dimmed.color.triplet is not None
+        assert 128 <= dimmed.color.triplet.red < 160
+
+
+async def test_a_pinned_one_is_drawn_at_the_top() -> None:
+    async with PaneApp([*cell(1, png(160, 32)), *cells(20, 2)]).run_test(size=(60, 40)) as pilot:
+        pane = pane_of(pilot)
+        pane.fold([Record(tags.PIN, "", {"entry": pane._transcript.entries[0].key, "pinned": True}, 1.0)])
+        await until(pilot, lambda: blocks(pane) == [20] * 2)
+
+
+async def test_of_a_picture_no_text_is_copied() -> None:
+    async with PaneApp([*cell(1, png(80, 80)), *cells(1, 2)]).run_test(size=SIZE) as pilot:
+        pane = pane_of(pilot)
+        await until(pilot, lambda: bool(blocks(pane)))
+        taken = pane.get_selection(Selection(None, None))
+        assert taken is not None
+        assert taken[0].split("\n")[:6] == ["In 1 · you", "plot()", "", "", "", "In 2 · you"], "it is one empty line"
