@@ -31,6 +31,11 @@ def mark_of(data: bytes) -> bytes:
     return next((mark for mark, _ in _MARKS if data.startswith(mark)), b"")
 
 
+def marked_encoding(data: bytes) -> str | None:
+    """The encoding that a mark at the beginning tells."""
+    return next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
+
+
 def decoded(data: bytes, encoding: str | None = None) -> str:
     """The text of some bytes: as the caller says (as in ``cp037`` for EBCDIC), else by a mark at the beginning, else UTF-8, else Latin-1.
 

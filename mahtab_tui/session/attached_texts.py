@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import io
 import itertools
 import os
 import signal
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of
+from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of, marked_encoding
 from mahtab_tui.session.mentions import Mention
 
 LONGEST = 60_000
@@ -63,7 +64,7 @@ def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -
         end = None if mention.end is None else max(mention.start, mention.end)
         lines: list[bytes] = []
         room, rest = _BYTES, ""
-        for line in itertools.islice(_lines(file, stopped), mention.start - 1, end):
+        for line in itertools.islice(_lines(_as_utf8(file), stopped), mention.start - 1, end):
             lines.append(line[:room])
             room -= len(line)
             if room <= 0:
@@ -76,14 +77,25 @@ def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -
     return shortened(text) + rest, f"{len(lines):,} line{'s' * (len(lines) != 1)}"
 
 
-def _lines(file: IO[bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
+def _as_utf8(file: IO[bytes]) -> Callable[[int], bytes]:
+    """Reads a line of a file, at most so many bytes or characters of it. What is marked as of two or four bytes for a character, where a
+    byte that looks so ends no line, comes as UTF-8; anything else as it is."""
+    encoding = marked_encoding(file.read(4))
+    file.seek(0)
+    if encoding in (None, "utf-8-sig"):
+        return file.readline
+    text = io.TextIOWrapper(file, encoding, "replace", newline="\n")
+    return lambda most: text.readline(most).encode()
+
+
+def _lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
     """Lines, of which one may be as long as the file: it comes in pieces that are bounded, and counts as one.
 
     Raises `OSError` after `_SEARCHED` bytes, and where it is stopped.
     """
     whole = True
     searched = 0
-    for piece in iter(lambda: file.readline(_BYTES), b""):
+    for piece in iter(lambda: readline(_BYTES), b""):
         searched += len(piece)
         if searched > _SEARCHED:
             raise OSError(0, f"lines are looked for in the first {size_of(_SEARCHED)} only")

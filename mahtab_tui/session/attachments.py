@@ -126,8 +126,8 @@ class Attachments:
             return self._chip_of_variable(mention, variables[mention.name]) if mention.name in variables else None
         if self._is_cells(mention):
             return self._chip_of_cells(mention)
-        path = self._path(mention.name)
         try:
+            path = self._path(mention.name)
             about = os.stat(path)
             if stat.S_ISREG(about.st_mode) and (size := pictures.measured_file(path)) is not None:
                 return Chip(mention.label, size, picture=True)

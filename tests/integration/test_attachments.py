@@ -59,6 +59,15 @@ def test_of_a_large_file_in_any_encoding_no_character_is_lost(cells: Cells, proj
     assert set(left) == {"ü"}
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16", "utf-32"])
+def test_lines_of_a_file_in_any_encoding_are_lines(cells: Cells, project: Path, encoding: str) -> None:
+    letter = "ß" if encoding == "latin-1" else "Ċ"  # whose first byte in UTF-16 is a line feed
+    (project / "notes.txt").write_bytes(f"größe\n{letter} zwei\r\ndrei\n".encode(encoding))
+    first, second = gather(cells, "@notes.txt:1 @notes.txt:2-")
+    assert (first.text, first.size) == ("größe\n", "1 line")
+    assert (second.text, second.size) == (f"{letter} zwei\r\ndrei\n", "2 lines")
+
+
 def test_zero_bytes_at_the_end_only_are_no_text(cells: Cells, project: Path) -> None:
     (project / "log").write_bytes(b"x" * 500_000 + b"\0")
     [attachment] = gather(cells, "@log")
@@ -156,7 +165,9 @@ def test_no_command_runs_from_a_long_question(cells: Cells, project: Path, paddi
     assert not (project / "made").exists()
 
 
-@pytest.mark.parametrize("question", ["!`echo \0`", "!`echo \ud800`", "@notes.txt:999999999-", f"@notes.txt:{'9' * 20}"])
+@pytest.mark.parametrize(
+    "question", ["!`echo \0`", "!`echo \ud800`", "@~\0/notes", "@~\ud800/notes", "@notes.txt:999999999-", f"@notes.txt:{'9' * 20}"]
+)
 def test_what_cannot_be_had_is_told_and_the_question_is_asked(cells: Cells, project: Path, question: str) -> None:
     (project / "notes.txt").write_text("one")
     [attachment] = gather(cells, question)
