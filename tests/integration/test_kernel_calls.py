@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,6 +57,11 @@ def test_the_debugger_stands_in_the_cell_and_knows_nothing_of_what_is_below(cell
     assert "worker" not in result.output
     assert "<string>" not in result.output
     assert result.output.endswith("'end'\n")
+
+
+def test_a_module_of_the_persons_own_by_the_debuggers_name_is_theirs(cells: Cells, project: Path) -> None:
+    (project / "pdb.py").write_text("ATOMS = 3\ndef set_trace(): return 'theirs'\n")
+    assert cells.text("import pdb; (pdb.ATOMS, pdb.set_trace())") == "(3, 'theirs')\n"
 
 
 def test_quitting_the_debugger_ends_the_cell_quietly(cells: Cells) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import sys
 import threading
 from types import ModuleType
@@ -25,3 +26,9 @@ def late_import(name: str) -> ModuleType:
             return importlib.import_module(name)
         finally:
             sys.path = path
+
+
+def is_ours(name: str) -> bool:
+    """Whether the person who imports a module gets the one that `late_import` gets, and none of their own by that name."""
+    ours, theirs = (importlib.machinery.PathFinder.find_spec(name, path) for path in (_PATH, None))
+    return ours is not None and theirs is not None and ours.origin == theirs.origin

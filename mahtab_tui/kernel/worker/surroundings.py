@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TextIO
 from .capture import ErrorStream, LimitedOutput, flush, open_stdout
 from .console import loaded_pdb
 from .interrupts import Interrupts
-from .stdlib import late_import
+from .stdlib import is_ours, late_import
 from .tracebacks import format_safely
 
 _FLUSH_BEFORE = frozenset({"subprocess.Popen", "os.system", "os.posix_spawn", "os.exec", "os.spawn", "pty.spawn"})
@@ -130,7 +130,7 @@ class ProcessSurroundings:
             self.flush()
         elif event == "import" and args[0].startswith("matplotlib."):  # before pyplot has chosen a backend
             late_import(f"{__package__}.showing.plots").choose_backend()
-        elif event == "import" and args[0] == "pdb":
+        elif event == "import" and args[0] == "pdb" and is_ours("pdb"):
             loaded_pdb()
 
     def _in_child(self) -> None:
