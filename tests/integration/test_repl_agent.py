@@ -62,12 +62,14 @@ def test_an_unknown_model_is_a_sentence(desk: Desk) -> None:
 def test_the_question_comes_with_the_variables_and_what_the_person_did(desk: Desk) -> None:
     desk.namespace["n"] = 42
     execute_code("print(n + 1)", desk.session)
-    agent = agent_of(desk, words("Yes."))
+    agent = agent_of(desk, words("Yes."), words("Yes."))
     agent.ask_sync("well?")
     (told,) = human(agent)
     assert "<variables>\nn: int = 42\n</variables>" in told
     assert ">43</user-repl-out>" in told
     assert told.endswith("\n\nwell?")
+    agent.ask_sync("and now?")
+    assert "repl-out" not in human(agent)[1], "what was told already is not told again"
 
 
 def test_the_conversation_goes_on_and_nothing_is_told_twice(desk: Desk) -> None:
