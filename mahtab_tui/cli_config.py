@@ -9,7 +9,7 @@ import typer
 
 from mahtab_tui.cli_options import Given, given_by
 from mahtab_tui.command_line import fail, say
-from mahtab_tui.settings import SettingsError, config_files, load_settings
+from mahtab_tui.settings import Settings, SettingsError, config_files, load_settings
 
 config_app = typer.Typer(help="Print the settings and where each comes from, change one, open the file.")
 
@@ -27,13 +27,15 @@ def config(context: typer.Context, given: Given = None) -> None:
     from mahtab_tui.llm.providers import default_model
 
     try:
-        rows = entries(load_settings(**given_by(given)))
+        settings = load_settings(**given_by(given))
+        rows = entries(settings)
     except SettingsError as error:
         fail(str(error))
     rows = [row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in (Entry._fields.index("key"), Entry._fields.index("value"))]
     for row in rows:
         say(f"{row.key:<{widths[0]}}  {row.value:<{min(widths[1], 40)}}  {row.place.text}")
+    _tell_held_back(settings)
 
 
 @config_app.command("set")
@@ -98,12 +100,41 @@ def edit(project: Project = False) -> None:
     except OSError as error:
         fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
     found = problems(path)
+    if project and not found:
+        _tell_held_back(load_settings())
     for problem in found:
         say(f"mahtab-tui: {problem}", err=True)
     if found:
         raise typer.Exit(2)
     if code:
         fail(f"{command[0]} ended with exit code {code}.", 1)
+
+
+@config_app.command()
+def trust() -> None:
+    """Allow what this project's files set that a project may not set by itself: each value as it is now."""
+    from mahtab_tui.configuration.files import allow
+    from mahtab_tui.configuration.values import shown
+    from mahtab_tui.setting_sources import all_held_back
+
+    try:
+        found = all_held_back(Settings)
+    except SettingsError as error:
+        fail(str(error))
+    for each in found:
+        try:
+            allow(each.path, each.values)
+        except SettingsError as error:
+            fail(str(error), 1)
+        for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
+            say(f"Allowed: {each.path}, line {line}: {key} = {shown(value)}")
+    if not found:
+        say("Nothing that this project's files set is held back.")
+
+
+def _tell_held_back(settings: Settings) -> None:
+    for sentence in settings.held_back:
+        say(f"mahtab-tui: {sentence}", err=True)
 
 
 def _provider() -> str | None:
@@ -120,9 +151,11 @@ def _file(project: bool) -> Path:
 def _tell_of_winner(key: str, path: Path) -> None:
     """Say so where what was written is not what holds."""
     try:
-        place = load_settings().place_of(key)
+        settings = load_settings()
+        place = settings.place_of(key)
     except SettingsError as error:
         say(f"mahtab-tui: {error}", err=True)
         return
     if place.file != path:
         say(f"But {place.text} wins over it.", err=True)
+    _tell_held_back(settings)

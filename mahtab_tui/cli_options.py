@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from mahtab_tui.command_line import fail
+from mahtab_tui.command_line import fail, say
 from mahtab_tui.settings import Settings, SettingsError, load_settings
 
 Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
@@ -35,7 +35,10 @@ def given_by(pairs: list[str] | None) -> dict[str, Any]:
 
 
 def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object) -> Settings:
-    """The effective settings, with `models` that can be had; else one sentence and the end. pairs: what ``--set`` says."""
+    """The effective settings, with `models` that can be had; else one sentence and the end. pairs: what ``--set`` says.
+
+    What the project's files may not set is told.
+    """
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model
 
@@ -43,6 +46,8 @@ def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: lis
         settings = load_settings(**given_by(pairs) | {key: value for key, value in given.items() if value is not None})
     except SettingsError as error:
         fail(str(error))
+    for sentence in settings.held_back:
+        say(f"mahtab-tui: {sentence}", err=True)
     for which in models:
         name = getattr(settings, which)
         try:

@@ -33,7 +33,7 @@ def _places(skills_dir: list[Path] | None) -> tuple[Path | ProjectPlace, ...]:
         settings = load_settings(skills_dir=skills_dir or None)
     except SettingsError as error:
         fail(str(error))
-    return skill_folders(project_folder(), settings.skills_dir)
+    return skill_folders(project_folder(), settings.skills_dir, of_project=settings.of_project("skills_dir"))
 
 
 def _library(skills_dir: list[Path] | None, on_problem: Callable[[str], None] = _warn) -> SkillLibrary:

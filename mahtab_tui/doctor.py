@@ -143,7 +143,8 @@ def _config() -> str:
         settings = load_settings()
     except SettingsError as error:
         return _line("config", ", ".join(files), str(error))
-    return _line("config", f"{', '.join(files) or 'no file, the defaults hold'}; model {settings.model or 'not set'}, approval {settings.approval}")
+    found = f"{', '.join(files) or 'no file, the defaults hold'}; model {settings.model or 'not set'}, approval {settings.approval}"
+    return _line("config", found, " ".join(settings.held_back))
 
 
 def _home() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, PydanticBaseSettingsSource
+
+from mahtab_tui import trust
 
 PREFIX = "MAHTAB_"
 ENV_FILE = ".env"
@@ -36,9 +39,58 @@ def project_folder() -> Path:
         raise SettingsError("The folder that the program was started in is no longer there.") from None
 
 
+def env_file() -> Path:
+    """The project's ``.env``. Raises `SettingsError` as `project_folder`."""
+    return project_folder() / ENV_FILE
+
+
 def config_files(project: Path) -> tuple[Path, Path]:
     """The configuration files, the one that wins first: the project's, the person's."""
     return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
+
+
+def trust_record() -> Path:
+    """Where it is kept what the person has allowed the files of projects to set."""
+    return home_folder() / "trusted.json"
+
+
+def held_back(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Of what a configuration file sets that which does not hold before the person has allowed it; the person's own file may set all."""
+    project = project_folder()
+    if path == config_files(project)[1] or os.path.realpath(project) == os.path.realpath(Path.home()):
+        return {}
+    found = trust.guarded(project, values)
+    known = trust.allowed(trust_record(), path) if found else {}
+    return {key: value for key, value in found.items() if known.get(key) != trust.digest(value)}
+
+
+def _holding(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    without = held_back(path, values)
+    return {key: value for key, value in values.items() if key not in without}
+
+
+class HeldBack(NamedTuple):
+    """A file of the project that sets what it may not."""
+
+    path: Path
+    values: dict[str, Any]
+    lines: tuple[int, ...]
+    """From 1, of each value."""
+
+    @property
+    def sentence(self) -> str:
+        told = ", ".join(f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True))
+        return f"Left out of {self.path}: {told}. It holds once you allow it: mahtab-tui config trust."
+
+
+def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
+    """What of the project's files does not hold, the file that wins first. Raises `SettingsError`."""
+    env, (file, _) = env_file(), config_files(project_folder())
+    values = held_back(env, DotEnvSettingsSource(settings_cls)())
+    found = [HeldBack(env, values, tuple(_env_line([variable_of(key)]) or 1 for key in values))]
+    values = held_back(file, read_config(file))
+    found.append(HeldBack(file, values, tuple(line_of(file, key) for key in values)))
+    return [each for each in found if each.values]
 
 
 class _BadLines(logging.Filter):
@@ -73,7 +125,7 @@ class EnvFile(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        values = self._source()
+        values = _holding(env_file(), self._source())
         for name in self._source.env_vars:
             key = name.removeprefix(PREFIX.lower())
             if key != name and key not in self.settings_cls.model_fields:
@@ -102,7 +154,7 @@ class TomlFile(PydanticBaseSettingsSource):
         for key in values:
             if key not in self.settings_cls.model_fields:
                 raise SettingsError(f"{self.path}, line {line_of(self.path, key)}: {no_setting(self.settings_cls, key)}")
-        return values
+        return _holding(self.path, values)
 
 
 def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
@@ -190,13 +242,19 @@ def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
     names = [variable, f"{name}{_KEY_ENDING}".upper()] if table == "api_keys" else [variable]
     yield Place(_env_file_line(names)), EnvFile(DotEnvSettingsSource(settings_cls))()
     for path in config_files(project_folder()):
-        values = read_config(path)
+        values = _holding(path, read_config(path))
         yield Place(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
 
 
 def _env_file_line(names: list[str]) -> str:
-    """The line of ``.env`` on which one of some variables stands."""
+    """The line of ``.env`` on which one of some variables stands, as a person is told it."""
+    place = _env_line(names)
+    return ENV_FILE if place is None else f"{ENV_FILE}, line {place}"
+
+
+def _env_line(names: list[str]) -> int | None:
+    """The line (from 1) of ``.env`` on which one of some variables stands."""
     path = Path(ENV_FILE)
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
     place = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)
-    return ENV_FILE if place is None else f"{ENV_FILE}, line {place + 1}"
+    return None if place is None else place + 1

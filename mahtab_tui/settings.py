@@ -17,9 +17,11 @@ from mahtab_tui.setting_sources import (
     ENV_FILE,
     PREFIX,
     EnvFile,
+    HeldBack,
     Place,
     SettingsError,
     TomlFile,
+    all_held_back,
     config_files,
     home_folder,
     place_of,
@@ -62,6 +64,7 @@ class Settings(BaseSettings):
 
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
     """What the command line has said."""
+    _held_back: tuple[str, ...] = PrivateAttr(())
 
     model: str | None = Field(None, description="Which model answers, as in claude, claude:opus, openai:gpt-5, demo, replay:FILE")
     reflection_model: str | None = Field(None, description="A cheaper model that checks whether a turn is complete")
@@ -140,6 +143,16 @@ class Settings(BaseSettings):
         """Where a value comes from, or one entry of a table ("keymap.help"). Raises `SettingsError` where a file cannot be read any more."""
         return place_of(type(self), key, self._given)
 
+    @property
+    def held_back(self) -> tuple[str, ...]:
+        """What the project's files set and what the person has not allowed, so that it does not hold: a sentence for each file."""
+        return self._held_back
+
+    def of_project(self, key: str) -> bool:
+        """Whether the value is what a file of the project says, who may be anybody. Raises `SettingsError` as `place_of`."""
+        place, (project, person) = self.place_of(key), config_files(project_folder())
+        return place.text.startswith(ENV_FILE) or place.file == project != person
+
     def anew(self) -> Settings:
         """What the sources say now. Raises `SettingsError`."""
         return load_settings(**self._given)
@@ -179,6 +192,7 @@ def load_settings(**given: Any) -> Settings:
     try:
         settings = Settings(**{key: value for key, value in given.items() if value is not None})
         settings._given.update(given)
+        settings._held_back = tuple(_checked(each).sentence for each in all_held_back(Settings))
         return settings
     except ValidationError as error:
         key = str(error.errors()[0]["loc"][0])
@@ -193,6 +207,17 @@ def load_settings(**given: Any) -> Settings:
         raise SettingsError("The environment or .env: a value is nested too deeply.") from None
     except ValueError as error:  # pydantic-settings: a variable of the environment that is not JSON where it must be
         raise SettingsError(f"The environment: {error}.") from None
+
+
+def _checked(held: HeldBack) -> HeldBack:
+    """What is wrong is said also where it does not hold. Raises `SettingsError`."""
+    draft = Settings.model_construct()
+    for line, (key, value) in zip(held.lines, held.values.items(), strict=True):
+        try:
+            setattr(draft, key, value)
+        except ValidationError as error:
+            raise SettingsError(f"{held.path}, line {line}: {key}: {reason(error)}.") from None
+    return held
 
 
 def reason(error: ValidationError) -> str:

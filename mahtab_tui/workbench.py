@@ -59,6 +59,8 @@ class Workbench:
         self._agent: ReplAgent | None = None
         settings = load_settings()
         self.log.addFilter(Masking(settings.secrets))
+        for sentence in settings.held_back:
+            self.log.warning(sentence)
         spending = Spending(lambda: settings.max_usd)
         self.knowledge = Knowledge(
             self.log,

@@ -6,13 +6,14 @@ import contextlib
 import os
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.configuration.values import choices, is_secret, is_table, validated
-from mahtab_tui.setting_sources import line_of, read_config, read_text, variable_of
+from mahtab_tui.setting_sources import held_back, line_of, read_config, read_text, trust_record, variable_of
 from mahtab_tui.settings import Settings, SettingsError
+from mahtab_tui.trust import with_allowed
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -24,7 +25,10 @@ _HEAD = """\
 
 
 def set_value(path: Path, key: str, value: Any) -> None:
-    """Write a value, as `values.written` makes it. Raises `SettingsError` where the file cannot be read or written."""
+    """Write a value, as `values.written` makes it; what a person writes so into a project's file is allowed there.
+
+    Raises `SettingsError` where the file cannot be read or written.
+    """
     table, dot, name = key.partition(".")
 
     def change(document: TOMLDocument) -> None:
@@ -35,7 +39,16 @@ def set_value(path: Path, key: str, value: Any) -> None:
         else:
             document[table] = {name: value}
 
+    others_held_back = bool(dot) and table in held_back(path, read_config(path))
     _change(path, change)
+    held = held_back(path, read_config(path))
+    if table in held and not others_held_back:
+        allow(path, {table: held[table]})
+
+
+def allow(path: Path, values: Mapping[str, Any]) -> None:
+    """Let a project's file set these values from now on. Raises `SettingsError`."""
+    write_text(trust_record(), with_allowed(trust_record(), path, values))
 
 
 def unset(path: Path, key: str) -> bool:

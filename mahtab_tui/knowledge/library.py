@@ -158,4 +158,5 @@ def skill_library(skills_dir: Path | str | None = None) -> SkillLibrary:
 def _loader(skills_dir: Path | str | None) -> SkillsLoader:
     if skills_dir is not None:
         return SkillsLoader(skills_dir)
-    return SkillsLoader(*skill_folders(Path.cwd(), load_settings().skills_dir))
+    settings = load_settings()
+    return SkillsLoader(*skill_folders(Path.cwd(), settings.skills_dir, of_project=settings.of_project("skills_dir")))

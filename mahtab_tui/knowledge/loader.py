@@ -21,17 +21,24 @@ class ProjectPlace(NamedTuple):
     project: Path
 
 
-def skill_folders(project: Path, extra: Sequence[Path] = ()) -> tuple[Path | ProjectPlace, ...]:
+def skill_folders(project: Path, extra: Sequence[Path] = (), *, of_project: bool = False) -> tuple[Path | ProjectPlace, ...]:
     """Where skills are looked for; later folders win by name.
 
     extra: folders that were named in the settings; where there are none, the project's ``skills`` stands in their place.
+    of_project: whether a file of the project has named them, which names others than the project's only with the person's word.
     """
+    root = os.path.realpath(project)
+
+    def of(folder: Path) -> Path | ProjectPlace:
+        held = of_project and Path(os.path.realpath(project / folder)).is_relative_to(root)
+        return ProjectPlace(project / folder, project) if held else folder
+
     return (
         resource_folder("skills"),
         home_folder() / "skills",
         ProjectPlace(project / ".mahtab" / "skills", project),
         ProjectPlace(project / ".claude" / "skills", project),
-        *(extra or (ProjectPlace(project / "skills", project),)),
+        *(map(of, extra) if extra else (ProjectPlace(project / "skills", project),)),
     )
 
 

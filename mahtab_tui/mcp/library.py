@@ -81,8 +81,8 @@ def log_tail() -> str:
 class Skills:
     """The skills as prompts."""
 
-    def __init__(self, project: Path, extra: Sequence[Path]) -> None:
-        self._loader = SkillsLoader(*skill_folders(project, extra))
+    def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
+        self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
 
     def _found(self) -> dict[str, Skill]:
         return {skill.name: skill for skill in self._loader.load_all()}

@@ -42,13 +42,16 @@ def serve(python: str | None, project: Path | None, attach: Attach | None = None
         raise ServerError(f"The MCP server needs the package mcp ({error.name} is missing): pip install 'mahtab-tui[mcp]'.") from None
     try:
         settings = load_settings(python=python, project=project)
+        of_project = settings.of_project("skills_dir")
     except SettingsError as error:
         raise ServerError(str(error)) from None
+    for sentence in settings.held_back:
+        print(plain(f"mahtab-tui: {sentence}"), file=sys.stderr)
     desk = open_desk(settings, attach)
     from mahtab_tui.mcp.library import Skills
 
     os.environ.setdefault("MPLBACKEND", "agg")  # a window would wait for a person
-    anyio.run(_serve, streams, desk, Skills(Path.cwd(), settings.skills_dir))
+    anyio.run(_serve, streams, desk, Skills(Path.cwd(), settings.skills_dir, of_project=of_project))
 
 
 def attachment(attach: str | None, private: bool) -> Attach:

@@ -26,14 +26,19 @@ class Knowledge:
         on_problem: Callable[[str], None],
         *,
         skills_dir: Sequence[Path],
+        skills_of_project: bool = False,
         skills_budget: int,
         code_dir: Path,
         past: Sequence[Record] = (),
     ) -> None:
-        """skills_dir, skills_budget, code_dir: as in the settings. past: the records of the session that is resumed."""
+        """skills_dir, skills_budget, code_dir: as in the settings. skills_of_project: whether a file of the project names skills_dir.
+
+        past: the records of the session that is resumed.
+        """
         self._log = log
         self._on_problem = on_problem
         self._skills_dir = skills_dir
+        self._of_project = skills_of_project
         self._skills_budget = skills_budget
         self._code_dir = code_dir
         self._past = past
@@ -53,7 +58,8 @@ class Knowledge:
                 from mahtab_tui.knowledge.library import SkillLibrary
                 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 
-                self._skills = SkillLibrary(SkillsLoader(*skill_folders(project_folder(), self._skills_dir)), self._on_problem)
+                folders = skill_folders(project_folder(), self._skills_dir, of_project=self._of_project)
+                self._skills = SkillLibrary(SkillsLoader(*folders), self._on_problem)
             return self._skills
 
     @property

@@ -81,6 +81,7 @@ class Session:
             self.log,
             lambda problem: self.notice(problem, "warning"),
             skills_dir=settings.skills_dir,
+            skills_of_project=settings.of_project("skills_dir"),
             skills_budget=settings.skills_budget,
             code_dir=settings.code_dir,
             past=past,
@@ -135,6 +136,8 @@ class Session:
     def start(self) -> None:
         """Begin: the kernel starts on a thread, and inputs are served from now on."""
         self._tell_session()
+        for sentence in self.settings.held_back:
+            self.notice(sentence, "warning")
         self.knowledge.start()
         self._runner.start()
         self.agent.start()

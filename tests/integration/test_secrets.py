@@ -22,6 +22,7 @@ from mahtab_tui.settings import load_settings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched
 from tests.services import OPENAI, Service, refusing, serving
+from tests.trust import trust_project
 from tests.waiting import wait_for
 
 IN_ENV, IN_FILE, OF_THE_PERSON = "sk-in-env-file-1", "sk-in-config-file-2", "sk-of-the-shell-3"
@@ -32,7 +33,7 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     """A service at a `base_url`, its key in `.env`, another key in a configuration file, a third in the person's shell."""
     with serving() as service:
         (project / ".env").write_text(f"OPENAI_COMPATIBLE_API_KEY={IN_ENV}\nMAHTAB_BASE_URL={service.url}/v1\n")
-        (home / ".mahtab").mkdir()
+        trust_project()
         (home / ".mahtab" / "config.toml").write_text(f'[api_keys]\nanthropic = "{IN_FILE}"\n')
         monkeypatch.setenv("OPENAI_API_KEY", OF_THE_PERSON)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")

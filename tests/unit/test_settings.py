@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from mahtab_tui.setting_sources import place_of
 from mahtab_tui.settings import Settings, SettingsError, load_settings, resource_folder
+from tests.trust import trust_project
 
 
 def write(path: Path, text: str) -> Path:
@@ -77,6 +78,7 @@ def give(key: str, source: str, value: Any, *, project: Path, home: Path, monkey
         write(project / ".env", f"OTHER=1\nMAHTAB_{key.upper()}={text!r}\n")
     else:
         write((project if source == "project" else home) / ".mahtab" / "config.toml", f"# One\n{key} = {toml(value)}\n")
+    trust_project()
     return {}
 
 
