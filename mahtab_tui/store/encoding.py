@@ -1,6 +1,13 @@
-"""Text in SQLite, which takes no lone surrogates: a text that has one is kept as bytes."""
+"""Text in SQLite, which takes no lone surrogates: a text that has one is kept as bytes. And attributes as JSON."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+STEP = 65_536
+"""Characters of a long attribute, as that of a picture, that are made JSON at once: the interpreter is held meanwhile."""
 
 
 def stored(text: str) -> str | bytes:
@@ -15,3 +22,14 @@ def stored(text: str) -> str | bytes:
 def restored(value: str | bytes) -> str:
     """The text of a value that `stored` made."""
     return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
+
+
+def as_json(attrs: Mapping[str, Any]) -> str:
+    """As `json.dumps` makes it; other threads go on meanwhile."""
+    return "{" + ", ".join(f"{json.dumps(name)}: {_value(value)}" for name, value in attrs.items()) + "}"
+
+
+def _value(value: object) -> str:
+    if not isinstance(value, str):
+        return json.dumps(value, default=str)
+    return '"' + "".join(json.dumps(value[start : start + STEP])[1:-1] for start in range(0, len(value), STEP)) + '"'

@@ -15,7 +15,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store.database import as_sentences, connect, transaction
-from mahtab_tui.store.encoding import restored, stored
+from mahtab_tui.store.encoding import as_json, restored, stored
 
 __all__ = ["SessionRow", "SqliteStore", "StoreError", "delete_session", "list_sessions", "load_records"]
 
@@ -142,7 +142,7 @@ class SqliteStore:
 
 
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
-    return record.time or time.time(), record.tag, json.dumps(record.attrs, default=str), stored(record.text)
+    return record.time or time.time(), record.tag, as_json(record.attrs), stored(record.text)
 
 
 def _record(moment: float, tag: str, attrs: str, text: str | bytes) -> Record:

@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
+from mahtab_tui.store import encoding
 from mahtab_tui.store.sqlite import SqliteStore, delete_session, list_sessions, load_records
 
 
@@ -49,6 +51,12 @@ def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     store.close()
+
+
+@given(st.dictionaries(st.text(), st.text(st.characters()) | st.integers() | st.none() | st.lists(st.text())))
+def test_attributes_are_json_as_json_makes_it_however_long(attrs: dict[str, object]) -> None:
+    with mock.patch.object(encoding, "STEP", 3):
+        assert encoding.as_json(attrs) == json.dumps(attrs)
 
 
 def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
