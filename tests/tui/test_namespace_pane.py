@@ -103,6 +103,16 @@ async def test_modules_functions_and_private_names_show_on_request(make_app: Mak
         assert names(pilot) == ["data", "a", "b"]
 
 
+async def test_a_filter_that_only_hidden_names_have_says_how_to_see_them(make_app: MakeApp) -> None:
+    async with make_app(*ROWS).run_test(size=SIZE) as pilot:
+        await focused(pilot)
+        await pilot.press("p", "d")
+        assert "1 hi" in lines(pilot)[0]  # cut: the pane is narrow
+        assert any("Only modules, functions or private names" in line for line in lines(pilot))
+        await pilot.press("ctrl+t")
+        assert names(pilot) == ["pd"]
+
+
 async def test_typing_filters_backspace_widens_and_escape_ends(make_app: MakeApp) -> None:
     app = make_app(*ROWS)
     async with app.run_test(size=SIZE) as pilot:

@@ -141,13 +141,13 @@ class NamespacePane(LinesView, can_focus=True):
         return self.strip([piece for pair in zip(parts, apart, strict=True) for piece in pair][:-1], width, base)
 
     def _empty(self, index: int, width: int, base: Style) -> Strip:
-        if self._rows.filter:
+        if self._rows.filter and not self._rows.hidden:
             sentence = "Nothing has this in its name. Esc ends the filter."
         elif self._rows.changes:
             by = self._rows.difference.by
             sentence = f"{by} has changed no variable." if by else _NO_CHANGES
         elif self._rows.hidden:
-            sentence = "Only modules, functions or private names. Ctrl+T shows them."
+            sentence = f"Only modules, functions or private names{' have this' if self._rows.filter else ''}. Ctrl+T shows them."
         else:
             sentence = _EMPTY
         lines = wrap(sentence, max(10, width - 2))

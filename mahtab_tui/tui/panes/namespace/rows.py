@@ -58,8 +58,10 @@ class Rows:
 
     @property
     def hidden(self) -> int:
-        """How many are hidden for being modules, functions, classes or private."""
-        return 0 if self.specials or self.changes else sum(row.special for row in self._rows.values())
+        """How many of those that the filter leaves are hidden for being modules, functions, classes or private."""
+        if self.specials or self.changes:
+            return 0
+        return sum(row.special and self.filter.lower() in row.name.lower() for row in self._rows.values())
 
     @property
     def shown(self) -> list[Row]:
