@@ -49,6 +49,11 @@ def test_frames_pillow_and_markdown_bring_their_own_form(cells: Cells) -> None:
     assert frame.mime == "text/html"
     assert "[bold]" in frame.data
     assert frame.text.split() == ["a", "b", "0", "1", "[bold]"]
+    assert frame.data.endswith("<p>1 rows × 2 columns</p>")
+    (frame,) = show(cells, "pd.DataFrame({'a': range(1_000)})")
+    assert frame.data.count("1000 rows × 1 columns") == 1
+    with_option = "with pd.option_context('display.show_dimensions', False): display(pd.DataFrame({'a': [1]}))"
+    assert "rows" not in show(cells, with_option)[0].data
     (picture,) = show(cells, "from PIL import Image\nImage.new('RGB', (4_000, 3_000))")
     assert base64.b64decode(picture.data)[:8] == PNG
     (words,) = show(cells, "class Words:\n    def _repr_markdown_(self): return '# Title'\nWords()")

@@ -131,8 +131,17 @@ def _by_methods(value: object) -> tuple[str, str] | None:
         found = getattr(value, _METHODS[mime])()
         form = _sendable(mime, found[0] if isinstance(found, tuple) else found)
         if form is not None:
-            return form
+            return (mime, form[1] + _shape(value)) if mime == "text/html" and "columns</p>" not in form[1] else form
     return None
+
+
+def _shape(value: Any) -> str:
+    """The shape of a table of pandas, which tells it by itself only where it leaves something out; empty where the person has changed that."""
+    frame = loaded("pandas", "DataFrame")
+    if frame is MISSING or not isinstance(value, frame) or sys.modules["pandas"].get_option("display.show_dimensions") != "truncate":
+        return ""
+    rows, columns = value.shape
+    return f"<p>{rows} rows × {columns} columns</p>"
 
 
 def _sendable(mime: str, data: object) -> tuple[str, str] | None:
