@@ -60,8 +60,12 @@ class SharedPlace:
             raise PlaceError(str(error)) from None
         place = cls(reader, writer, journal)
         writer.write(encode({"op": "join", "name": agent}))
-        welcome = await place._next_frames()
+        try:
+            welcome = await place._next_frames()
+        except (OSError, FrameError):
+            welcome = []
         if not welcome or welcome[0]["op"] != "session":
+            writer.close()
             raise PlaceError("The session closed the connection.")
         place.session, place.name, place.pid = str(welcome[0]["name"]), str(welcome[0]["you"]), int(welcome[0]["pid"])
         place._listening = asyncio.create_task(place._listen())

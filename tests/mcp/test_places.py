@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from mahtab_tui.mcp import journal
+from mahtab_tui.mcp import journal, shared
 from mahtab_tui.mcp.desk import Attach, Desk
 from mahtab_tui.mcp.evaluation import EvalArguments, answer
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.look import Look
 from mahtab_tui.mcp.place import PlaceError
 from mahtab_tui.mcp.private import PrivatePlace
+from mahtab_tui.mcp.shared import SharedPlace
 from mahtab_tui.mcp.toolbox import ModeArguments
+from mahtab_tui.session.shared_sessions import Running
 
 ENDLESS = "class Endless:\n    def _repr_png_(self):\n        while True: pass\nEndless()"
 
@@ -146,3 +149,24 @@ async def test_a_worker_that_cannot_start_is_said_to_each_call(project: Path) ->
         with pytest.raises(PlaceError, match="There is no file /nowhere/python"):
             await place.kernel()
     await place.close()
+
+
+@pytest.mark.parametrize("answer", [b"", b"no frame at all"])
+async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes) -> None:
+    path = tmp_path / "moon.sock"
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(path))
+    listening.listen()
+
+    def close() -> None:
+        connection, _ = listening.accept()
+        connection.recv(1, socket.MSG_PEEK)  # what is there and was not read makes the end a reset
+        connection.send(answer)
+        connection.close()
+
+    monkeypatch.setattr(shared, "session_for", lambda session, project: Running("moon", str(tmp_path), 1, [], path))
+    with listening:
+        closing = asyncio.get_running_loop().run_in_executor(None, close)
+        with pytest.raises(PlaceError, match="The session closed the connection"):
+            await SharedPlace.join(None, tmp_path, "codex", Journal())
+        await closing
