@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.tui.patterns import TOO_SLOW
+from mahtab_tui.tui.widgets import find_row
 from mahtab_tui.tui.widgets.find_row import FindRow
+from tests.tui.editor_app import until
 from tests.tui.test_transcript_keys import KeysApp, marked
 from tests.tui.transcript_app import SIZE, cell
 
@@ -43,7 +46,7 @@ async def test_a_key_makes_a_pattern_of_the_words_and_words_of_the_pattern() -> 
         await pilot.press("alt+r")
         assert (title(pilot), said(pilot)) == ("Find", "1 of 1")
         await pilot.press("alt+r", *["backspace"] * 3, *r"^\w+ = \d$")
-        assert said(pilot) == "1 of 3"
+        await until(pilot, lambda: said(pilot) == "1 of 3")
         await pilot.press("escape", "n")
         assert marked(app) == "second = 2"
 
@@ -52,14 +55,14 @@ async def test_what_is_no_pattern_or_takes_too_long_is_said_and_the_keys_go_on()
     async with KeysApp([*cell(1, "x = 1", "a" * 50 + "b\n")]).run_test(size=SIZE) as pilot:
         app = await opened(pilot)
         await pilot.press("alt+r", "(")
-        assert said(pilot).startswith("This is no regular expression: ")
+        await until(pilot, lambda: said(pilot).startswith("This is no regular expression: "))
         await pilot.press(*"a+)+$")
-        assert said(pilot) == TOO_SLOW
+        await until(pilot, lambda: said(pilot) == TOO_SLOW)
         await pilot.press("escape", "n", "up")
         assert app.focused is app.pane
         app.query_one(FindRow).open()
         await pilot.press(*"x = .")
-        assert said(pilot) == "1 of 1"
+        await until(pilot, lambda: said(pilot) == "1 of 1")
 
 
 async def test_a_row_that_ends_otherwise_than_its_text_does_not_hold_the_screen() -> None:
@@ -67,8 +70,22 @@ async def test_a_row_that_ends_otherwise_than_its_text_does_not_hold_the_screen(
     async with KeysApp([*cell(1, "x = 1", "a" * 300 + "b\n"), *cell(2, "y = 2", "ab\n")]).run_test(size=SIZE) as pilot:
         app = await opened(pilot)
         await pilot.press("alt+r", *"(a+)+b")
-        assert said(pilot) == "2 of 2"
+        await until(pilot, lambda: said(pilot) == "2 of 2")
         await pilot.press("up")
         assert said(pilot) == "1 of 2"
         assert marked(app) == "x = 1"
         assert all(app.pane.render_line(y).cell_length == app.pane.scrollable_content_region.width for y in range(app.pane.size.height))
+
+
+async def test_a_pattern_is_searched_for_when_the_keys_pause_or_when_one_acts_on_what_it_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(find_row, "PAUSE", 1_000.0)
+    async with KeysApp([*cell(1, "x = 1"), *cell(2, "x = 2")]).run_test(size=SIZE) as pilot:
+        app = await opened(pilot)
+        await pilot.press("alt+r", *"x = .")
+        assert said(pilot) == ""
+        await pilot.press("enter")
+        assert (said(pilot), marked(app)) == ("2 of 2", "x = 2")
+        await pilot.press("enter")
+        assert (said(pilot), marked(app)) == ("1 of 2", "x = 1")
+        await pilot.press("backspace", "2", "escape")
+        assert marked(app) == "x = 2"

@@ -9,10 +9,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from mahtab_tui.tui.patterns import PatternError
 from mahtab_tui.tui.widgets.line import Line
+
+PAUSE = 0.15
+"""Seconds without a key after which a regular expression is searched for: the search of one may hold the keys for a moment."""
 
 
 class Findable(Protocol):
@@ -46,6 +50,8 @@ class FindRow(Horizontal):
         self.display = False
         self._found = found
         self._regex = False
+        self._waiting: Timer | None = None
+        """Until what was typed is searched for."""
 
     def compose(self) -> ComposeResult:
         yield Static("Find", id="find-title", markup=False)
@@ -62,6 +68,8 @@ class FindRow(Horizontal):
         self._show(0)
 
     def action_close(self) -> None:
+        if self._waiting is not None:
+            self._show(0)
         self.display = False
         self._found.end_find()
 
@@ -78,7 +86,12 @@ class FindRow(Horizontal):
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
-        self._show(0)
+        if not self._regex:
+            self._show(0)
+            return
+        if self._waiting is not None:
+            self._waiting.stop()
+        self._waiting = self.set_timer(PAUSE, lambda: self._show(0))
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -86,6 +99,9 @@ class FindRow(Horizontal):
         self._show(1)
 
     def _show(self, step: int) -> None:
+        if self._waiting is not None:  # the first place is still to be found
+            self._waiting.stop()
+            self._waiting, step = None, 0
         try:
             said = Content(self._found.find(self.query_one(Line).value, step, regex=self._regex))
         except PatternError as error:
