@@ -22,6 +22,7 @@ from mahtab_tui.settings import load_settings
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.sandboxes import RecordingNode
 from tests.integration.sessions import Opened, Watched
+from tests.services import PROTOCOLS, Protocol, Service, serving
 
 
 @pytest.fixture
@@ -36,15 +37,15 @@ def cells(project: Path) -> Iterator[Cells]:
 
 @pytest.fixture
 def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
-    """Open a session whose model answers with the given lines; all are closed with the test."""
+    """Open a session whose model answers with the given lines, or is another one; all are closed with the test."""
     opened: list[Session] = []
 
-    def open_it(*lines: str | dict[str, Any], approval: str = "ask", past: Sequence[Record] = (), **more: Any) -> Opened:
+    def open_it(*lines: str | dict[str, Any], model: str = "", approval: str = "ask", past: Sequence[Record] = (), **more: Any) -> Opened:
         path = project / "replay.jsonl"
         values = [{"text": line} if isinstance(line, str) else line for line in lines or ("Nothing to say.",)]
         path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
         store = Watched()
-        settings = load_settings(model=f"replay:{path}", approval=approval, **more)
+        settings = load_settings(model=model or f"replay:{path}", approval=approval, **more)
         session = Session(settings, ProcessKernel, NoFace(), store=store, name="test", past=past)
         opened.append(session)
         session.start()
@@ -53,6 +54,26 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
     yield open_it
     for session in opened:
         session.close()
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A service that all four packages find."""
+    with serving() as service:
+        for name in ("ANTHROPIC", "OPENAI", "OPENROUTER"):
+            monkeypatch.setenv(f"{name}_API_KEY", "no-secret")
+        for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL", "OLLAMA_HOST"):
+            monkeypatch.setenv(name, service.url)
+        for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENROUTER_API_BASE"):
+            monkeypatch.setenv(name, f"{service.url}/v1")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield service
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest) -> Protocol:
+    """All four."""
+    return PROTOCOLS[request.param]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -15,42 +15,24 @@ from PIL import Image
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.pictures import MOST, SIDE
-from mahtab_tui.session import Session, attached_pictures
+from mahtab_tui.session import attached_pictures
 from mahtab_tui.session.attachments import Attachments
-from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.mentions import Chip
-from mahtab_tui.settings import load_settings
 from tests.integration.kernels import Cells
-from tests.integration.sessions import Opened, Watched
-from tests.integration.test_providers import protocol, service
+from tests.integration.sessions import Opened
 from tests.pictures import bomb, decoded, encoded, moving
 from tests.services import OLLAMA, OPENAI, Protocol, Service, refusing
 from tests.waiting import wait_for
-
-__all__ = ["protocol", "service"]
 
 DRAWS = "from PIL import Image\nim = Image.new('RGB', (64, 48), 'blue')"
 BLIND = OPENAI._replace(spec="openai:gpt-3.5-turbo")
 
 
 @pytest.fixture
-def asked(service: Service, project: Path) -> Iterator[Callable[..., Opened]]:
+def asked(service: Service, open_session: Callable[..., Opened]) -> Callable[..., Opened]:
     """Open a session whose model is behind the service."""
-    opened: list[Session] = []
-
-    def open_it(protocol: Protocol, *, past: Sequence[Record] = (), **more: Any) -> Opened:
-        store = Watched()
-        store.records.extend(past)
-        session = Session(load_settings(model=protocol.spec, **more), ProcessKernel, NoFace(), store=store, name="test", past=past)
-        opened.append(session)
-        session.start()
-        return Opened(session, store)
-
-    yield open_it
-    for session in opened:
-        session.close()
+    return lambda protocol, **more: open_session(model=protocol.spec, **more)
 
 
 def ask(it: Opened, question: str, turn: int = 1) -> None:

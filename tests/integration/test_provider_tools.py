@@ -14,10 +14,7 @@ from mahtab_tui.agent.repl_agent import create_repl_agent
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.providers import get_llm
 from tests.agents import Desk
-from tests.integration.test_providers import protocol, service
 from tests.services import ANTHROPIC, OLLAMA, Protocol, Reply, Service, _delta, _event, _line, refusing
-
-__all__ = ["protocol", "service"]
 
 CALLS: list[tuple[str, dict[str, Any]]] = [("read_file", {"path": "app.py"}), ("search_code", {"pattern": "("})]
 

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.session.cells import Ended
-from tests.mcp.clients import agent, text_of
+from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 
 
@@ -100,76 +98,6 @@ async def test_joining_the_session_that_one_is_in_changes_nothing(share: Share, 
         for session in ("moon", str(os.getpid())):
             assert "You are mcp in" in await a.text("mode", mode="shared", session=session)
         assert it.session.guests.names == ["mcp"]
-
-
-async def test_code_waits_for_the_person_and_its_fate_is_told(share: Share, project: Path) -> None:
-    it = share("ask")
-    async with agent("--attach", cwd=project) as a:
-        sentences: list[str] = []
-
-        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-            sentences.append(message or "")
-
-        async def decide(state: str, decision: Decision, number: int) -> None:
-            waiting = await waited(it, tags.APPROVAL, state="waiting", request=f"guest-{number}")
-            assert it.session.decide(waiting.attrs["request"], decision)
-
-        answers: list[dict[str, Any]] = []
-
-        async def run(code: str) -> None:
-            result = await a.client.call_tool("eval", {"code": code}, progress_callback=on_progress)
-            answers.append(result.structured_content or {})
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(run, "x = 1")
-            await waited(it, tags.APPROVAL, state="waiting")
-            while not any("approval" in sentence for sentence in sentences):
-                await anyio.sleep(0.05)
-            await decide("skipped", Decision("skip", reason="not now"), 1)
-        assert (answers[-1]["status"], answers[-1]["note"]) == ("declined", "The code did not run: declined: not now.")
-        async with anyio.create_task_group() as group:
-            group.start_soon(run, "x = 2\nx")
-            await decide("edited", Decision("run", code="x = 22\nx"), 2)
-        assert (answers[-1]["value"], answers[-1]["ran"]) == ("22", "x = 22\nx")
-        async with anyio.create_task_group() as group:
-            group.start_soon(run, "x = 3\nx")
-            await decide("run", Decision("all"), 3)
-        await run("x = 4\nx")
-        assert [(answer["value"], answer["ran"]) for answer in answers[2:]] == [("3", ""), ("4", "")]
-        assert it.session.approval == "ask"
-
-
-@pytest.mark.parametrize(("tool", "arguments"), [("reset", {}), ("activate", {"path": "."}), ("pkg", {"action": "status"})])
-async def test_what_touches_the_environment_always_asks(share: Share, project: Path, tool: str, arguments: dict[str, Any]) -> None:
-    it = share("auto")
-    async with agent("--attach", cwd=project) as a:
-        await a.eval("kept = 1")
-        async with anyio.create_task_group() as group:
-
-            async def refuse() -> None:
-                waiting = await waited(it, tags.APPROVAL, state="waiting")
-                it.session.decide(waiting.attrs["request"], Decision("skip", reason="no"))
-
-            group.start_soon(refuse)
-            answer = await a.call(tool, **arguments)
-        assert answer.is_error
-        assert text_of(answer) == "declined: no"
-        assert (await a.eval("kept"))["value"] == "1"
-
-
-async def test_a_reset_that_the_person_allows(share: Share, project: Path) -> None:
-    it = share()
-    async with agent("--attach", cwd=project) as a, anyio.create_task_group() as group:
-        await a.eval("x = 1")
-
-        async def allow() -> None:
-            waiting = await waited(it, tags.APPROVAL, state="waiting")
-            it.session.decide(waiting.attrs["request"], Decision("run"))
-
-        group.start_soon(allow)
-        told = await a.data("reset")
-        assert told["old_worker"] != told["new_worker"]
-        assert "NameError" in (await a.eval("x"))["error"]
 
 
 async def test_cells_wait_in_one_queue_and_the_persons_goes_first(share: Share, project: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,3 +47,25 @@ def make_app(project: Path, home: Path) -> Iterator[Callable[..., MahtabApp]]:
     yield make
     for session in sessions:
         session.close()
+
+
+@pytest.fixture
+def mine(home: Path) -> Path:
+    path = home / ".mahtab" / "config.toml"
+    path.parent.mkdir()
+    path.write_text('# Mine\nmax_turns = 9\nsub_model = "demo"\n\n[keymap]\nhelp = "f11"\n[api_keys]\nopenai = "sk-secret"\n')
+    return path
+
+
+@pytest.fixture
+def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """No file is written before this is set."""
+    told = threading.Event()
+    fsync = os.fsync
+
+    def slow(handle: int) -> None:
+        told.wait(60)
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    return told

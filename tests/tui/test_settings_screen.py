@@ -2,96 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Static
 
 from mahtab_tui.settings import Settings
-from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.edit import EditSetting
 from mahtab_tui.tui.screens.settings.screen import SettingsScreen
 from mahtab_tui.tui.widgets.line import Line
 from tests.tui.editor_app import until, write
-from tests.tui.story import drawn, story
-
-MakeApp = Callable[..., MahtabApp]
-SIZE = (100, 30)
-
-
-@pytest.fixture
-def mine(home: Path) -> Path:
-    path = home / ".mahtab" / "config.toml"
-    path.parent.mkdir()
-    path.write_text('# Mine\nmax_turns = 9\nsub_model = "demo"\n\n[keymap]\nhelp = "f11"\n[api_keys]\nopenai = "sk-secret"\n')
-    return path
-
-
-@pytest.fixture
-def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """No file is written before this is set."""
-    told = threading.Event()
-    fsync = os.fsync
-
-    def slow(handle: int) -> None:
-        told.wait(60)
-        fsync(handle)
-
-    monkeypatch.setattr(os, "fsync", slow)
-    return told
-
-
-def screen(pilot: Pilot[int]) -> SettingsScreen:
-    found = pilot.app.screen
-    assert isinstance(found, SettingsScreen)
-    return found
-
-
-def text(pilot: Pilot[int], selector: str) -> str:
-    return str(pilot.app.screen.query_one(selector, Static).content)
-
-
-def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
-    """What the list says a setting is, and where that comes from."""
-    (row,) = [row for row in screen(pilot)._entries if row.key == key]
-    return row.value, row.place.text
-
-
-async def opened(pilot: Pilot[int]) -> None:
-    await drawn(pilot)
-    await pilot.press("f12")
-    await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen._rows))
-    await pilot.pause()
-
-
-async def chosen(pilot: Pilot[int], key: str) -> None:
-    """Filter down to a setting, and press Enter on it."""
-    pilot.app.screen.query_one(Line).value = ""
-    await write(pilot, key)
-    await until(pilot, lambda: bool(screen(pilot)._rows) and screen(pilot)._rows[0].key.startswith(key))
-    await pilot.press("enter")
-
-
-async def said(pilot: Pilot[int], words: str) -> None:
-    await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen) and words in text(pilot, ".listing-said"))
-
-
-async def entered(pilot: Pilot[int], key: str, new: str) -> None:
-    """Enter a value for a setting that is a text or a number."""
-    await chosen(pilot, key)
-    await until(pilot, lambda: isinstance(pilot.app.screen, EditSetting))
-    line = pilot.app.screen.query_one(Line)
-    line.value = ""
-    await write(pilot, new)
-    await pilot.press("enter")
+from tests.tui.settings_screens import SIZE, MakeApp, chosen, entered, opened, said, screen, text, value
+from tests.tui.story import story
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
@@ -271,115 +198,3 @@ async def test_a_secret_is_typed_unseen_and_written(make_app: MakeApp, mine: Pat
         await pilot.press("enter")
         await said(pilot, "Written.")
         assert tomllib.loads(mine.read_text())["api_keys"] == {"openai": "sk-new"}
-
-
-async def test_a_setting_is_taken_out_of_the_file_again(make_app: MakeApp, mine: Path) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await write(pilot, "max_turns")
-        await until(pilot, lambda: len(screen(pilot)._rows) == 2)
-        await pilot.press("ctrl+r")
-        await said(pilot, "max_turns is no longer in the file. It holds at once.")
-        assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (5, ("5", "default"))
-        await pilot.press("ctrl+r")
-        await said(pilot, "does not set max_turns")
-
-
-async def test_the_projects_file_is_written_where_it_was_chosen(make_app: MakeApp, mine: Path, project: Path) -> None:
-    before = mine.read_text()
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        assert text(pilot, ".listing-count") == "written to ~/.mahtab/config.toml"
-        await pilot.press("tab")
-        assert text(pilot, ".listing-count") == "written to ./.mahtab/config.toml"
-        await entered(pilot, "rlm_small", "5")
-        await said(pilot, "Written. It holds at once.")
-        assert (project / ".mahtab" / "config.toml").read_text() == "rlm_small = 5\n"
-        await pilot.press("tab")
-        await entered(pilot, "rlm_small", "6")
-        await said(pilot, "wins over it from the next start")
-        assert app.session.settings.rlm_small == 6
-        assert mine.read_text() != before
-
-
-async def test_a_file_that_cannot_be_written_is_said_and_the_session_follows_where_it_can(
-    make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    before = mine.read_text()
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await chosen(pilot, "reload")
-        await said(pilot, "This session follows, but it is not kept.")
-        assert (app.session.settings.reload, value(pilot, "reload")) == (True, ("true", "this session"))
-        await chosen(pilot, "share")
-        await said(pilot, "No space left on device")
-        assert app.session.settings.share is True
-    assert mine.read_text() == before
-
-
-async def test_a_file_that_became_wrong_is_said_and_not_touched(make_app: MakeApp, mine: Path) -> None:
-    app = make_app()
-    mine.write_text("a = [\n")
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await said(pilot, "this is not TOML")
-        await chosen(pilot, "reload")
-        await said(pilot, "This session follows, but it is not kept.")
-    assert mine.read_text() == "a = [\n"
-
-
-async def test_another_file_that_became_wrong_is_said_after_what_was_done(make_app: MakeApp, mine: Path, project: Path) -> None:
-    app = make_app()
-    other = project / ".mahtab" / "config.toml"
-    other.parent.mkdir()
-    other.write_text("a = [\n")
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        await chosen(pilot, "reload")
-        await said(pilot, f"Written. It holds at once. But {other}: this is not TOML")
-        assert tomllib.loads(mine.read_text())["reload"] is True
-        await pilot.press("ctrl+r")
-        await said(pilot, f"reload is no longer in the file, but this session goes on as before. {other}: this is not TOML")
-        assert "reload" not in mine.read_text()
-        assert app.session.settings.reload is True
-
-
-async def test_a_change_that_ends_when_the_screen_was_left_is_told(make_app: MakeApp, mine: Path, may_write: threading.Event) -> None:
-    told: list[Any] = []
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await opened(pilot)
-        screen(pilot)._tell = lambda *words: told.append(words)
-        await chosen(pilot, "reload")
-        await until(pilot, lambda: app.session.settings.reload)
-        await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
-        may_write.set()
-        await until(pilot, lambda: bool(told))
-    assert told == [("Written. It holds at once.", "information")]
-    assert tomllib.loads(mine.read_text())["reload"] is True
-
-
-@pytest.mark.parametrize("action", ["settings", "skills"])
-async def test_without_the_folder_that_it_was_started_in_the_screen_goes_on(
-    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
-) -> None:
-    app = make_app()
-    async with app.run_test(size=SIZE) as pilot:
-        await drawn(pilot)
-        folder = tmp_path / "gone"
-        folder.mkdir()
-        monkeypatch.chdir(folder)
-        folder.rmdir()
-        told: list[str] = []
-        monkeypatch.setattr(app, "tell", lambda text, *level: told.append(text))
-        await app.run_action(action)
-        await pilot.pause()
-        assert told == ["The folder that the program was started in is no longer there."]

@@ -24,8 +24,8 @@ from mahtab_tui.tui.panes.transcript.layout.picture import HIGHEST, picture_rows
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
 from mahtab_tui.tui.panes.transcript.output import HEAD, SHOWN, TAIL, Output, Shown
 from tests.pictures import bomb, encoded, noise
-from tests.unit.test_transcript_fold import cell_of, folded, output_of, record
 from tests.unit.test_transcript_rows import PALETTE
+from tests.unit.transcripts import cell_of, folded, output_of, record
 
 FRAME = """<div><style>th {color: red}</style><table border="1"><thead>
 <tr><th></th><th colspan="2">pair</th></tr><tr><th></th><th>a</th><th>b</th></tr></thead>

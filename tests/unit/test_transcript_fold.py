@@ -2,68 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import memory
-from mahtab_tui.tui.panes.transcript.entries import Attached, Cell, Entry, Note, Question, ToolUse, Words
+from mahtab_tui.tui.panes.transcript.entries import Cell, Note, Words
 from mahtab_tui.tui.panes.transcript.fold import Transcript
-
-NOW = 1_000.0
+from tests.unit.transcripts import NOW, answer, cell_of, folded, outline, output_of, record
 
 ANSWER = "First words.\n\n```python\na = 1\n```\n\nMore words.\n\n```python\nb = 2\n```\n"
-
-
-def record(tag: str, text: str = "", /, *, at: float = NOW, **attrs: Any) -> Record:
-    return Record(tag, text, attrs, at)
 
 
 def token(text: str, kind: str = "chat", block: int = 0, step: int = 0) -> Record:
     return record(tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=step, party="claude", kind=kind, block=block)
 
 
-def answer(text: str, step: int = 0, **attrs: Any) -> Record:
-    return record(tags.ASSISTANT_CHAT, text, turn=1, step=step, party="claude", **attrs)
-
-
 def runs(code: str, cell: int, block: int, step: int = 0) -> Record:
     return record(tags.ASSISTANT_REPL_IN, code, cell=cell, turn=1, step=step, block=block, party="claude")
-
-
-def folded(*records: Record) -> Transcript:
-    transcript = Transcript(since=NOW)
-    transcript.fold(records)
-    return transcript
-
-
-def outline(transcript: Transcript) -> list[tuple[str, str]]:
-    """Kind and text of the entries that are seen."""
-
-    def told(entry: Entry) -> tuple[str, str]:
-        match entry:
-            case Cell():
-                return "code", entry.code.strip("\n")
-            case Words():
-                return "words", entry.source.strip("\n")
-            case Question():
-                return "question", entry.text
-            case Note():
-                return "note", entry.text
-        raise AssertionError(entry)
-
-    return [told(entry) for entry in transcript.entries if not entry.hidden]
-
-
-def cell_of(transcript: Transcript, position: int = 0) -> Cell:
-    cells = [entry for entry in transcript.entries if isinstance(entry, Cell) and not entry.hidden]
-    return cells[position]
-
-
-def output_of(cell: Cell) -> list[tuple[str, str]]:
-    return [(line.kind, line.text) for line in cell.output]
 
 
 def test_a_cell_has_its_output_its_end_and_its_changes() -> None:
@@ -304,59 +260,3 @@ def test_the_bar_runs_on_between_words_and_code_but_not_below_output() -> None:
     assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
     transcript.fold([runs("a = 1", 4, 0), record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout")])
     assert [entry.joined for entry in transcript.entries] == [False, True, False, True]
-
-
-def tool(state: str, text: str = "", call: str = "1.0.0", at: float = NOW) -> Record:
-    return record(tags.ASSISTANT_TOOL, text, at=at, call=call, turn=1, step=0, party="claude", name="read_file", arguments="{}", state=state)
-
-
-def doing(transcript: Transcript) -> str:
-    return "" if transcript.activity is None else transcript.activity.doing
-
-
-def test_a_call_of_a_tool_is_one_entry_from_its_beginning_to_its_end() -> None:
-    transcript = folded(answer("Let me see."), tool("running"))
-    assert doing(transcript) == "waits for read_file"
-    transcript.take_changed()
-    transcript.fold([tool("ok", "     1  x = 1")])
-    assert doing(transcript) == ""
-    assert transcript.take_changed() == [1]
-    transcript.fold([tool("error", "File not found: y", call="1.0.1")])
-    _, first, second = transcript.entries
-    assert isinstance(first, ToolUse)
-    assert isinstance(second, ToolUse)
-    assert [(use.state, use.text, use.key, use.folded) for use in (first, second)] == [
-        ("ok", "     1  x = 1", "tool 1.0.0", True),
-        ("error", "File not found: y", "tool 1.0.1", True),
-    ]
-    assert first.joined
-
-
-def test_a_call_of_an_earlier_time_that_has_no_end_was_cut_off() -> None:
-    transcript = folded(tool("running", at=NOW - 1))
-    [use] = transcript.entries
-    assert isinstance(use, ToolUse)
-    assert (use.state, transcript.activity) == ("cut off", None)
-
-
-def test_a_call_can_be_hidden_from_the_model() -> None:
-    transcript = folded(tool("ok", "x"), record(tags.HIDE, entry="tool 1.0.0", hidden=True))
-    assert transcript.entries[0].left_out == "hidden"
-
-
-def test_a_skill_that_is_loaded_is_told() -> None:
-    loaded: dict[str, Any] = {"name": "tidy", "chars": 1_200, "budget": 60_000}
-    transcript = folded(record(tags.SKILL, loaded=True, **loaded), record(tags.SKILL, loaded=False, **loaded))
-    assert outline(transcript) == [("note", "the skill tidy is loaded (1,200 characters)"), ("note", "the skill tidy is no longer loaded")]
-
-
-def test_what_went_with_a_question_stands_under_it() -> None:
-    transcript = Transcript(0.0)
-    transcript.fold([record(tags.USER_CHAT, "see @a.txt", turn=1)])
-    transcript.take_changed()
-    transcript.fold([record(tags.USER_ATTACHMENT, "abc", turn=1, label="@a.txt", size="3 B", problem="")])
-    assert list(transcript.take_changed()) == [0]
-    transcript.fold([record(tags.USER_ATTACHMENT, "abc", turn=7, label="@b.txt", size="3 B", problem="")])
-    [question] = transcript.entries
-    assert isinstance(question, Question)
-    assert question.attached == [Attached("@a.txt", "3 B", "")]

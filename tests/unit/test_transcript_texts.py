@@ -13,8 +13,8 @@ from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 from mahtab_tui.tui.panes.transcript.window import Place, Window
 from mahtab_tui.tui.patterns import pattern_of
-from tests.unit.test_transcript_fold import cell_of, folded, record
 from tests.unit.test_transcript_rows import PALETTE
+from tests.unit.transcripts import cell_of, folded, record
 
 
 def window(*entries: Entry, width: int = 20) -> Window:

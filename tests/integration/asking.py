@@ -1,0 +1,28 @@
+"""Asking a model behind a service on this machine."""
+
+from __future__ import annotations
+
+import threading
+
+from langchain_core.messages import HumanMessage
+
+from mahtab_tui.agent.hearing import Answer, hear
+from mahtab_tui.llm.providers import get_llm
+from mahtab_tui.llm.remote import ChatRemote
+from tests.services import Protocol, Reply, Service
+
+PATIENCE = 30.0
+"""Seconds after which something that must come counts as lost."""
+
+
+def ask(service: Service, protocol: Protocol, *replies: Reply, timeout: float = PATIENCE) -> Answer:
+    """One question to a service that answers so."""
+    service.replies = list(replies)
+    return hear(get_llm(protocol.spec, timeout=timeout), [HumanMessage("hi")], threading.Event())
+
+
+def get_key(protocol: Protocol) -> str:
+    """The variable of a provider's key."""
+    llm = get_llm(protocol.spec)
+    assert isinstance(llm, ChatRemote)
+    return llm.key

@@ -1,0 +1,222 @@
+"""Services that refuse, are busy, break off, stall, or say what makes no sense: one sentence, and what was said stays."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from mahtab_tui.agent import create_repl_agent, hearing
+from mahtab_tui.agent.hearing import hear
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import get_llm
+from tests.agents import Desk
+from tests.integration.asking import PATIENCE, ask, get_key
+from tests.services import OLLAMA, OPENAI, OPENROUTER, Protocol, Reply, Service, refusing, serving
+
+BROKE_OFF = "The connection broke off in the middle of the answer."
+
+
+class _Recording(threading.Event):
+    """Remembers what was waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waited: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waited.append(timeout or 0)
+        return super().wait(timeout)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "sentence"),
+    [
+        (400, "invalid_request_error", "The service does not take the request: No, since."),
+        (401, "authentication_error", "The key is not accepted: No, since."),
+        (402, "billing_error", "The account cannot pay for the answer: No, since."),
+        (403, "permission_error", "This account may not use the model: No, since."),
+        (404, "not_found_error", "The model is not there, or not for this account: No, since."),
+    ],
+)
+def test_a_refusal_is_one_sentence(service: Service, protocol: Protocol, status: int, kind: str, sentence: str) -> None:
+    answer = ask(service, protocol, refusing(status, "No,\nsince.", kind=kind, plain=protocol is OLLAMA))
+    assert answer.failure.removesuffix(f" Check {get_key(protocol)}.") == sentence
+    assert len(service.asked) == 1, "it is not asked again"
+    assert answer.usage is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [
+        (400, "context_length_exceeded", "This model's maximum context length is 8192 tokens."),
+        (400, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"),
+        (413, "request_too_large", "Too big."),
+    ],
+)
+def test_a_conversation_that_is_too_long_is_told_apart(service: Service, protocol: Protocol, status: int, kind: str, message: str) -> None:
+    answer = ask(service, protocol, refusing(status, message, kind=kind, plain=protocol is OLLAMA))
+    assert answer.too_long
+    assert answer.failure.startswith("The conversation is too long for the model: ")
+
+
+def test_an_account_without_money_is_not_asked_again(service: Service) -> None:
+    answer = ask(service, OPENAI, refusing(429, "You exceeded your current quota.", kind="insufficient_quota"))
+    assert answer.failure == "The account cannot pay for the answer: You exceeded your current quota."
+    assert len(service.asked) == 1
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 529])
+def test_a_busy_service_is_asked_again_after_the_pause_that_it_asks_for(
+    service: Service, protocol: Protocol, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hearing, "_PAUSES", (0.01, 0.01))
+    service.replies = [refusing(status, "Later.", kind="x", plain=protocol is OLLAMA, headers={"retry-after": "0.2"}), protocol.reply("Now")]
+    cancelled = _Recording()
+    pauses: list[str] = []
+    answer = hear(get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=pauses.append)
+    assert (answer.text, answer.failure) == ("Now", "")
+    assert len(pauses) == 1
+    assert "Later. It is asked again in" in pauses[0]
+    if protocol is not OLLAMA:  # its package does not tell what the service asks for
+        assert cancelled.waited == [0.2]
+
+
+def test_a_service_that_stays_busy_has_failed(service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hearing, "_PAUSES", (0.01, 0.01))
+    answer = ask(service, protocol, refusing(429, "Later.", kind="x", plain=protocol is OLLAMA))
+    assert answer.failure == "The service's limit is reached: Later."
+    assert len(service.asked) == 3
+
+
+def test_a_service_that_asks_for_an_hour_has_failed_at_once(service: Service) -> None:
+    answer = ask(service, OPENAI, refusing(429, "Later.", kind="x", headers={"retry-after": "3600"}))
+    assert answer.failure == "The service's limit is reached: Later."
+    assert len(service.asked) == 1
+
+
+def test_waiting_for_a_busy_service_can_be_stopped(service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hearing, "_PAUSES", (60.0,))
+    service.replies = [refusing(429, "Later.", kind="x", plain=protocol is OLLAMA), protocol.reply("Now")]
+    cancelled = threading.Event()
+    answer = hear(get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=lambda sentence: cancelled.set())
+    assert (answer.text, answer.stopped, answer.failure) == ("", True, "")
+    assert len(service.asked) == 1
+
+
+def test_an_overload_in_the_middle_keeps_what_was_said_and_is_not_repeated(service: Service, protocol: Protocol) -> None:
+    answer = ask(service, protocol, protocol.sending([protocol.words("Half"), protocol.broken]))
+    assert answer.text == "Half"
+    assert "verloaded" in answer.failure
+    assert "\n" not in answer.failure
+    assert len(service.asked) == 1
+
+
+def test_openrouter_tells_an_error_beside_an_empty_choice(service: Service) -> None:
+    choice = b'"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]'
+    error = b'data: {"id": "1", "created": 1, "model": "m", "object": "chat.completion.chunk", "error": {"code": 502, "message": "Gone"}, '
+    answer = ask(service, OPENROUTER, OPENROUTER.sending([OPENROUTER.words("Half"), error + choice + b"}\n\n"]))
+    assert answer.text == "Half"
+    assert answer.failure == "The service ended the answer with an error."
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_a_dropped_connection_keeps_what_was_said_and_an_estimate_of_its_cost(service: Service, protocol: Protocol, drop: bool) -> None:
+    answer = ask(service, protocol, protocol.sending([protocol.words("Half of it")], drop=drop))
+    assert (answer.text, answer.failure, answer.ended) == ("Half of it", BROKE_OFF, False)
+    assert answer.usage is not None
+    assert answer.usage["estimated"]
+    assert answer.usage["output_tokens"] > 0
+
+
+def test_a_service_that_is_not_there_is_one_sentence(protocol: Protocol, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as gone:
+        for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENROUTER_API_BASE", "OLLAMA_HOST"):
+            monkeypatch.setenv(name, gone.url)
+    failure = hear(get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event()).failure
+    assert failure.startswith("The service cannot be reached: ")
+    assert "\n" not in failure
+
+
+def test_a_stream_that_stalls_is_given_up(service: Service, protocol: Protocol) -> None:
+    answer = ask(service, protocol, protocol.sending([protocol.words("Well"), service.stall]), timeout=1.5)
+    assert (answer.text, answer.failure) == ("Well", "The model has given no sign for 1.5 s, so the answer was given up.")
+    assert service.left.wait(PATIENCE), "the connection is closed"
+
+
+def test_signs_of_life_between_words_are_no_stall(service: Service) -> None:
+    alive = [piece for _ in range(12) for piece in (b": OPENROUTER PROCESSING\n\n", lambda: time.sleep(0.25))]
+    answer = ask(service, OPENROUTER, OPENROUTER.sending([*alive, OPENROUTER.words("So."), *OPENROUTER.end]), timeout=2)
+    assert (answer.text, answer.failure) == ("So.", "")
+
+
+@pytest.mark.parametrize("silent", ["before", "between"])
+def test_a_stop_closes_the_connection_though_nothing_comes(service: Service, protocol: Protocol, silent: str) -> None:
+    cancelled = threading.Event()
+    begin = [] if silent == "before" else [protocol.words("Well")]
+    service.replies = [protocol.sending([*begin, cancelled.set, service.stall])]
+    answer = hear(get_llm(protocol.spec, timeout=600), [HumanMessage("hi")], cancelled)
+    assert answer.stopped
+    assert service.left.wait(PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"\xff\xfe\x00 garbage {{{\n\n"],
+        [b"data: {not json\n\n"],
+        [b"data: [1, 2, 3]\n\n"],
+        [b'data: {"choices": "none"}\n\n'],
+        ['data: {"error": {"code": "²", "message": "Gone"}}\n\n'.encode()],
+        [b"<html>Log in here</html>"],
+        [b'{"message": 7}\n'],
+        [b"\x00" * 100_000],
+    ],
+)
+def test_garbage_is_one_sentence(service: Service, protocol: Protocol, pieces: list[bytes]) -> None:
+    answer = ask(service, protocol, Reply(pieces, headers={"content-type": protocol.content}))
+    assert answer.text == ""
+    assert answer.failure
+    assert "\n" not in answer.failure
+    assert len(answer.failure) < 400
+
+
+def test_a_page_in_the_place_of_an_answer_is_one_sentence(service: Service, protocol: Protocol) -> None:
+    answer = ask(service, protocol, Reply([b"<html>Log in here</html>"], headers={"content-type": "text/html"}))
+    assert answer.failure == "What the service sent is not an answer of a model."
+
+
+def test_a_word_of_two_million_characters_comes_whole(service: Service, protocol: Protocol) -> None:
+    answer = ask(service, protocol, protocol.reply("x" * 2_000_000, "y"))
+    assert len(answer.text) == 2_000_001
+    assert answer.ended
+
+
+def test_an_address_that_is_none_is_one_sentence() -> None:
+    failure = hear(get_llm("openai:x", base_url="http://[broken"), [HumanMessage("hi")], threading.Event()).failure
+    assert failure.startswith("The service cannot be reached: ")
+
+
+def test_a_model_without_its_error_classes_raises_sentences(service: Service) -> None:
+    service.replies = [refusing(401, "Incorrect API key provided.")]
+    with pytest.raises(ModelError, match=r"The key is not accepted: Incorrect API key provided\. Check OPENAI_API_KEY\."):
+        get_llm(OPENAI.spec).invoke("hi")
+
+
+def test_a_service_that_says_too_long_is_asked_once_more_with_less(service: Service, protocol: Protocol, tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    too_long = refusing(400, "prompt is too long: 9 tokens > 8 maximum", plain=protocol is OLLAMA)
+    service.replies = [protocol.reply("One."), too_long, protocol.reply("Two.")]
+    agent = create_repl_agent(desk.host, get_llm(protocol.spec))
+    try:
+        agent.ask_sync("zebra " * 4_000)
+        assert agent.ask_sync("second?") == "Two."
+    finally:
+        desk.session.close()
+    _, whole, less = (len(str(body["messages"])) for body in service.asked)
+    assert less < whole / 2 + 6_000
+    assert "zebra" not in str(service.asked[2]["messages"])
+    assert desk.notices("error") == []

@@ -1,0 +1,65 @@
+"""The settings screen under a pilot, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.settings.edit import EditSetting
+from mahtab_tui.tui.screens.settings.screen import SettingsScreen
+from mahtab_tui.tui.widgets.line import Line
+from tests.tui.editor_app import until, write
+from tests.tui.story import drawn
+
+MakeApp = Callable[..., MahtabApp]
+
+
+SIZE = (100, 30)
+
+
+def screen(pilot: Pilot[int]) -> SettingsScreen:
+    found = pilot.app.screen
+    assert isinstance(found, SettingsScreen)
+    return found
+
+
+def text(pilot: Pilot[int], selector: str) -> str:
+    return str(pilot.app.screen.query_one(selector, Static).content)
+
+
+def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
+    """What the list says a setting is, and where that comes from."""
+    (row,) = [row for row in screen(pilot)._entries if row.key == key]
+    return row.value, row.place.text
+
+
+async def opened(pilot: Pilot[int]) -> None:
+    await drawn(pilot)
+    await pilot.press("f12")
+    await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen._rows))
+    await pilot.pause()
+
+
+async def chosen(pilot: Pilot[int], key: str) -> None:
+    """Filter down to a setting, and press Enter on it."""
+    pilot.app.screen.query_one(Line).value = ""
+    await write(pilot, key)
+    await until(pilot, lambda: bool(screen(pilot)._rows) and screen(pilot)._rows[0].key.startswith(key))
+    await pilot.press("enter")
+
+
+async def said(pilot: Pilot[int], words: str) -> None:
+    await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen) and words in text(pilot, ".listing-said"))
+
+
+async def entered(pilot: Pilot[int], key: str, new: str) -> None:
+    """Enter a value for a setting that is a text or a number."""
+    await chosen(pilot, key)
+    await until(pilot, lambda: isinstance(pilot.app.screen, EditSetting))
+    line = pilot.app.screen.query_one(Line)
+    line.value = ""
+    await write(pilot, new)
+    await pilot.press("enter")

@@ -1,0 +1,53 @@
+"""Transcripts folded from records, for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
+from mahtab_tui.tui.panes.transcript.fold import Transcript
+
+NOW = 1_000.0
+
+
+def record(tag: str, text: str = "", /, *, at: float = NOW, **attrs: Any) -> Record:
+    return Record(tag, text, attrs, at)
+
+
+def answer(text: str, step: int = 0, **attrs: Any) -> Record:
+    return record(tags.ASSISTANT_CHAT, text, turn=1, step=step, party="claude", **attrs)
+
+
+def folded(*records: Record) -> Transcript:
+    transcript = Transcript(since=NOW)
+    transcript.fold(records)
+    return transcript
+
+
+def outline(transcript: Transcript) -> list[tuple[str, str]]:
+    """Kind and text of the entries that are seen."""
+
+    def told(entry: Entry) -> tuple[str, str]:
+        match entry:
+            case Cell():
+                return "code", entry.code.strip("\n")
+            case Words():
+                return "words", entry.source.strip("\n")
+            case Question():
+                return "question", entry.text
+            case Note():
+                return "note", entry.text
+        raise AssertionError(entry)
+
+    return [told(entry) for entry in transcript.entries if not entry.hidden]
+
+
+def cell_of(transcript: Transcript, position: int = 0) -> Cell:
+    cells = [entry for entry in transcript.entries if isinstance(entry, Cell) and not entry.hidden]
+    return cells[position]
+
+
+def output_of(cell: Cell) -> list[tuple[str, str]]:
+    return [(line.kind, line.text) for line in cell.output]
