@@ -43,11 +43,12 @@ def information(inside: Inside, mode: Literal["private", "shared"]) -> Informati
 def answer(inside: Inside, mode: Literal["private", "shared"]) -> Answer:
     """The answer of ``info``."""
     told = information(inside, mode)
+    since = "you joined" if mode == "shared" else "the worker was started"
     lines = [
         f"Python {told.python} · {told.executable} · worker {told.worker} · {told.mode}",
         f"environment: {told.environment or 'none of its own'}",
         f"project: {told.project or 'none'} · working directory: {told.cwd}",
-        f"{told.cells} cells, {told.busy_seconds:g} s of {told.worker_seconds:g} s",
+        f"{told.cells} {'cell' if told.cells == 1 else 'cells'} in {told.busy_seconds:g} s · {told.worker_seconds:g} s since {since}",
         f"modules: {', '.join(told.modules) or 'none'}",
         "variables:" if told.variables else "variables: none",
         *(f"  {row.name}: {row.type} {row.summary}".rstrip() for row in told.variables),

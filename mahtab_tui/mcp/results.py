@@ -87,7 +87,7 @@ class Information(BaseModel):
     modules: list[ShortText]
     cells: int = Field(description="Pieces of code that have run for you")
     busy_seconds: float
-    worker_seconds: float = Field(description="Since the worker was started")
+    worker_seconds: float = Field(description="Since the worker was started; in shared mode since you joined")
     others: list[Text] = Field(description="What the person and other agents have run since you last asked")
 
 

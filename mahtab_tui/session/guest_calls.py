@@ -124,9 +124,7 @@ class GuestCalls:
         """What touches the environment always needs the person's word. Raises `Declined`, `Refused`."""
         guests = self._session.guests
         guests.wait_while_paused(guest, call)
-        trusted = guest.trusted
-        guests.approved(guest, call, guests.new_call(), action)
-        guest.trusted = trusted  # the word was about this action
+        guests.approved(guest, call, guests.new_call(), action, is_code=False)
 
 
 class _Run:

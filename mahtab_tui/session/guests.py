@@ -183,11 +183,14 @@ class Guests:
         if call.cancelled or guest.gone:
             raise Refused("The call was cancelled.")
 
-    def approved(self, guest: Guest, call: Call, request: str, code: str) -> str:
-        """The code that the person lets run, which may be edited. Raises `Declined`, `Refused`."""
+    def approved(self, guest: Guest, call: Call, request: str, code: str, *, is_code: bool = True) -> str:
+        """The code that the person lets run, which may be edited. Raises `Declined`, `Refused`.
+
+        is_code: else it is words for what is to be done, which can only be done or left.
+        """
         about = {"request": request, "call": request, "party": guest.name, "guest": guest.colour, "step": 0, "block": 0, "blocks": 1}
         call.say("waits for the person's approval")
-        emit(self._log, tags.APPROVAL, code, **about, state="waiting")
+        emit(self._log, tags.APPROVAL, code, **about, state="waiting", is_code=is_code)
         try:
             with call.stoppable(lambda: self.approvals.cancel(request)):
                 decision = self.approvals.wait(request)
@@ -198,7 +201,7 @@ class Guests:
             state = "skipped" if decision.action == "skip" else "stopped"
             emit(self._log, tags.APPROVAL, code, **about, state=state, reason=decision.reason)
             raise Declined(f"declined: {decision.reason}" if decision.reason else "declined: the person gave no reason")
-        guest.trusted = guest.trusted or decision.action == "all"
+        guest.trusted = guest.trusted or (is_code and decision.action == "all")
         state = "run" if decision.code is None else "edited"
         emit(self._log, tags.APPROVAL, decision.code or code, **about, state=state)
         return decision.code or code

@@ -60,6 +60,7 @@ async def test_what_touches_the_environment_always_asks(share: Share, project: P
 
             async def refuse() -> None:
                 waiting = await waited(it, tags.APPROVAL, state="waiting")
+                assert waiting.attrs["is_code"] is False
                 it.session.decide(waiting.attrs["request"], Decision("skip", reason="no"))
 
             group.start_soon(refuse)
@@ -82,3 +83,4 @@ async def test_a_reset_that_the_person_allows(share: Share, project: Path) -> No
         told = await a.data("reset")
         assert told["old_worker"] != told["new_worker"]
         assert "NameError" in (await a.eval("x"))["error"]
+        assert "s since you joined" in text_of(await a.call("info"))

@@ -62,6 +62,22 @@ async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     assert len(app_of(pilot).said) == 1
 
 
+async def test_what_is_no_code_is_neither_edited_nor_run_from_now_on(pilot: Pilot[None]) -> None:
+    def offered() -> str:
+        return str(pilot.app.query_one(ApprovalChips).render())
+
+    await ask(pilot)
+    assert "e edit" in offered()
+    await pilot.press("y")
+    app = app_of(pilot)
+    app.fold(tags.APPROVAL, "# start over", request="2", turn=1, block=0, blocks=1, state="waiting", party="codex", guest=1, is_code=False)
+    await pilot.pause()
+    app.clock.now += 1
+    assert offered().split() == "y run n skip, say why esc stop".split()
+    await pilot.press("e", "a")
+    assert app.said == [decided("run")]
+
+
 async def test_nothing_is_shown_while_nothing_waits(pilot: Pilot[None]) -> None:
     assert not row_of(pilot).display
     row_of(pilot).focus()

@@ -15,8 +15,17 @@ _CHIPS = (
 )
 
 
+_OF_CODE = ("edit", "all")
+"""Answers that make sense for code only."""
+
+
 class ApprovalChips(Chips):
     """Run, edit, skip, run all, stop."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         super().__init__(_CHIPS, clock)
+
+    def ask_about(self, *, is_code: bool) -> None:
+        """Offer what can be answered to code, or to what else is to be done."""
+        self._chips = [chip for chip in _CHIPS if is_code or chip.answer not in _OF_CODE]
+        self.refresh()

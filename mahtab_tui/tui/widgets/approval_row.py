@@ -76,6 +76,7 @@ class ApprovalRow(AskingRow):
         edited = self.query_one("#edited", CodeArea)
         edited.load_text(clean(record.text))
         edited.move_cursor(edited.document.end)
+        self.query_one(ApprovalChips).ask_about(is_code=bool(record.attrs.get("is_code", True)))
         self._show("chips")
 
     def _show(self, part: Part) -> None:
