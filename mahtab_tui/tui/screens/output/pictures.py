@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -57,7 +58,7 @@ class PicturesScreen(OutputScreen):
         self.query_one("#output-title", Static).update(Content(self._title + of))
         body = self.query_one("#output-body")
         await body.remove_children()
-        view = HeldPicture(no_place(self._look, "picture"), self.content)
+        view = HeldPicture(no_place(self._look, "picture"), partial(base64.b64decode, self._pictures[self._at].data))
         await body.mount(view)
         view.take_focus()
 
