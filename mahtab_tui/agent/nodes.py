@@ -158,6 +158,23 @@ class Nodes:
     def _answer(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> Update:
         step = state["step"] + 1
         self._say(writer, "thinking", state, step)
+        answer = self._asked(state, messages, writer, options)
+        if answer.cut:
+            _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")
+        if answer.ended and not answer.text.strip() and not answer.calls:
+            _notice(writer, "The model gave an empty answer.", "warning")
+        return {
+            "messages": [*messages, answer.message or AIMessage(_remembered(answer))],
+            "tool_calls": list(answer.calls),
+            "step": step,
+            "current_response": answer.text,
+            "ended": answer.ended,
+            "stopped": answer.stopped,
+            "failure": answer.failure,
+        }
+
+    def _asked(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> Answer:
+        """What the model says; where its service takes no pictures, no tools, or not so much at once, it is asked without, or with less."""
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         given = messages if options else in_words(messages)
         pictures = self._pictures
@@ -180,19 +197,7 @@ class Nodes:
             self._text_only = self.llm
             _notice(writer, "The model takes no tools, so it is asked without them.", "info")
             answer = self._call([*system, *self._shown(in_words(told), pictures)], state, writer, {})
-        if answer.cut:
-            _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")
-        if answer.ended and not answer.text.strip() and not answer.calls:
-            _notice(writer, "The model gave an empty answer.", "warning")
-        return {
-            "messages": [*messages, answer.message or AIMessage(_remembered(answer))],
-            "tool_calls": list(answer.calls),
-            "step": step,
-            "current_response": answer.text,
-            "ended": answer.ended,
-            "stopped": answer.stopped,
-            "failure": answer.failure,
-        }
+        return answer
 
     def _call(self, messages: list[AnyMessage], state: AgentState, writer: StreamWriter, options: dict[str, Any]) -> Answer:
         return call(self._session, self.llm, messages, state["turn"], "agent", partial(_notice, writer, level="warning"), writer, options)
