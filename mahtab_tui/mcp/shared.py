@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import itertools
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,40 @@ GONE = "mode private goes on with a worker of your own; mode shared joins a sess
 class _Waiting:
     """A call that has no answer yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, entry: _Entry | None) -> None:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.said = "waits for the session"
+        self.entry = entry
+
+
+class _Entry:
+    """A cell's in the log: written while it runs, or at its end where the log was opened after its beginning."""
+
+    def __init__(self, journal: Journal, who: str, code: str) -> None:
+        self._journal, self._who, self._code = journal, who, code
+        self.follows = journal.mode != "off"
+        self._begun: float | None = None
+        self._cell = 0
+
+    def hear(self, frame: Frame) -> None:
+        if frame["op"] == "begun":
+            self._begun, self._cell = time.monotonic(), int(frame["cell"])
+            self._journal.code(self._cell, self._who, str(frame["code"]))
+        else:
+            self._journal.output(frame["kind"], str(frame["text"]))
+
+    def end(self, done: Done) -> None:
+        if self._begun is None:
+            self._journal.code(done.result.cell, self._who, done.edited or self._code)
+            for kind, text in pieces(done.result):
+                self._journal.output(kind, text)
+        how = done.declined or ("goes on running" if done.running else str(done.result.status))
+        self._journal.end(done.result.cell, how, done.result.duration)
+
+    def leave(self) -> None:
+        """No answer will come: the agent does not wait for it, or the session is gone."""
+        if self._begun is not None:
+            self._journal.end(self._cell, "left", time.monotonic() - self._begun)
 
 
 class SharedPlace:
@@ -72,15 +104,17 @@ class SharedPlace:
         return place
 
     async def evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
-        done = await self._evaluate(code, timeout, report)
-        self._journal.code(done.result.cell, self.name, done.edited or code)
-        for kind, text in pieces(done.result):
-            self._journal.output(kind, text)
-        self._journal.end(done.result.cell, done.declined or str(done.result.status), done.result.duration)
+        entry = _Entry(self._journal, self.name, code)
+        try:
+            done = await self._evaluate(code, timeout, report, entry)
+        except BaseException:
+            entry.leave()
+            raise
+        entry.end(done)
         return done
 
-    async def _evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
-        told = await self._call("run", {"code": code, "timeout": timeout}, report)
+    async def _evaluate(self, code: str, timeout: float | None, report: Report, entry: _Entry) -> Done:
+        told = await self._call("run", {"code": code, "timeout": timeout, "follow": entry.follows}, report, entry)
         if "declined" in told:
             return Done(CellResult(0, Status.ERROR, "", (), 0.0, ()), 0, declined=str(told["declined"]))
         edited = str(told["edited"])
@@ -126,11 +160,11 @@ class SharedPlace:
             self._listening.cancel()
         self._writer.close()
 
-    async def _call(self, what: str, args: Mapping[str, Any], report: Report | None = None) -> Any:
+    async def _call(self, what: str, args: Mapping[str, Any], report: Report | None = None, entry: _Entry | None = None) -> Any:
         if self._over:
             raise PlaceError(self._over)
         number = next(self._numbers)
-        waiting = self._waiting[number] = _Waiting()
+        waiting = self._waiting[number] = _Waiting(entry)
         loop = asyncio.get_running_loop()
         start = loop.time()
         try:
@@ -172,6 +206,9 @@ class SharedPlace:
             return
         if frame["op"] == "progress":
             waiting.said = str(frame["text"])
+        elif frame["op"] in ("begun", "output"):
+            if waiting.entry is not None:
+                waiting.entry.hear(frame)
         elif frame["op"] == "refused":
             waiting.answer.set_exception(PlaceError(str(frame["text"])))
         else:

@@ -99,19 +99,20 @@ class Cells:
         limit: int | None = None,
         nested: bool = False,
         bounded: BoundedCell | None = None,
+        begun: Callable[[int], None] = lambda cell: None,
         listener: OnOutput | None = None,
         given_up: Callable[[], bool] = lambda: False,
         **attrs: Any,
     ) -> CellResult:
         """Run one cell to its end. `attrs` go on its records (the model's turn, step and block; `guest` of an agent's).
 
-        bounded: limits its run. listener: hears its output besides the bus. given_up: asked after the wait
+        bounded: limits its run. begun: told its number as it begins. listener: hears its output besides the bus. given_up: asked after the wait
         for another agent's cell, whether it shall not run any more.
         """
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():
                 return CellResult(self.last, Status.INTERRUPTED, "", (), 0.0, (), "It was stopped before it could run.")
-            return self._run(code, origin, party, limit, nested, bounded, listener, attrs)
+            return self._run(code, origin, party, limit, nested, bounded, begun, listener, attrs)
 
     def _run(
         self,
@@ -121,6 +122,7 @@ class Cells:
         limit: int | None,
         nested: bool,
         bounded: BoundedCell | None,
+        begun: Callable[[int], None],
         listener: OnOutput | None,
         attrs: dict[str, Any],
     ) -> CellResult:
@@ -146,6 +148,7 @@ class Cells:
             return self._kernel.execute(code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested, on_display=on_display)
 
         emit(self._log, code_tag, code, **attrs)
+        begun(cell)
         whose = origin if guest is None else "guest"
         self._running.append(whose)
         try:

@@ -66,7 +66,7 @@ class GuestCalls:
             except Declined as error:
                 return {"declined": str(error)}
             changed, code = approved != code, approved
-        run = _Run(session, guest, call, request, code, None if timeout is None else float(timeout))
+        run = _Run(session, guest, call, request, code, None if timeout is None else float(timeout), follow=bool(args.get("follow")))
         return {**run.answer(), "edited": code if changed else ""}
 
     def _reset(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
@@ -130,8 +130,10 @@ class GuestCalls:
 class _Run:
     """One cell of an agent's in the session's queue."""
 
-    def __init__(self, session: Session, guest: Guest, call: Call, request: str, code: str, timeout: float | None) -> None:
+    def __init__(self, session: Session, guest: Guest, call: Call, request: str, code: str, timeout: float | None, *, follow: bool) -> None:
+        """follow: the agent is told of its beginning and its output while it runs."""
         self._session, self._guest, self._call, self._request, self._code = session, guest, call, request, code
+        self._follow = follow
         self._moved = threading.Event()
         """It has ended, was taken back, or does not end."""
         self._bounded = BoundedCell(session.kernel, timeout, may_kill=False, on_unresponsive=self._moved.set)
@@ -192,6 +194,7 @@ class _Run:
                 origin="assistant",
                 party=guest.name,
                 bounded=self._bounded,
+                begun=self._begun,
                 listener=self._hear,
                 guest=guest.colour,
                 call=self._request,
@@ -211,7 +214,13 @@ class _Run:
         self._withdrawn = True
         self._moved.set()
 
+    def _begun(self, cell: int) -> None:
+        if self._follow:
+            self._call.send({"op": "begun", "cell": cell, "code": self._code})
+
     def _hear(self, kind: OutputKind, text: str) -> None:
+        if self._follow:
+            self._call.send({"op": "output", "kind": kind, "text": text})
         if self._room > 0:
             self._printed.append(text[: self._room])
             self._room -= len(text)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import emit
+from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.session.cells import Ended
 from mahtab_tui.session.requests import Cancelled, Requests
 
@@ -33,14 +34,18 @@ class Declined(Refused):
 class Call:
     """One request of an agent's, from its coming to its answer."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
-        """Tells the agent how far it is."""
+    def __init__(self, send: Callable[[Frame], None]) -> None:
+        self.send = send
+        """Tells the agent of it, while it has no answer."""
         self._lock = threading.Lock()
         self._stop: Callable[[], object] | None = None
         self.cancelled = False
         self.running = False
         """Its cell runs now."""
+
+    def say(self, sentence: str) -> None:
+        """Tell the agent how far it is."""
+        self.send({"op": "progress", "text": sentence})
 
     def cancel(self) -> None:
         """The agent does not wait for it any longer."""

@@ -149,7 +149,7 @@ class _Connection:
                 call.cancel()
         elif frame["op"] == "call" and self._guest is not None:
             number = int(frame["id"])
-            call = self._calls[number] = Call(lambda text: self._send({"op": "progress", "id": number, "text": text}))
+            call = self._calls[number] = Call(lambda told: self._send({**told, "id": number}))
             arguments = (self._guest, call, number, str(frame["what"]), dict(frame["args"]))
             threading.Thread(target=self._serve_call, args=arguments, name="share-call", daemon=True).start()
 

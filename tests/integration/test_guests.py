@@ -39,5 +39,5 @@ def test_a_call_that_is_served_only_once_its_agent_has_left_runs_nothing(open_se
     guest = it.session.guests.join("codex", lambda sentence: None, None)
     it.session.guests.left(guest, stop=False)
     with pytest.raises(Refused):
-        GuestCalls(it.session).serve(guest, Call(lambda sentence: None), "run", {"code": "x = 1"})
+        GuestCalls(it.session).serve(guest, Call(lambda told: None), "run", {"code": "x = 1"})
     assert not any(record.tag == tags.ASSISTANT_REPL_IN for record in it.store.records)
