@@ -68,10 +68,12 @@ async def test_what_is_no_code_is_neither_edited_nor_run_from_now_on(pilot: Pilo
 
     await ask(pilot)
     assert "e edit" in offered()
+    assert row_of(pilot).styles.border_left[1].hex.lower() == app_of(pilot).theme_variables["model"]
     await pilot.press("y")
     app = app_of(pilot)
     app.fold(tags.APPROVAL, "# start over", request="2", turn=1, block=0, blocks=1, state="waiting", party="codex", guest=1, is_code=False)
     await pilot.pause()
+    assert row_of(pilot).styles.border_left[1].hex.lower() == app.theme_variables["guest-2"]
     app.clock.now += 1
     assert offered().split() == "y run n skip, say why esc stop".split()
     await pilot.press("e", "a")

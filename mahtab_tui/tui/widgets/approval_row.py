@@ -76,6 +76,8 @@ class ApprovalRow(AskingRow):
         edited = self.query_one("#edited", CodeArea)
         edited.load_text(clean(record.text))
         edited.move_cursor(edited.document.end)
+        for role in GUESTS:
+            self.set_class(role == _role(record), role)
         self.query_one(ApprovalChips).ask_about(is_code=bool(record.attrs.get("is_code", True)))
         self._show("chips")
 
@@ -90,8 +92,8 @@ class ApprovalRow(AskingRow):
         """Which block it is, which keys there are, and how to reach the row."""
         record = self._requests[self._shown]
         parts: list[tuple[str, str]] = []
-        if (guest := record.attrs.get("guest")) is not None:
-            parts.append((clean(str(record.attrs["party"])), f"${GUESTS[int(guest) % len(GUESTS)]}"))
+        if role := _role(record):
+            parts.append((clean(str(record.attrs["party"])), f"${role}"))
         if int(record.attrs["blocks"]) > 1:
             parts.append((f"block {int(record.attrs['block']) + 1} of {record.attrs['blocks']}", "$muted"))
         if _HINTS[self._part]:
@@ -138,3 +140,9 @@ class ApprovalRow(AskingRow):
         event.stop()
         if code := event.text.rstrip():
             self._decide("run", code=code)
+
+
+def _role(record: Record) -> str:
+    """The colour of the agent whose code waits; empty for the model."""
+    guest = record.attrs.get("guest")
+    return "" if guest is None else GUESTS[int(guest) % len(GUESTS)]
