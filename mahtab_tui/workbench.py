@@ -65,7 +65,8 @@ class Workbench:
         self.knowledge = Knowledge(
             self.log,
             self.log.warning,
-            skills_dir=(skills_dir,) if skills_dir else (),
+            skills_dir=(skills_dir,) if skills_dir else settings.skills_dir,
+            skills_of_project=skills_dir is None and settings.of_project("skills_dir"),
             skills_budget=settings.skills_budget,
             code_dir=settings.code_dir,
         )

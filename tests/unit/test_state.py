@@ -17,6 +17,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import RecordingHost
+from tests.skills import write_skill
 
 
 @pytest.fixture
@@ -98,6 +99,13 @@ def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(state: SessionState, tm
     assert execute_code("print(skill('tidy', file='where.md'))", state)[0] == "In the drawer.\n"
     assert "may not have .. in it" in execute_code("skill('tidy', file='../x')", state)[0]
     assert execute_code("print(search_skills('tidying'))", state)[0].startswith("tidy: Tidy up")
+
+
+def test_folders_of_skills_of_the_settings_are_there_too(state: SessionState, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_skill(project / "team", "tidy", content="Put things away.")
+    monkeypatch.setenv("MAHTAB_SKILLS_DIR", "team")
+    state.close()  # what it works with is made anew, by the settings
+    assert "tidy" in state.skills()
 
 
 def test_ask_in_a_cell_needs_an_agent(state: SessionState) -> None:
