@@ -42,9 +42,13 @@ class Teller(logging.Handler):
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
+        self.failures: set[str] = set()
+        """What has failed, as it was told."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = Record.of(record)
+        if value.tag == tags.NOTICE and value.attrs.get("level") == "error":
+            self.failures.add(value.text)
         if self._as_json:
             line = {"tag": value.tag, "time": round(value.time, 3), "attrs": value.attrs, "text": value.text}
             print(json.dumps(line), flush=True)
@@ -66,7 +70,7 @@ def _for_stderr(record: Record) -> str:
     if record.tag == tags.USER_ATTACHMENT:
         return f"{record.attrs['label']}: {record.attrs['problem'] or record.attrs['size']}"
     if record.tag == tags.NOTICE and record.attrs.get("level") != "info":
-        return record.text
+        return f"mahtab-tui: {record.text}"
     return ""
 
 
@@ -102,7 +106,8 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
     session = Session(settings, process_kernel(settings), NoFace())
     approver = Approver()
     approver.session = session
-    session.log.addHandler(Teller(as_json=as_json))
+    teller = Teller(as_json=as_json)
+    session.log.addHandler(teller)
     session.log.addHandler(approver)
     interrupted = threading.Event()
 
@@ -117,7 +122,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
             return FAILED
         answer = session.agent.ask(question, attach="files and variables")
     except (KernelError, ModelError) as error:
-        if not as_json:
+        if not as_json and str(error) not in teller.failures:
             print(plain(f"mahtab-tui: {error}"), file=sys.stderr)
         return FAILED
     finally:
