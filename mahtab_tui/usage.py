@@ -130,7 +130,7 @@ class Spending:
                 *((f"question {turn}", stats) for turn, stats in sorted(self.turns.items())),
                 *((f"search {tree}", stats) for tree, stats in self.trees.items()),
             ]
-            lines = [f"{'':<16}{'calls':>7}{'read':>13}{'of cache':>13}{'written':>11}  cost", *(_row(*row) for row in rows)]
+            lines = [f"{'':<16}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost", *(_row(*row) for row in rows)]
         if (limit := self.max_usd) is not None:
             lines.append(f"The session may cost ${limit:.2f} (max_usd): ${max(0.0, limit - self.total.cost):.4f} are left.")
         return "\n".join(lines)
@@ -138,5 +138,5 @@ class Spending:
 
 def _row(name: str, stats: UsageStats) -> str:
     cost = "unknown" if stats.calls and stats.unpriced_calls == stats.calls else f"${stats.cost:.4f}{'+' if stats.unpriced_calls else ''}"
-    tokens = f"{stats.input_tokens:>13,}{stats.cache_read_tokens:>13,}{stats.output_tokens:>11,}"
-    return f"{name:<16}{stats.calls:>7,}{tokens}  {cost}"
+    tokens = f"{stats.input_tokens:>12,}{stats.cache_read_tokens:>12,}{stats.output_tokens:>10,}"
+    return f"{name:<16}{stats.calls:>6,}{tokens}  {cost}"

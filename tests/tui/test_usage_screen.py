@@ -29,3 +29,17 @@ async def test_it_is_kept_up_to_date_and_escape_closes_it(make_app: Callable[...
         assert "$0.5000" in shown()
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1)
+
+
+async def test_each_row_is_one_line_on_a_small_screen(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        numbers = {"input_tokens": 12_345_678, "cache_read_tokens": 12_345_678, "output_tokens": 1_234_567}
+        app.session.spending.count(model="m", cost=123.4567, turn=1, **numbers)
+        app.session.spending.count(model="m", cost=None, turn=1)
+        await app.run_action("usage")
+        await until(pilot, lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")))
+        rows = app.screen.query_one("#usage-rows", Static)
+        await until(pilot, lambda: rows.size.height > 0)
+        assert rows.size.height == len(str(rows.content).splitlines())
