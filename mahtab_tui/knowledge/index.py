@@ -6,6 +6,7 @@ import re
 import sqlite3
 import threading
 from collections.abc import Iterable
+from heapq import nsmallest
 from typing import NamedTuple
 
 from mahtab_tui.knowledge.skills import Skill
@@ -75,12 +76,8 @@ class SkillsIndex:
                 for row, score in found:
                     scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
         exact = query.strip().lower()
-        hits = [
-            Hit(name, self._skills[name].description, round(score / (1.0 + _PARTS), 6))
-            for row, score in scores.items()
-            for name in [self._names[row]]
-        ]
-        return sorted(hits, key=lambda hit: (hit.name != exact, -hit.score, hit.name))[:limit]
+        ranked = ((self._names[row] != exact, -round(score / (1.0 + _PARTS), 6), self._names[row]) for row, score in scores.items())
+        return [Hit(name, self._skills[name].description, -score) for _, score, name in nsmallest(limit, ranked)]
 
     def close(self) -> None:
         """Let go of the database."""
