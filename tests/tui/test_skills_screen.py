@@ -244,6 +244,7 @@ async def test_a_new_one_is_made_from_the_template_and_opened(make_app: MakeApp,
     edited: list[list[str]] = []
     monkeypatch.setenv("EDITOR", "ed")
     monkeypatch.setattr("mahtab_tui.tui.external_editor.run_suspended", lambda app, argv, cwd: edited.append(argv))
+    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)  # nothing but the screen looks at the files anew
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)
         await searched(pilot, "tidy", ["tidy"])

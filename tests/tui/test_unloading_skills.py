@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textual.content import Content
+
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
@@ -20,6 +22,7 @@ async def test_the_header_tells_what_is_loaded(make_app: MakeApp) -> None:
         header = pilot.app.query_one(HeaderBar)
         header.tokens, header.cost = 0, None
         header.fold([Record(tags.SKILL, "", {"name": name, "loaded": True, "chars": 1_200, "budget": 60_000}) for name in ("tidy", "[b]debug")])
+        assert isinstance(header.tooltip, Content)  # a text would be read as markup
         assert str(header.tooltip) == "Loaded skills:\n  tidy  1,200\n  [b]debug  1,200\n2,400 of 60,000 characters"
         for name in ("tidy", "[b]debug"):
             header.fold([Record(tags.SKILL, "", {"name": name, "loaded": False, "chars": 1_200, "budget": 60_000})])

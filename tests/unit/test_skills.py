@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -257,9 +258,21 @@ def test_what_could_not_be_read_is_tried_again(tmp_path: Path, monkeypatch: pyte
 
 def test_a_pipe_in_the_place_of_a_file_that_was_just_there_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pipe").mkdir()
-    os.mkfifo(tmp_path / "pipe" / "SKILL.md")
+    os.mkfifo(path := tmp_path / "pipe" / "SKILL.md")
     monkeypatch.setattr("pathlib.Path.is_file", lambda path: True)
-    assert len(load(tmp_path)[1]) == 1
+    waits = threading.Event()
+
+    def end_the_wait() -> None:
+        waits.set()
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+
+    watch = threading.Timer(20, end_the_wait)
+    watch.start()
+    try:
+        assert len(load(tmp_path)[1]) == 1
+    finally:
+        watch.cancel()
+    assert not waits.is_set()
 
 
 def test_one_file_is_a_skill_too(tmp_path: Path) -> None:

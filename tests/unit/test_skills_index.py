@@ -88,14 +88,15 @@ def test_a_skill_is_first_for_what_it_is_about(index: SkillsIndex, skill: Skill)
 
 
 def test_a_name_weighs_more_than_a_description_and_that_more_than_the_content() -> None:
+    # Each of them has the word where it weighs less oftener, or among fewer words: with other weights they stand in another order.
     index = SkillsIndex(
         [
-            Skill("a", "Something else entirely.", None, "Parquet, parquet.", Path("a")),
-            Skill("b", "About parquet files.", None, "Something else entirely.", Path("b")),
-            Skill("parquet", "Something else entirely.", None, "More of it.", Path("c")),
+            Skill("a-nothing", "Something else entirely.", None, "read_parquet " * 6, Path("a")),
+            Skill("b-nothing", "About parquet, and so on.", None, "More of it. " * 3, Path("b")),
+            Skill("c-parquet", "Something else entirely, and so on.", None, "More of it. " * 3, Path("c")),
         ]
     )
-    assert [hit.name for hit in index.search("parquet")] == ["parquet", "b", "a"]
+    assert [hit.name for hit in index.search("parquet")] == ["c-parquet", "b-nothing", "a-nothing"]
 
 
 def test_the_best_one_is_found_however_many_others_have_one_of_the_words() -> None:

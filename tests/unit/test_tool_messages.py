@@ -69,10 +69,21 @@ def test_a_message_that_is_not_streamed_has_its_calls_too() -> None:
 
 
 def test_what_a_tool_gives_after_the_stop_is_not_told() -> None:
-    cancelled = threading.Event()
+    listened = threading.Event()
+
+    class Turn(threading.Event):
+        """Is stopped just when somebody has begun to listen to the tool."""
+
+        def is_set(self) -> bool:
+            was = super().is_set()
+            listened.set()
+            return was
+
+    cancelled = Turn()
 
     class Stopping:
         def run(self, name: str, arguments: object, left: threading.Event) -> str:
+            assert listened.wait(20)
             cancelled.set()
             return "late"
 
