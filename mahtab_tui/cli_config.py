@@ -101,7 +101,10 @@ def edit(project: Project = False) -> None:
         fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
     found = problems(path)
     if project and not found:
-        _tell_held_back(load_settings())
+        try:
+            _tell_held_back(load_settings())
+        except SettingsError as error:  # of another file
+            say(f"mahtab-tui: {error}", err=True)
     for problem in found:
         say(f"mahtab-tui: {problem}", err=True)
     if found:

@@ -168,6 +168,16 @@ def test_it_is_told_by_every_command_that_shows_or_uses_settings(project: Path, 
     assert sentence in done.stderr
 
 
+def test_who_edits_the_projects_file_is_told_too(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDITOR", "true")
+    write(project, "config.toml", "approval", "auto")
+    assert "Left out of" in run("edit", "--project").stderr
+    write(home, "config.toml", "max_turns", "many")
+    done = run("edit", "--project")
+    assert (done.exit_code, done.exception) == (0, None)
+    assert "max_turns: input should be" in done.stderr
+
+
 def test_a_session_tells_it(project: Path, home: Path) -> None:
     from mahtab_tui.kernel.process import ProcessKernel
     from mahtab_tui.session import Session
