@@ -116,12 +116,14 @@ def test_a_change_of_limits_leaves_the_agent_its_tools(open_session: Callable[..
 
 
 @pytest.mark.parametrize(("key", "value"), [("max_usd", 2.0), ("model_timeout", 7.0)])
-def test_the_model_of_the_checks_is_made_anew_too(open_session: Callable[..., Opened], key: str, value: float) -> None:
+def test_both_models_are_made_anew(open_session: Callable[..., Opened], key: str, value: float) -> None:
     it = open_session(reflection_model="demo")
-    before = it.session.agent.agent._nodes.reflection_llm
-    assert before is not None
+    agent = it.session.agent.agent
+    answering, checking = agent._nodes.llm, agent._nodes.reflection_llm
+    assert checking is not None
     assert change_setting(it.session, key, value)
-    wait_for(lambda: it.session.agent.agent._nodes.reflection_llm is not before)
+    wait_for(lambda: agent._nodes.llm is not answering and agent._nodes.reflection_llm is not checking)
+    assert agent._nodes.reflection_llm is not None
 
 
 def test_of_two_changes_that_wait_for_a_turn_the_newest_holds(open_session: Callable[..., Opened]) -> None:
