@@ -82,15 +82,17 @@ async def test_a_long_input_is_cut_to_the_width(pilot: Pilot[None]) -> None:
     assert lines(pilot)[0].endswith("… ✕ ")
 
 
-async def test_the_cross_takes_an_input_back(pilot: Pilot[None]) -> None:
+@pytest.mark.parametrize("beside", [-1, 0, 1])
+async def test_the_cross_and_the_blanks_beside_it_take_an_input_back(pilot: Pilot[None], beside: int) -> None:
     await queue(pilot, "a", "bb")
-    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕"), 1))
+    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + beside, 1))
     assert app_of(pilot).said == [("cancelled", 2)]
 
 
-async def test_a_click_beside_the_cross_only_chooses(pilot: Pilot[None]) -> None:
+@pytest.mark.parametrize("beside", [-2, 2])
+async def test_a_click_farther_from_the_cross_only_chooses(pilot: Pilot[None], beside: int) -> None:
     await queue(pilot, "a", "bb")
-    await pilot.click(QueueRow, offset=(12, 1))
+    await pilot.click(QueueRow, offset=(1 + lines(pilot)[1].index("✕") + beside, 1))
     assert app_of(pilot).said == []
     await pilot.press("delete")
     assert app_of(pilot).said == [("cancelled", 2)]

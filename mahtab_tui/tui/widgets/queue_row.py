@@ -70,11 +70,11 @@ class QueueRow(Widget, can_focus=True):
 
     def on_click(self, event: Click) -> None:
         """The cross takes the input back; elsewhere a click chooses it."""
-        place = self._first() + event.y
-        if place < len(self.items):
+        at = event.get_content_offset(self)
+        if at is not None and (place := self._first() + at.y) < len(self.items):
             self.chosen = place
             cross = len(self._head()) + 2 + Content(self._text(place)).cell_length
-            if cross <= event.x < cross + len(_CROSS):
+            if cross <= at.x < cross + len(_CROSS):
                 self.action_cancel()
 
     def action_move(self, step: int) -> None:
