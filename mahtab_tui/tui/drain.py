@@ -12,7 +12,7 @@ RATE = 1 / 30
 """Seconds between two looks; what came in between is drawn at once."""
 SHARE = 1 / 4
 """Of the main thread's time, what drawing may take before a look is left out: keys come between."""
-LATEST = 0.1
+LATEST = 0.2
 """Seconds after which records are handed on, however long drawing takes."""
 
 Fold = Callable[[Sequence[Record]], None]
