@@ -256,6 +256,21 @@ async def test_a_new_one_is_made_from_the_template_and_opened(make_app: MakeApp,
         assert screen(pilot).query_one(Line).cursor_position == len("look-up")
 
 
+async def test_what_was_saved_is_shown_also_where_another_search_begins_at_once(
+    make_app: MakeApp, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mahtab_tui.knowledge.library.FRESH", 1e9)
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        await searched(pilot, "tidy", ["tidy"])
+        path = write_skill(project / ".mahtab" / "skills", "look-up")
+        monkeypatch.setattr(screen(pilot), "_open_file", lambda file: None)
+        screen(pilot)._open(path)
+        screen(pilot).query_one(Line).value = "look-up"
+        screen(pilot).find()
+        await until(pilot, lambda: names(pilot)[:1] == ["look-up"])
+
+
 async def test_a_name_that_cannot_be_used_is_said(make_app: MakeApp) -> None:
     async with make_app(*story()).run_test(size=SIZE) as pilot:
         await opened(pilot)

@@ -65,6 +65,8 @@ class SkillsScreen(Listing[SkillRow, None]):
         """How many there are, also of those that are not shown."""
         self._names = 0
         """Columns of the names."""
+        self._edits = self._edits_read = 0
+        """How often a file was open in the editor, and up to which of these the files were read."""
         self._marked: frozenset[str] = frozenset()
         """Those that are loaded."""
 
@@ -106,6 +108,9 @@ class SkillsScreen(Listing[SkillRow, None]):
 
     def _search(self, wanted: str) -> tuple[list[SkillRow], int]:
         """All by name, or those that are found, the best first, then those that cannot be used; and how many there are of the first."""
+        if self._edits_read < (edits := self._edits):
+            self._library.renew()  # it waits for those that are just being read
+            self._edits_read = edits
         index = self._library.index()
         skills = self._library.skills()
         names = [hit.name for hit in index.search(wanted, FOUND)] if wanted else sorted(skills)[:FOUND]
@@ -218,11 +223,11 @@ class SkillsScreen(Listing[SkillRow, None]):
             self._open_file(file)
         except RuntimeError as error:
             self.say(str(error))
+        self._edits += 1
         self._read_anew()
 
     @work(exclusive=True, group="finding")
     async def _read_anew(self) -> None:
-        await asyncio.to_thread(self._library.renew)  # it waits for those that are just being read
         await self._find(None)
 
 
