@@ -10,6 +10,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseServer
 from typing import Any, NamedTuple
 
 Piece = bytes | Callable[[], object]
@@ -101,18 +102,26 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextlib.contextmanager
+def answering(server: BaseServer) -> Iterator[None]:
+    """A server answers on a thread of its own, and ends without a wait."""
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+
+
+@contextlib.contextmanager
 def serving() -> Iterator[Service]:
     """A service for the time of a test."""
     service = Service()
     handler = type("Handler", (_Handler,), {"service": service})
-    with _Server(("127.0.0.1", 0), handler) as server:
+    with _Server(("127.0.0.1", 0), handler) as server, answering(server):
         service.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         try:
             yield service
         finally:
             service.over.set()
-            server.shutdown()
 
 
 class Protocol(NamedTuple):

@@ -15,8 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyte
-from wcwidth import wcwidth
+from tests.e2e.screen import Screen, Stream
 
 KEYS = {
     "enter": "\r",
@@ -63,8 +62,8 @@ class Terminal:
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.columns, self.lines = columns, lines
-        self.screen = pyte.Screen(columns, lines)
-        self._stream = pyte.ByteStream(self.screen)
+        self.screen = Screen(columns, lines)
+        self._stream = Stream(self.screen)
         self.raw = bytearray()
         self.drawn = True
         """Whether the screen is kept; without that reading is quicker than most programs write."""
@@ -95,12 +94,7 @@ class Terminal:
     @property
     def text(self) -> str:
         """The screen as text."""
-        return "\n".join(self._line(y) for y in range(self.screen.lines))
-
-    def _line(self, y: int) -> str:
-        """A line of the screen. pyte's own `display` fails where a wide character was overwritten and its second cell was not yet."""
-        cells = [self.screen.buffer[y][x].data for x in range(self.screen.columns)]
-        return "".join(cell or ("" if x and wcwidth(cells[x - 1][:1]) == 2 else " ") for x, cell in enumerate(cells))
+        return self.screen.text
 
     def pump(self, wait: float = 0.05) -> bool:
         """Read what the program has drawn; False once it has ended."""

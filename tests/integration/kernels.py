@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import queue
 import shutil
@@ -97,20 +98,23 @@ class Cells:
         return result.output
 
 
+@functools.cache
 def interpreters() -> list[str]:
     """Every Python from 3.9 on that is found here: on the PATH, and among pyenv's versions."""
-    found = [shutil.which(f"python3.{minor}") for minor in range(9, 20)]
+    found = [Path(path) for minor in range(9, 20) if (path := shutil.which(f"python3.{minor}"))]
     root = os.environ.get("PYENV_ROOT") or (shutil.which("pyenv") and _output("pyenv", "root"))
     if root:
-        found += [str(path) for path in sorted(Path(root, "versions").glob("3.*/bin/python"))]
+        # Its shims are slow, and fail for versions that are not set.
+        found = [python for python in found if not python.is_relative_to(Path(root, "shims"))]
+        found += sorted(Path(root, "versions").glob("3.*/bin/python"))
     by_version: dict[str, str] = {}
     for python in found:
-        version = python and _output(python, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])")
-        if python and version and tuple(map(int, version.split(".")[:2])) >= (3, 9):
-            by_version.setdefault(version, python)
+        version = _output(str(python), "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])")
+        if version and tuple(map(int, version.split(".")[:2])) >= (3, 9):
+            by_version.setdefault(version, str(python))
     return list(by_version.values())
 
 
 def _output(*command: str) -> str:
-    """What a command prints; empty where it fails (pyenv's shims stand on the PATH for versions that are not set)."""
+    """What a command prints; empty where it fails."""
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,6 +16,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.recursion import schedule
 from mahtab_tui.recursion.api import rlm
 from tests.recursion_scripts import TEXT, Story
+from tests.services import answering
 
 
 class Completions(BaseHTTPRequestHandler):
@@ -61,15 +61,13 @@ class Completions(BaseHTTPRequestHandler):
 def _server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(Completions, "overloads", 0)
     monkeypatch.setattr(Completions, "silent", False)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Completions) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Completions) as server, answering(server):
         server.daemon_threads = True
         server.block_on_close = False
-        threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("OPENAI_API_KEY", "no-secret")
         monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{server.server_port}/v1")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         yield
-        server.shutdown()
 
 
 def test_searches_one_after_the_other_each_with_a_loop_of_its_own() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,6 +13,7 @@ import pytest
 
 from mahtab_tui.llm.available import found_models, ollama_address, ollama_models, problem_of
 from tests.fake_claude import install_fake_claude
+from tests.services import answering
 
 
 @contextmanager
@@ -29,10 +29,8 @@ def ollama(body: bytes, status: int = 200) -> Iterator[str]:
         def log_message(self, *args: object) -> None:
             """Nothing on stderr."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Tags) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Tags) as server, answering(server):
         yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
 
 
 def test_claude_is_offered_where_it_is_on_the_path(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +84,11 @@ def test_the_models_of_ollama_are_listed(monkeypatch: pytest.MonkeyPatch) -> Non
         ]
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"models": 3}', b'{"models": [3]}', b"\xff", b"[" * 100_000, b'{"models": [{}]}'])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"{}", b'{"models": 3}', b'{"models": [3]}', b"\xff", b"[" * 100_000, b'{"models": [{}]}'],
+    ids=lambda body: body[:20].decode("ascii", "replace") or "nothing",
+)
 def test_who_does_not_answer_as_ollama_is_nobody(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     with ollama(body) as address:
         monkeypatch.setenv("OLLAMA_HOST", address)
