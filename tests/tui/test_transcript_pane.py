@@ -108,6 +108,20 @@ async def test_selected_text_is_copied_without_bars_and_without_the_breaks_of_wr
         assert app.screen.get_selected_text() == f"one = 1\ntwo = 2\n\n{long}\nend"
 
 
+async def test_selected_letters_are_to_be_seen() -> None:
+    app = PaneApp(cell(1, "frame.describe()"))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        for theme in sorted(app.available_themes):
+            app.theme = theme
+            await press_on(pilot, app.pane, (3, 2), (7, 2))
+            plain = app.pane.render_line(2).crop(12, 13)
+            (letter,) = app.pane.render_line(2).crop(3, 4)
+            assert letter.style is not None
+            assert letter.style.bgcolor != next(iter(plain)).style.bgcolor, theme
+            assert letter.style.color != letter.style.bgcolor, theme
+
+
 async def test_a_selection_that_begins_on_the_bar_begins_with_the_line() -> None:
     app = PaneApp(cell(1, "one = 1"))
     async with app.run_test(size=SIZE) as pilot:

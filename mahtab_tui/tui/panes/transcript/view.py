@@ -130,14 +130,15 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
             return strip_of(self._row(row), number, width, base, None, base)
         selection = self.text_selection
         span = None if selection is None else selection.get_span(number)
-        style = self.screen.get_component_rich_style("screen--selection") if span else base
+        # The style's own colour of letters is transparent, which is that of the ground.
+        chosen = Style(color=base.color, bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor)
         drawn = self._window.row(place)
         if self.sought is not None and self._palette is not None and (self.has_focus or self._finding):
             try:
                 drawn = with_sought(drawn, self.sought, self._palette.moon + REVERSE)
             except TooSlow:  # a row ends otherwise than the text that was searched
                 self.sought = None
-        strip = strip_of(drawn, number, width, base, span, style, self._picture_strip(drawn))
+        strip = strip_of(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
         entry = self._transcript.entries[place.entry]
         marked = self.has_focus and entry is self._mark and place.row >= entry.gap
         return with_mark(strip, base + self._palette.moon) if marked and self._palette is not None else strip
