@@ -21,6 +21,7 @@ from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.recursion.control import Control
 from mahtab_tui.session import Session
+from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings import resource_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.attention import Attention, notification
@@ -177,7 +178,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
         if command is not None:
             self.run_slash(*command)
         elif not message.replaces:
-            self.session.submit(message.mode, message.text)
+            self._submit(message.mode, message.text)
         elif self.session.replace(message.replaces, message.mode, message.text):
             self.query_one(TranscriptPane).action_scroll_end()
         else:
@@ -234,7 +235,12 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
             self.editor.mode, self.editor.text = message.mode, message.text
             self.editor.focus()
         else:
-            self.session.submit(message.mode, message.text)
+            self._submit(message.mode, message.text)
+
+    def _submit(self, mode: Mode, text: str) -> None:
+        """Enter what the person has written; they will want to see what comes of it."""
+        self.session.submit(mode, text)
+        self.query_one(TranscriptPane).action_scroll_end()
 
     @on(TranscriptPane.Mentioned)
     def _mentioned(self, message: TranscriptPane.Mentioned) -> None:

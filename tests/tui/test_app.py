@@ -16,6 +16,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.open import SMALLEST
+from mahtab_tui.tui.panes.transcript import TranscriptPane
 from tests.tui.editor_app import until
 from tests.tui.story import IDLE, WAITING, ToldSession, drawn, story
 
@@ -132,6 +133,25 @@ async def test_ctrl_c_clears_the_editor_and_undo_brings_it_back(make_app: Callab
         assert app.editor.text == ""
         await pilot.press("ctrl+z")
         assert app.editor.text == "abc"
+
+
+@pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("r",)])
+async def test_what_one_enters_is_shown_also_to_who_had_scrolled_up(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
+) -> None:
+    app = make_app(*story())
+    sent: list[str] = []
+    monkeypatch.setattr(app.session, "submit", lambda mode, text: sent.append(text))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        pane = app.query_one(TranscriptPane)
+        pane.focus()
+        await pilot.press("home", "up")
+        assert pane.scroll_y < pane.max_scroll_y
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert sent
+        assert pane.scroll_y == pane.max_scroll_y
 
 
 async def test_what_is_wrong_with_the_input_history_is_said_once(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
