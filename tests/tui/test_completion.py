@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from mahtab_tui.kernel.base import Completion, Completions, KernelError
@@ -17,7 +18,7 @@ from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from tests.tui.editor_app import SIZE, EditorApp, until, write
 
-NAMESPACE = {"price": 3, "prices": [1, 2], "table": {"first": 1, "[bold]": 2}, "unique_name": 1}
+NAMESPACE = {"price": 3, "prices": [1, 2], "table": {"first": 1, "[bold]": 2, "日本語": 3, "日本人": 4}, "unique_name": 1}
 
 Compare = Callable[..., bool]
 
@@ -89,6 +90,14 @@ async def test_arrows_choose_and_enter_takes(pilot: Pilot[None]) -> None:
     await pilot.press("down", "enter")
     assert app_of(pilot).editor.text == "prices"
     assert app_of(pilot).said == []
+
+
+@pytest.mark.parametrize("before", ["", "日本 "])
+async def test_the_list_stands_under_the_first_cell_of_what_it_completes(pilot: Pilot[None], before: str) -> None:
+    begin = app_of(pilot).area.cursor_screen_offset.x
+    await write(pilot, f'"{before}日本" + table["日')
+    await opened(pilot, "日本人")
+    assert shown(pilot).region.x + 1 == begin + cell_len(f'"{before}日本" + table["')
 
 
 async def test_tab_asks_and_takes_at_once_what_is_alone(pilot: Pilot[None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rich.cells import cell_len
 from textual.document._document import EditResult, Location, Selection
 from textual.events import Blur, Key
 from textual.geometry import Offset
@@ -163,7 +164,7 @@ class CompletingArea(CodeArea):
         elif question.asked_for and not opened and len(found.items) == 1:
             self.take(found.items[0])
         else:
-            at = self.cursor_screen_offset - Offset(len(typed), 0)
+            at = self.cursor_screen_offset - Offset(cell_len(typed), 0)
             self.completions.open(found.items, found.more, at, asked_for=question.asked_for, stale=stale)
 
     def close_completions(self) -> None:
