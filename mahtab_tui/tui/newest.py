@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -10,7 +11,7 @@ Q = TypeVar("Q")
 
 
 class NewestOnly(Generic[Q]):
-    """Does `work` with the newest question; one that was overtaken while it waited is never asked."""
+    """Does `work` with the newest question; one that was overtaken while it waited is never asked. Work that raises ends no later one."""
 
     def __init__(self, work: Callable[[Q], object], name: str, pause: float = 0.0) -> None:
         """pause: seconds without another question after which the work begins."""
@@ -49,4 +50,7 @@ class NewestOnly(Generic[Q]):
                 if self._closed:
                     return
             if question is not None:
-                self._work(question)
+                try:
+                    self._work(question)
+                except Exception:  # the thread's outermost frame; what is printed becomes a notice
+                    traceback.print_exc()
