@@ -22,7 +22,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
-from mahtab_tui.tui.screens.output.pictures import Picture
+from mahtab_tui.tui.screens.output.pictures import HeldPicture, Picture
 from mahtab_tui.tui.screens.output.screen import saved
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.integration.kernels import RecordingHost
@@ -176,6 +176,15 @@ async def test_pictures_are_seen_one_by_one_and_saved(look: Look, tmp_path: Path
         await pilot.press("enter")
         await until(pilot, lambda: (tmp_path / "cell-2-1.png").exists() and "Saved to" in text(pilot, "#viewing-status"))
         assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)
+
+
+async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(look: Look, tmp_path: Path) -> None:
+    pictures = [Picture("image/png", png(20, 10)), Picture("image/png", png(4, 40))]
+    async with OutputApp().run_test(size=SIZE) as pilot:
+        await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
+        left = pilot.app.screen.query_one(HeldPicture)
+        await pilot.press("left")
+        assert left._file() == base64.b64decode(pictures[1].data)
 
 
 async def test_a_damaged_picture_is_said_to_be_one(look: Look, tmp_path: Path) -> None:

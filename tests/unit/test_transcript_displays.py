@@ -45,8 +45,8 @@ def shown_picture(data: str) -> Shown:
 
 PHOTO = base64.b64encode(encoded(noise(300, 200))).decode()
 BOMB = base64.b64encode(bomb(100_000, 100_000)).decode()
-HOSTILE = base64.b64encode(b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000).decode()
-"""A JPEG that begins with nothing but empty segments."""
+HOSTILE = base64.b64encode(b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\0\x11\x08\0\x0a\0\x0a").decode()
+"""A JPEG that has its size, 10 × 10, behind nothing but empty segments."""
 
 
 def lines(output: Output, width: int = 60) -> list[str]:
