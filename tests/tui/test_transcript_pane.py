@@ -115,10 +115,10 @@ async def test_selected_letters_are_to_be_seen() -> None:
         for theme in sorted(app.available_themes):
             app.theme = theme
             await press_on(pilot, app.pane, (3, 2), (7, 2))
-            plain = app.pane.render_line(2).crop(12, 13)
-            (letter,) = app.pane.render_line(2).crop(3, 4)
+            (letter,), (plain,) = (app.pane.render_line(2).crop(x, x + 1) for x in (3, 12))
             assert letter.style is not None
-            assert letter.style.bgcolor != next(iter(plain)).style.bgcolor, theme
+            assert plain.style is not None
+            assert letter.style.bgcolor != plain.style.bgcolor, theme
             assert letter.style.color != letter.style.bgcolor, theme
 
 
