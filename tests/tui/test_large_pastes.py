@@ -60,6 +60,30 @@ async def test_backspace_takes_a_folded_text_as_one(pilot: Pilot[None]) -> None:
     assert app.area.text == "a "
 
 
+@pytest.mark.parametrize("to_it", [(), ("space",)])
+async def test_deleting_a_word_takes_a_folded_text_as_one(pilot: Pilot[None], to_it: tuple[str, ...]) -> None:
+    app = app_of(pilot)
+    await write(pilot, "a b ")
+    app.area.post_message(Paste(LARGE))
+    await pilot.pause()
+    await pilot.press(*to_it, "ctrl+w")
+    assert app.area.text == "a b "
+    await pilot.press("ctrl+w")
+    assert app.area.text == "a "
+
+
+@pytest.mark.parametrize("key", ["delete", "alt+delete"])
+async def test_deleting_to_the_right_takes_a_folded_text_as_one(pilot: Pilot[None], key: str) -> None:
+    app = app_of(pilot)
+    app.area.post_message(Paste(LARGE))
+    await pilot.pause()
+    await write(pilot, "cd")
+    await pilot.press("home", key)
+    assert app.area.text == "cd"
+    await pilot.press("delete")
+    assert app.area.text == "d"
+
+
 async def test_an_open_block_that_is_folded_is_not_complete(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.area.post_message(Paste(LARGE + "\nif x:"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
 
 SIZE = (120, 46)
@@ -66,6 +68,20 @@ async def test_entering_replaces_the_question_and_greys_what_came_after(make_app
         greyed = [line for line in lines if line.endswith("replaced")]
         assert "which days" in greyed[0]
         assert not any("read_csv" in line for line in greyed)
+
+
+async def test_what_is_typed_on_after_entering_goes_on_with_the_draft(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with make_app(*story()).run_test(size=SIZE) as pilot:
+        app = await to_question(pilot)
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: 1)
+        app.editor.text = "a = 1"
+        await pilot.press("R")
+        await pilot.pause()
+        for key in ("enter", "2", "3"):
+            app.post_message(Key(key, key if len(key) == 1 else None))
+        await until(pilot, lambda: len(app.editor.text) == len("a = 123"))
+        await pilot.pause()
+        assert (app.editor.mode, app.editor.text) == ("python", "a = 123")
 
 
 async def test_while_something_is_at_work_the_text_stays_in_the_editor(make_app: MakeApp) -> None:

@@ -25,7 +25,7 @@ from mahtab_tui.tui.panes.editor.finding import AreaFinder
 from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
 from mahtab_tui.tui.panes.editor.hint import Hint
 from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
-from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
+from mahtab_tui.tui.panes.editor.prompt_area import Draft, PromptArea
 from mahtab_tui.tui.panes.editor.recall import Recalls
 from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
 from mahtab_tui.tui.widgets.find_row import FindRow
@@ -140,13 +140,14 @@ class EditorPane(Widget):
         """Edit a text that takes the place of an entry of the transcript when it is entered; Escape gives that up."""
         if not self._replaces:
             self._draft = (self.mode, self.text)
+            self._area.draft = Draft(self.mode == "python", self.text) if self.text else None
         self._replaces, self.mode, self.text = entry, mode, text
         self._show_mode()
 
     def end_replacing(self) -> None:
         """Give up replacing something, if that was to be done; what stood here before is back."""
         if self._replaces:
-            self._replaces = ""
+            self._replaces, self._area.draft = "", None
             self.mode, self.text = self._draft
             self._show_mode()
 
@@ -225,8 +226,6 @@ class EditorPane(Widget):
         replaces, self._replaces = self._replaces, ""
         self.post_message(self.Submitted(mode, message.text, replaces))
         if replaces:
-            if self._draft[1]:
-                self.mode, self.text = self._draft
             self._show_mode()
 
 

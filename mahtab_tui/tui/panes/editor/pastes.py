@@ -36,6 +36,10 @@ class Pastes:
         """The word with which a text ends; empty where it ends with none."""
         return next((word for word in self._texts if text.endswith(word)), "")
 
+    def word_after(self, text: str) -> str:
+        """The word with which a text begins; empty where it begins with none."""
+        return next((word for word in self._texts if text.startswith(word)), "")
+
     def forget(self) -> None:
         """The editor is empty, and what was in it cannot come back."""
         self._texts.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
 from textual.document._document import Selection
@@ -17,6 +17,14 @@ from mahtab_tui.tui.panes.editor.pastes import Pastes
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.panes.editor.recall import Recalls
 from mahtab_tui.tui.panes.editor.suggesting_area import Suggest, SuggestingArea
+
+
+class Draft(NamedTuple):
+    """A text that was put aside."""
+
+    python: bool
+    """Else it is a question."""
+    text: str
 
 
 class PromptArea(SuggestingArea):
@@ -37,6 +45,8 @@ class PromptArea(SuggestingArea):
     class LeaveKey(Message):
         """Ctrl+D in an empty text."""
 
+    draft: Draft | None = None
+    """What comes back here when the text is entered."""
     _recalled: tuple[str, Selection] | None = None
     """The text and the cursor as the history put them."""
 
@@ -76,6 +86,14 @@ class PromptArea(SuggestingArea):
             self._recalls.entered(text, self.mode)
             self.load_text("")
             self._pastes.forget()
+            self._bring_draft_back()
+
+    def _bring_draft_back(self) -> None:
+        """At once, too: what is typed next goes on with it."""
+        draft, self.draft = self.draft, None
+        if draft is not None:
+            self._change_mode(draft.python)
+            self.recall(draft.text)
 
     @property
     def whole_text(self) -> str:
@@ -122,14 +140,42 @@ class PromptArea(SuggestingArea):
             super().action_cursor_down(select)
 
     def action_delete_left(self) -> None:
-        row, column = self.cursor_location
-        word = self._pastes.word_before(self.document.get_line(row)[:column]) if self.selection.is_empty else ""
-        if word:
-            self._delete_via_keyboard((row, column - len(word)), (row, column))
-        elif self.text:
-            super().action_delete_left()
+        if self.text:
+            if not self._delete_paste_before(""):
+                super().action_delete_left()
         else:
             self._change_mode(True)
+
+    def action_delete_word_left(self) -> None:
+        if not self._delete_paste_before(" "):
+            super().action_delete_word_left()
+
+    def action_delete_right(self) -> None:
+        if not self._delete_paste_after(""):
+            super().action_delete_right()
+
+    def action_delete_word_right(self) -> None:
+        if not self._delete_paste_after(" "):
+            super().action_delete_word_right()
+
+    def _delete_paste_before(self, blanks: str) -> bool:
+        """Delete the word of a pasted text as a whole, where it stands left of the cursor; also with these between them."""
+        row, column = self.cursor_location
+        before = self.document.get_line(row)[:column].rstrip(blanks)
+        word = self._pastes.word_before(before) if self.selection.is_empty else ""
+        if word:
+            self._delete_via_keyboard((row, len(before) - len(word)), (row, column))
+        return bool(word)
+
+    def _delete_paste_after(self, blanks: str) -> bool:
+        """The same right of it."""
+        row, column = self.cursor_location
+        line = self.document.get_line(row)
+        after = line[column:].lstrip(blanks)
+        word = self._pastes.word_after(after) if self.selection.is_empty else ""
+        if word:
+            self._delete_via_keyboard((row, column), (row, len(line) - len(after) + len(word)))
+        return bool(word)
 
     def action_end_of_input(self) -> None:
         """Leave, where there is nothing to delete."""
