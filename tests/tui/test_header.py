@@ -120,6 +120,16 @@ async def test_a_long_name_gives_way_to_the_kernel(make_app: MakeApp) -> None:
             assert len(line(pilot)) <= size[0]
 
 
+@pytest.mark.parametrize(("size", "name", "shown"), [((80, 24), "shop", "openrouter:"), ((120, 40), "n" * 60, "nnnn"), ((120, 40), "shop", "shop  openrouter:")])
+async def test_a_long_name_hides_neither_approval_nor_cost(make_app: MakeApp, size: tuple[int, int], name: str, shown: str) -> None:
+    about = {"name": name, "model": "openrouter:somebody/" + "m" * 60, "approval": "auto"}
+    async with make_app(Record(tags.SESSION, "", about), usage(cost=12.5), kernel("busy")).run_test(size=size) as pilot:
+        await drawn(pilot)
+        assert shown in line(pilot)
+        assert "…  runs by itself  " in line(pilot)
+        assert "$12.50 " in line(pilot)
+
+
 async def test_the_tooltip_tells_what_was_used(make_app: MakeApp) -> None:
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
         header = pilot.app.query_one(HeaderBar)

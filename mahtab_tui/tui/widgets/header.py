@@ -34,6 +34,14 @@ def environment_name(executable: str) -> str:
     return folder.parent.name if folder.name == "bin" and (folder.parent.name.startswith(".") or "venv" in folder.parent.name) else ""
 
 
+def _shortened(names: Sequence[Content], by: int) -> list[Content]:
+    """Names that take so many columns less, the longest first: what is approved and spent is not theirs to hide."""
+    lengths = [name.cell_length for name in names]
+    room = max(0, sum(lengths) - by)
+    most = max(room // len(names), room - sum(lengths) + max(lengths))
+    return [name.truncate(most, ellipsis=True) for name in names]
+
+
 class HeaderBar(Widget):
     """Fed by the records of the session, the kernel and the usage."""
 
@@ -110,20 +118,23 @@ class HeaderBar(Widget):
 
     def render(self) -> Content:
         narrow = self.size.width < NARROW
-        left = self._left(narrow)
+        names = [] if narrow else [Content(self.session_name)]
+        names.append(Content(self.model).stylize("$model"))
         right = self._kernel(narrow)
-        room = self.size.width - left.cell_length - right.cell_length
-        if room < 1:
+        left = self._left(narrow, names)
+        over = left.cell_length + right.cell_length + 1 - self.size.width
+        if over > 0:
+            left = self._left(narrow, _shortened(names, over))
             left = left.truncate(max(0, self.size.width - right.cell_length - 1), ellipsis=True)
-            room = self.size.width - left.cell_length - right.cell_length
+        room = self.size.width - left.cell_length - right.cell_length
         return Content.assemble(left, " " * max(1, room), right)
 
-    def _left(self, narrow: bool) -> Content:
+    def _left(self, narrow: bool, names: Sequence[Content]) -> Content:
         approval_style = "$good" if self.approval == "ask" else "$moon"
         parts: list[Content | str | tuple[str, str]] = [("◐ mahtab", "bold $moon")]
-        if not narrow:
-            parts += ["  ", self.session_name]
-        parts += ["  ", (self.model, "$model"), "  ", (_APPROVAL.get(self.approval, self.approval), approval_style)]
+        for name in names:
+            parts += ["  ", name]
+        parts += ["  ", (_APPROVAL.get(self.approval, self.approval), approval_style)]
         spent = self._spent(narrow)
         if spent:
             parts += ["  ", (spent, "$muted")]
