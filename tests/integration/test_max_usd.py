@@ -34,9 +34,9 @@ def test_questions_are_counted_together_and_the_session_goes_on(open_session: Ca
     assert it.store.wait(tags.NOTICE, level="error").text == REFUSED
     it.store.wait(tags.AGENT, state="failed", turn=3)
     assert paid(it) == pytest.approx(0.8)
-    it.session.submit("python", "print(usage())")
+    it.session.submit("python", "usage()")
     printed = it.store.wait(tags.USER_REPL_OUT).text
-    assert "question 2" in printed
+    assert "\nquestion 2" in printed, "a line for each, without print() as well"
     assert "question 3" not in printed
     assert "$0.2000 are left" in printed
 

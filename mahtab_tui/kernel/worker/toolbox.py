@@ -45,12 +45,21 @@ def display(*values: object) -> None:
     late_import(f"{__package__}.showing.displays").display(*values)
 
 
+class Table(str):
+    """A text of several lines, which the end of a cell shows as such."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def usage() -> str:
     """Return what the models have used and what it cost: the session, each question, each search.
 
-    Example: print(usage()).
+    Example: usage().
     """
-    return str(Host.call("usage", {}))
+    return Table(Host.call("usage", {}))
 
 
 def open_in_editor(path: str) -> None:
