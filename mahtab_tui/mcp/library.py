@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,9 +84,16 @@ class Skills:
 
     def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
         self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
+        self._told: frozenset[str] = frozenset()
+        """What was wrong when they were last read, which stderr has been told."""
 
     def _found(self) -> dict[str, Skill]:
-        return {skill.name: skill for skill in self._loader.load_all()}
+        found = {skill.name: skill for skill in self._loader.load_all()}
+        for problem in self._loader.problems:
+            if problem not in self._told:
+                print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
+        self._told = frozenset(self._loader.problems)
+        return found
 
     def prompts(self) -> list[types.Prompt]:
         import mcp_types as types

@@ -14,6 +14,7 @@ import anyio
 import pytest
 from mcp import MCPError
 
+from mahtab_tui.mcp.library import Skills
 from tests.mcp.clients import agent, text_of
 from tests.mcp.wheels import build_wheel, offline
 
@@ -274,6 +275,20 @@ async def test_skills_are_prompts(tmp_path: Path) -> None:
         assert "count" in [prompt.name for prompt in (await a.client.list_prompts()).prompts]
         prompt = await a.client.get_prompt("count", {"task": "in table"})
         assert prompt.messages[0].content.text == "Count the rows.\n\nTask: in table"  # type: ignore[union-attr]
+
+
+def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / ".mahtab" / "skills" / "odd" / "SKILL.md"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("---\nname: odd\n---\nNo description.\n")
+    skills = Skills(tmp_path, ())
+    for _ in range(2):
+        assert "odd" not in [prompt.name for prompt in skills.prompts()]
+    said = capsys.readouterr()
+    assert (said.out, said.err.count(str(broken))) == ("", 1)
+    broken.write_text("---\nname: other\ndescription: Counts\n---\nCount.\n")
+    skills.prompts()
+    assert capsys.readouterr().err.startswith(f"mahtab-tui: {broken}"), "another problem of the same file"
 
 
 @pytest.mark.parametrize(
