@@ -129,7 +129,7 @@ class EnvFile(PydanticBaseSettingsSource):
         for name in self._source.env_vars:
             key = name.removeprefix(PREFIX.lower())
             if key != name and key not in self.settings_cls.model_fields:
-                raise SettingsError(f"{_env_file_line([name])}: {no_setting(self.settings_cls, key)}")
+                raise SettingsError(f"{env_file_line([name])}: {no_setting(self.settings_cls, key)}")
         keys = {
             name.removesuffix(_KEY_ENDING): value
             for name, value in self._source.env_vars.items()
@@ -240,13 +240,13 @@ def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
     yield Place(COMMAND_LINE), given
     yield Place(variable), EnvSettingsSource(settings_cls)()
     names = [variable, f"{name}{_KEY_ENDING}".upper()] if table == "api_keys" else [variable]
-    yield Place(_env_file_line(names)), EnvFile(DotEnvSettingsSource(settings_cls))()
+    yield Place(env_file_line(names)), EnvFile(DotEnvSettingsSource(settings_cls))()
     for path in config_files(project_folder()):
         values = _holding(path, read_config(path))
         yield Place(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
 
 
-def _env_file_line(names: list[str]) -> str:
+def env_file_line(names: list[str]) -> str:
     """The line of ``.env`` on which one of some variables stands, as a person is told it."""
     place = _env_line(names)
     return ENV_FILE if place is None else f"{ENV_FILE}, line {place}"

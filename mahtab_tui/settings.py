@@ -6,6 +6,7 @@ Precedence: command line > ``MAHTAB_*`` environment > ``.env`` > the project's `
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,7 @@ from mahtab_tui.setting_sources import (
     TomlFile,
     all_held_back,
     config_files,
+    env_file_line,
     home_folder,
     place_of,
     project_folder,
@@ -33,6 +35,8 @@ __all__ = ["Settings", "SettingsError", "config_files", "home_folder", "load_set
 
 PACKAGE = Path(__file__).resolve().parent
 
+_FIELD = re.compile(r'field "(?P<name>\w+)" from source "(?P<file>DotEnv)?')
+"""So pydantic-settings tells of a variable that it cannot read."""
 _LONGEST = 200
 """Characters of a path in a sentence."""
 
@@ -195,9 +199,10 @@ def load_settings(**given: Any) -> Settings:
         settings._held_back = tuple(_checked(each).sentence for each in all_held_back(Settings))
         return settings
     except ValidationError as error:
-        key = str(error.errors()[0]["loc"][0])
+        setting, *inside = error.errors()[0]["loc"]
+        key = ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
         place = place_of(Settings, key, given).text
-        where = {COMMAND_LINE: f"--{key.replace('_', '-')}", variable_of(key): place}.get(place, f"{place}: {key}")
+        where = f"--{key.replace('_', '-')}" if place == COMMAND_LINE else place if place == variable_of(key) else f"{place}: {key}"
         raise SettingsError(f"{where}: {reason(error)}.") from None
     except UnicodeDecodeError:
         raise SettingsError(f"{ENV_FILE}: the file is not UTF-8 text.") from None
@@ -206,7 +211,16 @@ def load_settings(**given: Any) -> Settings:
     except RecursionError:
         raise SettingsError("The environment or .env: a value is nested too deeply.") from None
     except ValueError as error:  # pydantic-settings: a variable of the environment that is not JSON where it must be
-        raise SettingsError(f"The environment: {error}.") from None
+        raise SettingsError(_no_json(error)) from None
+
+
+def _no_json(error: ValueError) -> str:
+    found = _FIELD.search(str(error))
+    if found is None:
+        return f"The environment: {error}."
+    variable = variable_of(found["name"])
+    where = f"{env_file_line([variable])}: {variable}" if found["file"] else variable
+    return f'{where}: this is not JSON, as in {{"name": "value"}}.'
 
 
 def _checked(held: HeldBack) -> HeldBack:

@@ -120,7 +120,9 @@ async def test_a_long_name_gives_way_to_the_kernel(make_app: MakeApp) -> None:
             assert len(line(pilot)) <= size[0]
 
 
-@pytest.mark.parametrize(("size", "name", "shown"), [((80, 24), "shop", "openrouter:"), ((120, 40), "n" * 60, "nnnn"), ((120, 40), "shop", "shop  openrouter:")])
+@pytest.mark.parametrize(
+    ("size", "name", "shown"), [((80, 24), "shop", "openrouter:"), ((120, 40), "n" * 60, "nnnn"), ((120, 40), "shop", "shop  openrouter:")]
+)
 async def test_a_long_name_hides_neither_approval_nor_cost(make_app: MakeApp, size: tuple[int, int], name: str, shown: str) -> None:
     about = {"name": name, "model": "openrouter:somebody/" + "m" * 60, "approval": "auto"}
     async with make_app(Record(tags.SESSION, "", about), usage(cost=12.5), kernel("busy")).run_test(size=size) as pilot:

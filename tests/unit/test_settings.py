@@ -178,7 +178,7 @@ def test_without_any_source_the_defaults_hold(project: Path) -> None:
         ('\n\napproval = "always"\n', "line 3: approval: input should be 'ask' or 'auto'."),
         ("max_turns = 0\n", "line 1: max_turns: input should be greater than or equal to 1."),
         ("a = [\n", "this is not TOML"),
-        ("[keymap]\nhelp = 3\n", "line 1: keymap"),
+        ("[keymap]\nhelp = 3\n", "line 2: keymap.help"),
         pytest.param(f"keymap = {'[' * 100_000}", "this is nested too deeply.", id="deep"),
         pytest.param(f"max_turns = {'9' * 5_000}", "a number in it is too long.", id="long number"),
         pytest.param(f'code_dir = "{"a" * 5_000}"', "line 1: code_dir: aaaa", id="long name"),
@@ -206,6 +206,24 @@ def test_a_wrong_variable_of_the_environment_is_named(project: Path, monkeypatch
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "many")
     with pytest.raises(SettingsError, match="MAHTAB_MAX_TURNS"):
         load_settings()
+
+
+def test_a_variable_that_must_be_json_says_so(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(project / ".env", "# One\nMAHTAB_KEYMAP=f5\n")
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+    assert str(raised.value) == '.env, line 2: MAHTAB_KEYMAP: this is not JSON, as in {"name": "value"}.'
+    monkeypatch.setenv("MAHTAB_API_KEYS", "sk-typed")
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+    assert str(raised.value) == 'MAHTAB_API_KEYS: this is not JSON, as in {"name": "value"}.'
+
+
+def test_a_wrong_entry_of_a_table_is_named_with_its_own_line(project: Path) -> None:
+    path = write(project / ".mahtab" / "config.toml", '[keymap]\nhelp = "f1"\ntoggle-mode = 3\n')
+    with pytest.raises(SettingsError) as raised:
+        load_settings()
+    assert str(raised.value) == f"{path}, line 3: keymap.toggle-mode: input should be a valid string."
 
 
 def test_styles_and_skills_are_found_in_a_checkout() -> None:
