@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 
 from textual.app import App
+from textual.dom import DOMNode
 from textual.events import Event, Key, Paste
 from textual.message_pump import MessagePump
 
@@ -15,7 +16,7 @@ _MOST_WAITS = 10
 
 class KeyOrder(App[int]):
     """Textual runs a command's key at once, while letters before it still wait at what has the focus; and letters after it go nowhere
-    while the screen that it opens is being made."""
+    while the screen that it opens is being made, or act as keys of the pane that had the focus before it opened a line."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,14 +35,36 @@ class KeyOrder(App[int]):
         """waited: how often the first of them has waited already. One call is under way as long as there are any: a key is taken off when
         all that it does is done."""
         while self._typed:
-            first = self._first_to_act(self._typed[0])
+            event = self._typed[0]
+            first = self._first_to_act(event)
             if first is not None and waited < _MOST_WAITS and first.call_later(self._take_keys, waited + 1):
                 return
             waited = 0
+            focused = self.focused
+            typed = focused is not None and (isinstance(event, Paste) or focused.check_consume_key(event.key, event.character))
             try:
-                await super().on_event(self._typed[0])
-            finally:
+                await super().on_event(event)
+            except BaseException:
                 self._typed.popleft()
+                raise
+            if focused is None or typed or not focused.call_later(self._done_by, focused, focused):
+                self._typed.popleft()
+            else:
+                return
+
+    async def _done_by(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
+        """A widget has done its part of a key, which goes on to what holds the widget, and at last to the application.
+
+        again: what the key has brought about goes the same way, from what had the focus.
+        """
+        if widget.parent is not None and widget.parent.call_later(self._done_by, widget.parent, focused, again):
+            return
+        if not again or not focused.call_later(self._done_by, focused, focused, False):
+            self.call_later(self._next_key)
+
+    async def _next_key(self) -> None:
+        self._typed.popleft()
+        await self._take_keys()
 
     def _first_to_act(self, event: Key | Paste) -> MessagePump | None:
         """What has to do something of its own before a key can have its turn."""

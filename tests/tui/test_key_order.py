@@ -11,12 +11,14 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Key, Paste
+from textual.keys import _character_to_key
 from textual.message import Message
 from textual.widgets import Input
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.key_order import KeyOrder
 from tests.tui.editor_app import until
+from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.story import drawn, story
 
 MakeApp = Callable[..., MahtabApp]
@@ -25,7 +27,7 @@ MakeApp = Callable[..., MahtabApp]
 def bunch(app: KeyOrder, *keys: str) -> None:
     """What a slow line brings: one key after the other, and nothing happens in between."""
     for key in keys:
-        app.post_message(Key(key, key if len(key) == 1 else None))
+        app.post_message(Key(_character_to_key(key), key) if len(key) == 1 else Key(key, None))
 
 
 async def test_a_commands_key_acts_after_the_letters_and_the_enter_before_it(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +48,7 @@ async def test_letters_after_it_go_to_the_screen_that_it_opens(make_app: MakeApp
         bunch(app, *"12", "f2", "ctrl+p", *"the")
         app.post_message(Paste("me"))
         bunch(app, *"s")
-        await until(pilot, lambda: len(app.screen_stack) == 2 and app.screen.query_one(Input).value == "themes")
+        await until(pilot, lambda: len(app.screen_stack) == 2 and isinstance(app.focused, Input) and app.focused.value == "themes")
         await pilot.press("escape")
         await until(pilot, lambda: len(app.screen_stack) == 1)
         assert (app.editor.text, app.editor.mode) == ("12", "ask")
@@ -135,3 +137,25 @@ async def test_letters_after_a_jump_are_for_the_pane_that_it_goes_to(make_app: M
         bunch(app, "ctrl+o", *"etype")
         await until(pilot, lambda: app.editor.text == "type" and len(app.screen_stack) == 1)
         assert app.focused is app.query_one("#code")
+
+
+async def test_letters_after_a_search_is_opened_are_searched_for_and_are_no_keys_of_the_pane(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app(*story())
+    submitted: list[str] = []
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append(text))
+        app.query_one("#transcript").focus()
+        await pilot.press("up")
+        bunch(app, *"/rRun")
+        await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.value == "rRun")
+        assert (submitted, app.editor.text) == ([], "")
+
+
+async def test_letters_after_a_filter_is_opened_are_in_the_filter(make_app: MakeApp) -> None:
+    async with looking_at(make_app(), "rows = [{'n': n} for n in range(30)]", "rows") as pilot:
+        await reads(pilot, "row 1 of 30")
+        assert isinstance(pilot.app, KeyOrder)
+        bunch(pilot.app, *"/= 2", "enter", "x", *"/> 27", "enter")
+        await reads(pilot, "row 1 of 2 that fit of 30")
+        assert any("28" in line for line in lines(pilot))
