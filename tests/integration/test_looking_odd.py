@@ -133,6 +133,17 @@ def test_a_module_whose_file_is_a_pipe_is_not_read(odd: Looking) -> None:
     assert (source.source, source.where.endswith("x.py")) == ("", True)
 
 
+def test_a_version_that_is_a_class_of_its_own_is_told_without_running_its_code(odd: Looking) -> None:
+    odd.run("import types\nclass Version(str):\n    def __str__(self): asked.append(1)\n    __len__ = __iter__ = isprintable = __str__\nasked = []")
+    odd.run("own = types.ModuleType('own'); own.__version__ = Version('2.13.0+cpu'); number = types.ModuleType('number'); number.__version__ = 3")
+    assert (odd.look.source(named("own")).signature, odd.look.source(named("number")).signature) == ("version 2.13.0+cpu", "")
+    assert {variable.name: variable.summary for variable in odd.cells.kernel.variables() if variable.name in ("own", "number", "asked")} == {
+        "own": "2.13.0+cpu",
+        "number": "",
+        "asked": "0 items",
+    }
+
+
 def test_what_a_property_gives_after_its_screen_was_closed_is_not_kept(odd: Looking) -> None:
     odd.run("import threading, weakref\nbegun, closed, made = threading.Event(), threading.Event(), weakref.WeakSet()")
     odd.run(

@@ -82,6 +82,7 @@ async def test_a_function_shows_how_it_is_called_and_its_source(make_app: MakeAp
     async with looking_at(make_app(), code, "far", SIZE) as pilot:
         await reads(pilot, "far(days, limit: int = 3) -> list", "In [1]:2", "2  def far(days, limit: int = 3)", "4      return [day")
         assert sum("Days far from the median." in line for line in lines(pilot)) == 2
+        assert not any("▐" in line or "▕" in line for line in lines(pilot)), "all of it is seen"
 
 
 async def test_an_array_of_three_dimensions_is_seen_slice_by_slice_and_as_a_plot(make_app: MakeApp) -> None:

@@ -113,6 +113,17 @@ async def test_a_filter_that_only_hidden_names_have_says_how_to_see_them(make_ap
         assert names(pilot) == ["pd"]
 
 
+async def test_a_name_that_is_typed_in_full_stands_first(make_app: MakeApp) -> None:
+    app = make_app(changes(1, change("df", "int", "1")), changes(2, change("pldf", "int", "1"), change("df_old", "int", "1")))
+    async with app.run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        pane_of(pilot).focus()
+        await pilot.press("slash", *"d")
+        assert names(pilot) == ["df_old", "pldf", "df"]
+        await pilot.press("F")
+        assert names(pilot) == ["df", "df_old", "pldf"]
+
+
 async def test_typing_filters_backspace_widens_and_escape_ends(make_app: MakeApp) -> None:
     app = make_app(*ROWS)
     async with app.run_test(size=SIZE) as pilot:

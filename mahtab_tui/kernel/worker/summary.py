@@ -98,8 +98,13 @@ def _sized(value: Any) -> str:
 
 
 def _module(value: Any) -> str:
-    version = types.ModuleType.__getattribute__(value, "__dict__").get("__version__")
-    return one_line(version) if type(version) is str else ""
+    return version_of(types.ModuleType.__getattribute__(value, "__dict__"))
+
+
+def version_of(names: dict[str, Any]) -> str:
+    """The version that a module's names tell; empty if none. torch's is of a class of its own, whose methods are not asked."""
+    version = names.get("__version__")
+    return one_line(str.__str__(version)) if issubclass(type(version), str) else ""
 
 
 def _function(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..completion.explaining import explain
 from ..statics import Classes, is_class, is_module, own_dict
-from ..summary import one_line
+from ..summary import one_line, version_of
 
 _NAMED = Classes(types.FunctionType, types.BuiltinFunctionType)
 MOST = 400_000
@@ -41,7 +41,7 @@ def _name(value: Any) -> str:
 
 def _module(value: Any) -> dict[str, Any]:
     names = own_dict(value)
-    file, version, doc = names.get("__file__"), names.get("__version__"), names.get("__doc__")
+    file, version, doc = names.get("__file__"), version_of(names), names.get("__doc__")
     text = ""
     if type(file) is str and file.endswith(".py") and os.path.isfile(file):  # reading a pipe would never end
         try:
@@ -49,7 +49,7 @@ def _module(value: Any) -> dict[str, Any]:
                 text = opened.read(MOST)
         except OSError:
             text = ""
-    facts = f"version {one_line(version)}" if type(version) is str else ""
+    facts = f"version {version}" if version else ""
     return {
         "signature": facts,
         "doc": doc[:MOST] if type(doc) is str else "",

@@ -78,7 +78,7 @@ class Rows:
                 rows.sort(key=lambda row: (row.name.lower(), row.name))
             else:
                 rows.sort(key=lambda row: (row.type.lower(), row.name.lower()))
-            rows.sort(key=lambda row: row.name not in self.watched)
+            rows.sort(key=lambda row: (row.name not in self.watched, row.name.lower() != wanted))  # `df` typed in full means df, not pldf
             self._shown = rows
         return self._shown
 

@@ -168,8 +168,8 @@ class TextView(View, ScrolledRows, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         palette, width, base = self.palette, self.size.width, self.visual_style.rich_style
-        seen = range(self._top, self._rows[-1].end if self._rows else 0)
-        edge = Segment(edge_of(seen, self._source.size, y, self.size.height), base + palette.muted)
+        end = self._rows[-1].end if len(self._rows) >= self.size.height else self._source.size
+        edge = Segment(edge_of(range(self._top, end), self._source.size, y, self.size.height), base + palette.muted)
         if y >= len(self._rows):
             empty = " It is empty." if y == 0 and not self._source.size else ""
             return Strip([*Strip([Segment(empty, base + palette.muted)]).crop_extend(0, width - 1, base), edge])
