@@ -217,7 +217,7 @@ async def test_a_watched_variable_stays_on_top_whatever_comes_and_is_filtered(ma
         await drawn(pilot)
         assert "● b" in lines(pilot)[2]
         await pilot.press(*"newer")
-        assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3]] == [True, True]
+        assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [True, True, 1]
         await pilot.press("escape", "home", "space")
         assert "● b" not in "\n".join(lines(pilot))
 

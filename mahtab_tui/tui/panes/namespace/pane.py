@@ -189,6 +189,8 @@ class NamespacePane(LinesView, can_focus=True):
 
     def _filter(self, text: str) -> None:
         self._rows.arrange(filter=text)
+        if text:  # what is watched stays on top, and is not what was looked for
+            self.cursor = next((at for at, row in enumerate(self._rows.shown) if text.lower() in row.name.lower()), 0)
         self._arranged()
 
     def on_click(self, event: Click) -> None:
