@@ -139,7 +139,9 @@ async def test_letters_after_a_jump_are_for_the_pane_that_it_goes_to(make_app: M
         assert app.focused is app.query_one("#code")
 
 
-async def test_letters_after_a_search_is_opened_are_searched_for_and_are_no_keys_of_the_pane(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_letters_after_a_search_is_opened_are_searched_for_and_are_no_keys_of_the_pane(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = make_app(*story())
     submitted: list[str] = []
     async with app.run_test(size=(120, 40)) as pilot:
