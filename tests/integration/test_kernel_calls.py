@@ -99,6 +99,7 @@ def test_an_interrupt_ends_the_wait_and_the_host_is_told(cells: Cells) -> None:
     assert cells.text("1 + 1") == "2\n"
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize("raised", [ValueError, SystemExit, KeyboardInterrupt])
 def test_what_the_host_raises_is_raised_with_its_words(cells: Cells, raised: type[BaseException]) -> None:
     def answer(name: str, args: Mapping[str, Any]) -> str:

@@ -189,6 +189,7 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "text", ["[" * 900_000, "[" * 30 + "]" * 30, "- " * 30 + "x", "? " * 900, "\n" + "".join(" " * n + "a:\n" for n in range(1, 900))]
 )
@@ -200,6 +201,7 @@ def test_a_frontmatter_without_a_bottom_is_a_sentence(tmp_path: Path, text: str)
     assert "nested more than 20 deep" in problem or "not YAML" in problem
 
 
+@pytest.mark.timeout(30)
 def test_the_names_of_tools_are_read_in_one_pass(tmp_path: Path) -> None:
     write_skill(tmp_path, "open", text=f"---\nname: open\ndescription: x\nallowed-tools: Read {'a(' * 400_000}\n---\n")
     assert load(tmp_path)[0]["open"].allowed_tools == ("Read", "a(" * 400_000)
