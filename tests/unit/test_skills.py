@@ -191,7 +191,9 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
-    "text", ["[" * 900_000, "[" * 30 + "]" * 30, "- " * 30 + "x", "? " * 900, "\n" + "".join(" " * n + "a:\n" for n in range(1, 900))]
+    "text",
+    ["[" * 900_000, "[" * 30 + "]" * 30, "- " * 30 + "x", "? " * 900, "\n" + "".join(" " * n + "a:\n" for n in range(1, 900))],
+    ids=["open", "flow", "list", "keys", "map"],
 )
 def test_a_frontmatter_without_a_bottom_is_a_sentence(tmp_path: Path, text: str) -> None:
     write_skill(tmp_path, "deep", text=f"---\nname: deep\ndescription: x\nmetadata: {text}\n---\n")
