@@ -143,7 +143,8 @@ class Attachments:
             return Chip(mention.label, "folder")
         if not stat.S_ISREG(about.st_mode):
             return Chip(mention.label, "not a file", missing=True)
-        return Chip(mention.label, texts.size_of(about.st_size))
+        size = texts.size_of(about.st_size)
+        return Chip(mention.label, size if mention.start is None else f"of {size}")
 
     def _chip_of_variable(self, mention: Mention, about: str) -> Chip:
         try:

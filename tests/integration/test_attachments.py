@@ -190,8 +190,9 @@ def test_a_command_that_does_not_end_is_killed_with_its_children(cells: Cells, p
 def test_chips_read_and_run_nothing(cells: Cells, project: Path) -> None:
     (project / "a.txt").write_text("abc")
     cells.run("df = {1: 2}")
-    assert Attachments(cells.kernel).chips("@a.txt @./ $df @no.txt @word !`touch made` $none") == [
+    assert Attachments(cells.kernel).chips("@a.txt @a.txt:2-3 @./ $df @no.txt @word !`touch made` $none") == [
         Chip("@a.txt", "3 B"),
+        Chip("@a.txt:2-3", "of 3 B"),
         Chip("@./", "folder"),
         Chip("$df", "dict 1 item"),
         Chip("@no.txt", "no such file", missing=True),
