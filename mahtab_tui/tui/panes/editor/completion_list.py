@@ -65,7 +65,8 @@ class CompletionList(Widget):
         self._top = 0
         self._follow()
         self._label = min(_LABEL, max(cell_len(_line_of(item.label)) for item in items))
-        width = min(self.screen.size.width, self._label + _KIND + 6 + max(cell_len(_line_of(item.doc)) for item in items), _WIDEST)
+        row = self._label + _KIND + 6 + max(cell_len(_line_of(item.doc)) for item in items)
+        width = min(self.screen.size.width, max(row, self._foot().cell_length + 1), _WIDEST)
         height = min(len(items), ROWS) + 1
         below = at.y + 1 + height <= self.screen.size.height
         self.styles.width, self.styles.height = width, height
