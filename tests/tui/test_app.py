@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console, RenderableType
 from textual.pilot import Pilot
+from textual.widgets import TextArea
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.open import SMALLEST
@@ -176,6 +178,26 @@ async def test_a_short_screen_leaves_the_transcript_its_room(make_app: Callable[
         await pilot.resize_terminal(80, 40)
         await pilot.pause()
         assert app.editor.region.height > 3
+
+
+@pytest.mark.parametrize("mode", ["python", "ask"])
+@pytest.mark.parametrize("size", [(80, 24), (80, 31), (200, 50), (40, 12)])
+async def test_of_a_long_input_the_end_is_seen_and_the_transcript_keeps_its_room(
+    make_app: Callable[..., MahtabApp], size: tuple[int, int], mode: Mode
+) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=size) as pilot:
+        await drawn(pilot)
+        app.editor.mode = mode
+        for lines in (8, 12, 100):
+            app.editor.text = "\n".join(f"v{line} = {line}" for line in range(lines))
+            await drawn(pilot)
+            code, hint = app.query_one("#code", TextArea), app.query_one("#hint")
+            end = code.cursor_screen_offset
+            assert app.screen.get_widget_at(*end)[0] is code
+            assert app.editor.region.bottom == size[1] - 1
+            assert hint.region.y >= code.region.bottom
+            assert app.query_one(TranscriptPane).size.height >= size[1] // 4
 
 
 async def test_an_input_that_cannot_be_written_for_the_editor_stays(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,11 @@ class CodeArea(SeenHighlights):
         self.theme = "roles"
         self.notify_style_update()
 
+    def _refresh_size(self) -> None:
+        """Textual scrolls to the cursor before it knows how high the new text is."""
+        super()._refresh_size()
+        self.scroll_cursor_visible()
+
     # Keys
 
     async def on_key(self, event: Key) -> None:
