@@ -33,7 +33,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("edit-input", "edit_input", "f4,ctrl+g", "Open in $EDITOR", "Write the input in your editor; what it saves comes back", "Input"),
     Command("explain", "explain", "alt+h", "Explain", "Show signature and docstring of the call that the cursor stands in", "Input"),
     Command("suggest", "suggest", "alt+s", "Suggest", "Let the model that was chosen for it say how the input may go on", "Input"),
-    Command("find-input", "find_input", "alt+f", "Find in input", "Find a text in the input", "Input"),
+    Command("find-input", "find_input", "ctrl+f", "Find in input", "Find a text in the input", "Input"),
     Command("stop", "stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", True),
     Command(
         "interrupt-or-copy",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.commands import COMMANDS, PANE_KEYS
+from mahtab_tui.tui.commands import ALL, COMMANDS, PANE_KEYS
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
@@ -38,6 +40,14 @@ async def test_every_command_has_its_action(make_app: MakeApp) -> None:
     assert len(set(names)) == len(names)
     slashes = [command.slash for command in COMMANDS if command.slash]
     assert len(set(slashes)) == len(slashes)
+
+
+def test_no_key_with_alt_and_a_letter_is_taken_for_another() -> None:
+    keys = [*(command.keys for command in ALL), *(row.keys for row in PANE_KEYS)]
+    letters = re.findall(r"\balt\+(\w)\b", " ".join(keys))
+    assert letters
+    # What most terminals send for Alt+F, Textual knows as Ctrl+Right.
+    assert not {f"\x1b{letter}" for letter in letters} & ANSI_SEQUENCES_KEYS.keys()
 
 
 async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(make_app: MakeApp) -> None:

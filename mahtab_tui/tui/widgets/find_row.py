@@ -40,7 +40,7 @@ class FindRow(Horizontal):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close", show=False),
-        Binding("down,ctrl+f", "step(1)", "Next", show=False),
+        Binding("down", "step(1)", "Next", show=False),
         Binding("up", "step(-1)", "Previous", show=False),
         Binding("alt+r", "toggle_regex", "Regular expression", show=False, priority=True),
     ]
