@@ -129,17 +129,24 @@ class Desk:
             raise ToolError(str(error)) from None
         await place.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
         written: list[str] = []
+        ran: list[str] = []
+        line = ""
         code = 0
         start = time.monotonic()
 
         async def on_text(text: str) -> None:
+            """Tells whole lines: uv writes them in pieces."""
+            nonlocal line
             written.append(text)
-            if text.strip():
-                await report(time.monotonic() - start, text.strip()[-PACKAGE_TOLD:])
+            lines, _, rest = (line + text).rpartition("\n")
+            line = rest[-PACKAGE_TOLD:]
+            if lines.strip():
+                await report(time.monotonic() - start, lines.strip()[-PACKAGE_TOLD:])
 
         for command in steps.commands:
             try:
-                await on_text(f"$ {' '.join(command)}\n")
+                ran.append(" ".join(command))
+                await on_text(f"$ {ran[-1]}\n")
                 code = await run_command(command, steps.cwd, steps.environment, on_text)
             except OSError as error:
                 raise ToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
@@ -149,7 +156,7 @@ class Desk:
         output = plain("".join(written))
         data = PackageReport(
             action=arguments.action,
-            commands=[" ".join(command) for command in steps.commands],
+            commands=ran,
             exit_code=code,
             output=evaluation.shortened(output, PACKAGE_OUTPUT)[0],
             note=steps.note,

@@ -46,14 +46,14 @@ def plan(action: Action, packages: list[str], python: str, cwd: Path, uv: str | 
     if action == "test":
         return Plan([[python, "-m", "pytest", *packages]], project or cwd, environment)
     if uv and project is not None and prefix is not None and action != "status":
-        return Plan(_of_project(uv, action, packages), project, {**environment, "UV_PROJECT_ENVIRONMENT": str(prefix)})
+        return Plan(_of_project(uv, action, packages, project), project, {**environment, "UV_PROJECT_ENVIRONMENT": str(prefix)})
     pip = [uv, "pip"] if uv else [python, "-m", "pip", "--disable-pip-version-check"]
     where = ["--python", python] if uv else []
     note = "pyproject.toml was not changed: that needs uv." if project is not None and action in ("add", "rm") else ""
     return Plan(_of_environment(pip, where, action, packages, project or cwd), project or cwd, environment, note)
 
 
-def _of_project(uv: str, action: Action, packages: list[str]) -> list[list[str]]:
+def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> list[list[str]]:
     """uv's own project commands: they keep pyproject.toml, the lock file and the environment together."""
     match action:
         case "add":
@@ -65,7 +65,10 @@ def _of_project(uv: str, action: Action, packages: list[str]) -> list[list[str]]
         case "resolve":
             return [[uv, "lock"]]
         case "develop":
-            return [[uv, "add", "--editable", *packages]]
+            others = [package for package in packages if Path(package).resolve() != project.resolve()]
+            add = [[uv, "add", "--editable", *others]] if others else []
+            # The project cannot depend on itself: it is installed so by this.
+            return add if len(others) == len(packages) else [*add, [uv, "sync"]]
         case "free":
             released = [word for package in packages for word in ("--no-sources-package", package)]
             # The first changes nothing: where it fails there is no released one, and the project keeps what it has.

@@ -221,13 +221,14 @@ async def test_what_a_package_manager_says_is_told_while_it_runs(tmp_path: Path)
         heard.append(message or "")
 
     (tmp_path / "pytest.py").write_text(
-        "import os, time\nprint('collects', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('ends')\n"
+        "import os, time\nprint('coll', end='', flush=True)\ntime.sleep(0.05)\nprint('ects', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('ends')\n"
     )
     async with agent(cwd=tmp_path) as a, anyio.create_task_group() as group:
         arguments = {"action": "test", "packages": []}
         group.start_soon(lambda: a.client.call_tool("pkg", arguments, progress_callback=on_progress))
         while "collects" not in heard:
             await anyio.sleep(0.01)
+        assert "coll" not in heard
         (tmp_path / "go").touch()
 
 
