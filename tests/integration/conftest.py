@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,8 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
         for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENROUTER_API_BASE"):
             monkeypatch.setenv(name, f"{service.url}/v1")
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        # It speaks no TLS, and every client would read all certificates anew.
+        monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *arguments, **named: None)
         yield service
 
 

@@ -67,7 +67,7 @@ def test_frames_pillow_and_markdown_bring_their_own_form(cells: Cells) -> None:
     [
         "Image.effect_noise((4_000, 3_000), 90).convert('RGB')",
         "Image.merge('RGBA', [Image.effect_noise((4_000, 3_000), 90)] * 4)",
-        "plt.figure(figsize=(40, 40)).figimage(np.random.rand(4_000, 4_000));",
+        "plt.figure(figsize=(16, 16)).figimage(np.random.rand(1_600, 1_600, 3));",
         "plt.figure(figsize=(5_000, 5_000));",
     ],
 )
