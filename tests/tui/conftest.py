@@ -6,8 +6,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.notifications import Notification
 from textual.widgets import Input, TextArea
 
@@ -30,6 +33,23 @@ def still_cursors(monkeypatch: pytest.MonkeyPatch) -> None:
 def lasting_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     """No notice goes by itself, however long a slow machine takes to look at it."""
     monkeypatch.setattr(Notification, "time_left", 3600.0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def sheets_parsed_once() -> Iterator[None]:
+    """A style sheet is parsed once for all applications, as long as its text and the theme's variables are the same."""
+    parse = Stylesheet._parse_rules
+    known: dict[object, list[RuleSet]] = {}
+
+    def once(sheet: Stylesheet, *arguments: Any, **named: Any) -> list[RuleSet]:
+        key = arguments, *named.items(), *sheet._variables.items()
+        if key not in known:
+            known[key] = parse(sheet, *arguments, **named)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stylesheet, "_parse_rules", once)
+        yield
 
 
 @pytest.fixture
