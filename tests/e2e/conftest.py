@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,25 @@ PROGRAM = [str(Path(sys.executable).with_name("mahtab-tui"))]
 
 @pytest.fixture
 def start(project: Path) -> Iterator[Start]:
-    """Start the program with arguments (by default the demo model) in an empty folder; all are ended with the test."""
+    """Start the program with arguments (by default the demo model) in an empty folder, quickly; all are ended with the test."""
+    with starting(project, warm=True) as start:
+        yield start
+
+
+@pytest.fixture
+def cold_start(project: Path) -> Iterator[Start]:
+    """As `start`, by the program's own file: for what is about the start, and for those who wait for their child."""
+    with starting(project, warm=False) as start:
+        yield start
+
+
+@contextmanager
+def starting(project: Path, *, warm: bool) -> Iterator[Start]:
     with ExitStack() as stack:
 
         def start(*arguments: str, columns: int = 120, lines: int = 40, env: dict[str, str] | None = None) -> Terminal:
-            terminal = Terminal([*PROGRAM, *(arguments or ("--model", "demo"))], columns=columns, lines=lines, cwd=project, env=env)
-            return stack.enter_context(terminal)
+            argv = [*([] if warm else PROGRAM), *(arguments or ("--model", "demo"))]
+            return stack.enter_context(Terminal(argv, columns=columns, lines=lines, cwd=project, env=env, warm=warm))
 
         yield start
 

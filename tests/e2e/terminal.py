@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.e2e.screen import Screen, Stream
+from tests.warm import Forked
 
 KEYS = {
     "enter": "\r",
@@ -60,7 +61,9 @@ class Terminal:
         lines: int = 40,
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
+        warm: bool = False,
     ) -> None:
+        """`warm`: the arguments of our own program, which is forked from one that has been loaded (see `tests.warm`)."""
         self.columns, self.lines = columns, lines
         self.screen = Screen(columns, lines)
         self._stream = Stream(self.screen)
@@ -71,6 +74,14 @@ class Terminal:
         self.exit_code: int | None = None
         self._ended = False
         environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", **(env or {})}
+        self._forked: Forked | None = None
+        if warm:
+            self._fd, terminal = os.openpty()
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+            self._forked = Forked(argv, environment, cwd or Path.cwd(), terminal)
+            self.pid = self._forked.pid
+            os.close(terminal)
+            return
         self.pid, self._fd = pty.fork()
         if self.pid == 0:
             try:
@@ -207,8 +218,20 @@ class Terminal:
         assert self.exit_code is not None
         return self.exit_code
 
+    def leave(self) -> int:
+        """Ctrl+Q, and Y where the end of the last answer is not there yet and it asks; as `wait_end`."""
+        self.press("ctrl+q")
+        deadline = time.monotonic() + DEADLINE
+        while self._reap(block=False) is None and time.monotonic() < deadline:
+            if "Leave (y)" in self.text:
+                self.send("y")
+            self.pump(0.2)
+        return self.wait_end()
+
     def _reap(self, *, block: bool) -> int | None:
-        if self.exit_code is None:
+        if self.exit_code is None and self._forked is not None:
+            self.exit_code = self._forked.wait(block=block)
+        elif self.exit_code is None:
             pid, status = os.waitpid(self.pid, 0 if block else os.WNOHANG)
             if pid:
                 self.exit_code = os.waitstatus_to_exitcode(status)

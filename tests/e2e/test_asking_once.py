@@ -12,8 +12,9 @@ import typer
 from typer.core import TyperGroup
 
 from mahtab_tui.cli import app
-from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.conftest import Start
 from tests.skills import write_skill
+from tests.warm import command
 
 ANSWER = "# What *holds*\n\n- `load_rows` is **first**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n[a link](https://example.org/x)\n"
 HOSTILE = "\x1b[2J\x1b]0;title\x07 &#27;[2J &#x9b;2J [red]x[/red] " + "> " * 3_000 + "deep"
@@ -22,7 +23,7 @@ CODE = "```python\nprint(search_code('def'))\nprint(read_file('app.py'))\nprint(
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*PROGRAM, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100)
+    return subprocess.run([*command(), *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100)
 
 
 @pytest.mark.parametrize("how", [["ask", "what holds?"], ["--query", "what holds?"]], ids=["ask", "query"])

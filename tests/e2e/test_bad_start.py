@@ -50,8 +50,8 @@ def test_wrong_arguments_are_said_in_a_sentence(project: Path, arguments: tuple[
 
 
 @pytest.mark.parametrize(("model", "advice"), [("claude", "Install Claude Code"), ("openai:gpt-5", "set OPENAI_API_KEY")])
-def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_do(start: Start, model: str, advice: str) -> None:
-    screen = start("--model", model, env={"PATH": "/usr/bin:/bin"})
+def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_do(cold_start: Start, model: str, advice: str) -> None:
+    screen = cold_start("--model", model, env={"PATH": "/usr/bin:/bin"})
     screen.wait("kernel .*idle")
     screen.enter("6 * 7")
     screen.wait(r"\b42\b")
@@ -66,8 +66,8 @@ def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_d
 
 
 @pytest.mark.parametrize("option", ["--code-dir", "--skills-dir"])
-def test_a_named_folder_that_is_missing_is_an_error_at_the_start(start: Start, option: str) -> None:
-    screen = start("--model", "demo", option, "missing")
+def test_a_named_folder_that_is_missing_is_an_error_at_the_start(cold_start: Start, option: str) -> None:
+    screen = cold_start("--model", "demo", option, "missing")
     screen.wait(f"mahtab-tui: {option}: missing is not a folder")
     assert screen.wait_end() == 2
     done = run("ask", "x", "--model", "demo", option, "missing")
@@ -121,8 +121,8 @@ def test_a_python_that_is_none_is_said(project: Path, python: str) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_terminal_that_cannot_show_a_screen_is_said(start: Start) -> None:
-    screen = start(env={"TERM": "dumb"})
+def test_a_terminal_that_cannot_show_a_screen_is_said(cold_start: Start) -> None:
+    screen = cold_start(env={"TERM": "dumb"})
     screen.wait("TERM=dumb")
     assert screen.wait_end() == 2
 
@@ -137,18 +137,18 @@ def test_a_terminal_of_no_size_is_said_and_a_small_one_works(project: Path) -> N
         assert screen.wait_end() == 0
 
 
-def test_an_unknown_session_is_said(start: Start) -> None:
-    screen = start("--resume", "zzz", "--model", "demo")
+def test_an_unknown_session_is_said(cold_start: Start) -> None:
+    screen = cold_start("--resume", "zzz", "--model", "demo")
     screen.wait("no session")
     assert screen.wait_end() == 2
 
 
-def test_broken_databases_cost_what_they_keep_and_nothing_else(project: Path, home: Path, start: Start) -> None:
+def test_broken_databases_cost_what_they_keep_and_nothing_else(project: Path, home: Path, cold_start: Start) -> None:
     folder = home / ".mahtab"
     folder.mkdir()
     (folder / "sessions.db").write_bytes(b"this is not a database" * 100)
     (folder / "history.db").write_bytes(b"nor is this" * 100)
-    screen = start()
+    screen = cold_start()
     screen.wait("kernel .*idle")
     screen.type("6 * 7")
     screen.press("enter")

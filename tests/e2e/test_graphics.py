@@ -103,8 +103,8 @@ def test_by_sixel_once_its_limits_are_known(start: Start) -> None:
     assert b"\x1b_Ga=" not in screen.raw
 
 
-def test_a_stopped_program_leaves_nothing_and_comes_back_whole(start: Start) -> None:
-    screen = with_picture(start)
+def test_a_stopped_program_leaves_nothing_and_comes_back_whole(cold_start: Start) -> None:
+    screen = with_picture(cold_start)
     sent(screen, re.escape(QUESTION))
     screen.send("\x1b_Gi=31;OK\x1b\\" + CELL + "\x1b[?62;22c")
     drawn = sent(screen, KITTY_DRAWS)

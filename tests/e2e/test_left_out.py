@@ -35,8 +35,7 @@ def test_what_is_hidden_and_replaced_is_not_told_and_stays_so_when_the_session_g
     screen.type("what do you know?")
     screen.press("enter")
     screen.wait("only of the apple")
-    screen.press("ctrl+q")
-    assert screen.wait_end() == 0
+    assert screen.leave() == 0
     again = start("--model", replay(KNOWS), "--continue")
     again.wait("conversation is back")
     again.wait("hidden from the model")

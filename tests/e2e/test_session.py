@@ -15,8 +15,8 @@ WORDS = "The total is sixty."
 IDLE = r"● kernel .*idle"
 
 
-def test_compute_ask_approve_and_use_the_variable(start: Start, replay: Callable[..., str]) -> None:
-    screen = start("--model", replay(CODE, {"text": COMPLETE, "match": "is_complete"}, WORDS))
+def test_compute_ask_approve_and_use_the_variable(cold_start: Start, replay: Callable[..., str]) -> None:
+    screen = cold_start("--model", replay(CODE, {"text": COMPLETE, "match": "is_complete"}, WORDS))
     screen.wait(IDLE)
     screen.type("numbers = [10, 20, 30]")
     screen.press("enter")
@@ -37,8 +37,8 @@ def test_compute_ask_approve_and_use_the_variable(start: Start, replay: Callable
     assert screen.wait_end() == 0
 
 
-def test_an_endless_loop_is_interrupted_and_the_session_goes_on(start: Start) -> None:
-    screen = start()
+def test_an_endless_loop_is_interrupted_and_the_session_goes_on(cold_start: Start) -> None:
+    screen = cold_start()
     screen.wait(IDLE)
     screen.type("while True: pass")
     screen.press("enter", "enter")
@@ -51,8 +51,8 @@ def test_an_endless_loop_is_interrupted_and_the_session_goes_on(start: Start) ->
     screen.wait(r"\b42\b")
 
 
-def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> None:
-    screen = start()
+def test_a_killed_kernel_is_replaced_and_the_transcript_stays(cold_start: Start) -> None:
+    screen = cold_start()
     screen.wait(IDLE)
     screen.type("import os; kernel = os.getpid(); print('pid', kernel)")
     screen.press("enter")
@@ -70,8 +70,8 @@ def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> N
     screen.wait("False")
 
 
-def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(start: Start, replay: Callable[..., str]) -> None:
-    screen = start("--model", replay("It is a lovely day."))
+def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(cold_start: Start, replay: Callable[..., str]) -> None:
+    screen = cold_start("--model", replay("It is a lovely day."))
     screen.wait(IDLE)
     screen.type("kept = 'a value'")
     screen.press("enter")
@@ -81,7 +81,7 @@ def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(start: 
     screen.wait("It is a lovely day.")
     os.kill(screen.pid, signal.SIGKILL)
     screen.wait_end()
-    again = start("--continue", "--model", "demo")
+    again = cold_start("--continue", "--model", "demo")
     again.wait("It is a lovely day.")
     again.wait("the namespace is not")
     again.wait("kept = 'a value'")
@@ -89,8 +89,8 @@ def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(start: 
     again.wait("Variables show here")
 
 
-def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:
-    screen = start()
+def test_input_getpass_and_breakpoint_ask_in_the_screen(cold_start: Start) -> None:
+    screen = cold_start()
     screen.wait(IDLE)
     screen.type("name = input('your name? ')")
     screen.press("enter")
@@ -109,8 +109,8 @@ def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:
     screen.wait(r"word\s+str")
 
 
-def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(start: Start) -> None:
-    screen = start()
+def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(cold_start: Start) -> None:
+    screen = cold_start()
     screen.wait(IDLE)
     screen.type("while True: pass")
     screen.press("enter", "enter")
@@ -128,8 +128,8 @@ def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(start: St
     assert not re.search(r"never\s+int", screen.text)
 
 
-def test_hostile_output_does_not_reach_the_terminal(start: Start) -> None:
-    screen = start()
+def test_hostile_output_does_not_reach_the_terminal(cold_start: Start) -> None:
+    screen = cold_start()
     screen.wait(IDLE)
     before = len(screen.raw)
     screen.paste(r"print('\x1b]52;c;aGFja2Vk\x07\x1b]0;hacked\x07\x1b[2J\x1b[31mred\x1b[0m [/x] [@click=app.quit]q[/] end')")
@@ -142,8 +142,8 @@ def test_hostile_output_does_not_reach_the_terminal(start: Start) -> None:
     assert "[@click=app.quit]q[/]" in screen.text
 
 
-def test_it_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
-    screen = start(columns=80, lines=24)
+def test_it_works_at_80_by_24_and_survives_resizing(cold_start: Start) -> None:
+    screen = cold_start(columns=80, lines=24)
     screen.wait("kernel +idle")
     screen.type("x = 1")
     screen.press("enter")
@@ -158,8 +158,8 @@ def test_it_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
     assert screen.wait_end() == 0
 
 
-def test_what_is_typed_while_the_program_starts_is_not_lost(start: Start) -> None:
-    screen = start()
+def test_what_is_typed_while_the_program_starts_is_not_lost(cold_start: Start) -> None:
+    screen = cold_start()
     screen.wait("mahtab")
     screen.type("early = 6 * 7")
     screen.press("enter")

@@ -16,8 +16,8 @@ TAKEN_OVER = b"\x1b[?1004h"
 
 
 @pytest.mark.parametrize("drawn", ["nothing", "the terminal is taken over"])
-def test_lines_typed_before_the_first_picture_run(start: Start, drawn: str) -> None:
-    screen = start()
+def test_lines_typed_before_the_first_picture_run(cold_start: Start, drawn: str) -> None:
+    screen = cold_start()
     while drawn != "nothing" and TAKEN_OVER not in screen.raw:
         assert screen.pump()
     screen.send("6 * 7\rif True:\rprint('in' + 'side')\r\r`which variables are there?\r")
@@ -33,8 +33,8 @@ def test_in_a_small_terminal_too(project: Path) -> None:
     assert (project / "made").exists()
 
 
-def test_a_program_that_is_stopped_and_goes_on_has_each_key_once(start: Start) -> None:
-    screen = start()
+def test_a_program_that_is_stopped_and_goes_on_has_each_key_once(cold_start: Start) -> None:
+    screen = cold_start()
     screen.wait("Python")
     os.kill(screen.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, screen.pid, os.WSTOPPED)

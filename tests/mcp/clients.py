@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,12 +11,13 @@ from typing import Any
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, Implementation, TextContent
 
+from tests.warm import command
+
 
 def parameters(*args: str, cwd: Path | None = None, env: Mapping[str, str] | None = None, **environment: str) -> StdioServerParameters:
     """How the server is started: with the test's own environment, and what is given here."""
-    return StdioServerParameters(
-        command=sys.executable, args=["-m", "mahtab_tui", "mcp", *args], cwd=cwd, env={**os.environ, **(env or {}), **environment}
-    )
+    python, *client = command()
+    return StdioServerParameters(command=python, args=[*client, "mcp", *args], cwd=cwd, env={**os.environ, **(env or {}), **environment})
 
 
 class Agent:

@@ -8,6 +8,9 @@ import shutil
 import stat
 import subprocess
 import sys
+import sysconfig
+import venv
+from importlib.metadata import distribution
 from pathlib import Path
 
 import anyio
@@ -21,8 +24,17 @@ from tests.mcp.wheels import build_wheel, offline
 SCHEMAS = Path(__file__).with_name("schemas.json")
 
 
-def venv(folder: Path, *, pip: bool = False) -> Path:
-    subprocess.run([sys.executable, "-m", "venv", *([] if pip else ["--without-pip"]), folder], check=True)
+def virtual_environment(folder: Path, *, pip: bool = False) -> Path:
+    """A new virtual environment; with a copy of our own pip where it is wanted."""
+    venv.create(folder, symlinks=True)
+    if pip:
+        to = sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)})
+        for file in distribution("pip").files or ():
+            if ".." in file.parts:  # its commands, which begin with our own Python's place
+                continue
+            copy = Path(to, file)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(file.locate(), copy)
     return folder
 
 
@@ -45,7 +57,7 @@ async def test_the_tools_are_listed_as_they_were() -> None:
 
 
 async def test_reset_gives_a_fresh_worker_in_the_same_environment(tmp_path: Path) -> None:
-    python = venv(tmp_path / "env") / "bin" / "python"
+    python = virtual_environment(tmp_path / "env") / "bin" / "python"
     async with agent("--python", str(python)) as a:
         await a.eval("class T: pass\nx = 1")
         told = await a.data("reset")
@@ -90,8 +102,8 @@ async def test_info_tells_what_the_session_holds(tmp_path: Path) -> None:
 
 async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp_path: Path) -> None:
     project = tmp_path / "project"
-    venv(project / ".venv")
-    other = venv(tmp_path / "other")
+    virtual_environment(project / ".venv")
+    other = virtual_environment(tmp_path / "other")
     (tmp_path / "conda" / "conda-meta").mkdir(parents=True)
     (tmp_path / "conda" / "bin").mkdir()
     (tmp_path / "conda" / "bin" / "python").symlink_to(sys.executable)
@@ -113,7 +125,7 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp
 
 
 async def test_a_project_is_activated_by_the_environment_variable(tmp_path: Path) -> None:
-    venv(tmp_path / ".venv")
+    virtual_environment(tmp_path / ".venv")
     async with agent(MAHTAB_PROJECT=str(tmp_path)) as a:
         assert (await a.eval("import sys, os; sys.prefix, os.getcwd()"))["value"] == repr((str(tmp_path / ".venv"), str(tmp_path)))
 
@@ -121,7 +133,7 @@ async def test_a_project_is_activated_by_the_environment_variable(tmp_path: Path
 async def test_packages_with_pip(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     build_wheel(wheels, "tiny", "1.0")
-    python = venv(tmp_path / "env", pip=True) / "bin" / "python"
+    python = virtual_environment(tmp_path / "env", pip=True) / "bin" / "python"
     environment = {**offline(wheels), "PATH": without_uv(tmp_path / "bin")}
     async with agent("--python", str(python), cwd=tmp_path, env=environment) as a:
         assert "ModuleNotFoundError" in (await a.eval("import tiny"))["error"]
@@ -148,7 +160,7 @@ async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path) -> N
     wheels = tmp_path / "wheels"
     build_wheel(wheels, "tiny", "1.0")
     project = tmp_path / "project"
-    venv(project / ".venv")
+    virtual_environment(project / ".venv")
     (project / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n")
     async with agent("--project", str(project), env=offline(wheels)) as a:
         told = await a.data("pkg", action="add", packages=["tiny"])
@@ -178,7 +190,7 @@ async def test_an_editable_package_and_back(tmp_path: Path, kind: str) -> None:
         "[project]\nname = 'tiny'\nversion = '9'\n[build-system]\nrequires = []\nbuild-backend = 'backend'\nbackend-path = ['.']\n"
     )
     project = tmp_path / "project"
-    python = venv(project / ".venv", pip=kind == "pip") / "bin" / "python"
+    python = virtual_environment(project / ".venv", pip=kind == "pip") / "bin" / "python"
     if kind == "uv, a project":
         (project / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n")
     environment = offline(wheels) | ({"PATH": without_uv(tmp_path / "bin")} if kind == "pip" else {})

@@ -1,0 +1,83 @@
+"""Forks the program for `tests.warm`: `python -P warm_server.py ADDRESS`, until stdin ends."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import marshal
+import os
+import select
+import signal
+import socket
+import sys
+import termios
+import threading
+
+import langgraph.graph  # noqa: F401
+import mcp.server.stdio  # noqa: F401
+
+import mahtab_tui.agent.graph
+import mahtab_tui.cli
+import mahtab_tui.headless
+import mahtab_tui.headless_search
+import mahtab_tui.mcp.desk
+import mahtab_tui.mcp.library
+import mahtab_tui.recursion.engine
+import mahtab_tui.tui.open  # noqa: F401
+from mahtab_tui.__main__ import main
+
+
+def serve(address: str) -> socket.socket:
+    """Returns in a new process for each program, with the connection over which it was asked for."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for these processes
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen()
+        print("ready", flush=True)
+        while True:
+            if 0 in select.select([0, listener.fileno()], [], [])[0]:
+                os._exit(0)
+            connection, _ = listener.accept()
+            if os.fork() == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                return connection
+            connection.close()
+
+
+def become(connection: socket.socket) -> None:
+    """Returns in the program's process, which is as it was asked for; this one tells its process id and its end."""
+    _, files, *_ = socket.recv_fds(connection, len(b"program"), 3)
+    with connection, connection.makefile("rwb") as file:
+        arguments, environment, folder, on_terminal = marshal.load(file)
+        program = os.fork()
+        if program:
+            for each in {0, 1, *files}:
+                os.close(each)
+            marshal.dump(program, file)
+            file.flush()
+            marshal.dump(os.waitstatus_to_exitcode(os.waitpid(program, 0)[1]), file)
+            file.flush()
+            os._exit(0)
+    for standard, each in enumerate(files):
+        os.dup2(each, standard)
+    for each in set(files):
+        os.close(each)
+    if on_terminal:
+        os.setsid()
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.argv = ["mahtab-tui", *arguments]
+    encoding, _, errors = os.environ.get("PYTHONIOENCODING", "utf-8").partition(":")
+    for number, (name, mode, on_error) in enumerate([("stdin", "r", errors), ("stdout", "w", errors), ("stderr", "w", "backslashreplace")]):
+        buffering = 1 if name == "stderr" or os.isatty(number) else -1
+        stream = os.fdopen(number, mode, buffering, encoding=encoding, errors=on_error or None, closefd=False)
+        vars(sys).update({name: stream, f"__{name}__": stream})
+
+
+if __name__ == "__main__":
+    assert threading.active_count() == 1
+    gc.freeze()
+    become(serve(sys.argv[1]))
+    main()
