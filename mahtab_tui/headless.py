@@ -15,7 +15,7 @@ from pathlib import Path
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError, Status
 from mahtab_tui.llm.base import ModelError
@@ -91,9 +91,14 @@ class Approver(logging.Handler):
 
     def _answer(self, record: Record) -> None:
         assert self.session is not None
-        decision = self._ask(record.text) if self._terminal else Decision("skip", reason=_REFUSAL)
-        self.refused = self.refused or not self._terminal
+        decision = self._ask(record.text) if self._terminal else self._refuse(record.text)
         self.session.turns.approvals.answer(record.attrs["request"], decision)
+
+    def _refuse(self, code: str) -> Decision:
+        assert self.session is not None
+        self.refused = True
+        emit(self.session.log, tags.NOTICE, f"Nobody could approve this code, so it was not run (--approval auto runs it):\n{code}", level="warning")
+        return Decision("skip", reason=_REFUSAL)
 
     def _ask(self, code: str) -> Decision:
         print(plain(code), "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? ", sep="\n", end="", file=sys.stderr, flush=True)
