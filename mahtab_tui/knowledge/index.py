@@ -30,6 +30,8 @@ _COMMON = frozenset(
 )
 _PARTS = 0.4
 """What a hit in the table of parts counts beside one in the table of stems."""
+_PARTS_OF_IDENTIFIERS = 2.0
+"""The same for a query with an identifier like `read_file`, which among stems is no more than two words in a row."""
 _FREQUENT = 500
 """Skills from which on a word that they all have tells little."""
 _LOOKED_AT = 500
@@ -68,15 +70,16 @@ class SkillsIndex:
         words = _query_words(query)
         if not words or limit < 1:
             return []
+        parts = _PARTS_OF_IDENTIFIERS if any("_" in word for word in words) else _PARTS
         scores: dict[int, float] = {}
         with self._lock:
-            for table, factor in (("stems", 1.0), ("parts", _PARTS)):
+            for table, factor in (("stems", 1.0), ("parts", parts)):
                 found = self._found(table, words, limit)
                 best = found[0][1] if found else 0.0
                 for row, score in found:
                     scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
         exact = query.strip().lower()
-        ranked = ((self._names[row] != exact, -round(score / (1.0 + _PARTS), 6), self._names[row]) for row, score in scores.items())
+        ranked = ((self._names[row] != exact, -round(score / (1.0 + parts), 6), self._names[row]) for row, score in scores.items())
         return [Hit(name, self._skills[name].description, -score) for _, score, name in nsmallest(limit, ranked)]
 
     def close(self) -> None:

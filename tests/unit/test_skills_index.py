@@ -108,6 +108,14 @@ def test_the_best_one_is_found_however_many_others_have_one_of_the_words() -> No
     assert SkillsIndex([*often, best._replace(name="z-alpha-beta")]).search("alpha beta", 1)[0].name == "z-alpha-beta"
 
 
+def test_an_identifier_is_found_before_the_words_that_it_is_made_of() -> None:
+    words = [Skill(f"read-file-{number:04}", "How to read file after file.", None, "Read file.", Path("x")) for number in range(600)]
+    index = SkillsIndex([*words, Skill("tools", "What there is.", None, "Call read_file for it.", Path("x"))])
+    for query in ("read_file", "what does read_file do?", "ead_fil"):
+        assert index.search(query, 1)[0].name == "tools"
+    assert [hit.name for hit in index.search("read_file", 2)] == ["tools", "read-file-0000"], "the words come after it"
+
+
 def test_one_long_word_takes_no_longer_than_many() -> None:
     skills = [Skill(f"long-{number:02}", "Something.", None, "a" * INDEXED, Path("x")) for number in range(50)]
     assert SkillsIndex(skills).search("long", 1)[0].name == "long-00"
