@@ -20,6 +20,8 @@ _HASH_SIZE = 32 * 1024 * 1024
 """Bytes that are gathered before they are sorted into the table; with little of it, most of the time goes into merging."""
 _WEIGHTS = "10.0, 5.0, 1.0"
 """Of a hit in the name, the description, the content."""
+_COLUMNS = ("name", "name description", "name description content")
+"""Where is looked, from few hits that tell much to many."""
 _WORDS = re.compile(r"\w+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_WORD = re.compile(r"[A-Z0-9_]")
@@ -70,14 +72,16 @@ class SkillsIndex:
         words = _query_words(query)
         if not words or limit < 1:
             return []
-        parts = _PARTS_OF_IDENTIFIERS if any("_" in word for word in words) else _PARTS
+        identifiers = any("_" in word for word in words)
+        parts = _PARTS_OF_IDENTIFIERS if identifiers else _PARTS
         scores: dict[int, float] = {}
         with self._lock:
-            for table, factor in (("stems", 1.0), ("parts", parts)):
-                found = self._found(table, words, limit)
-                best = found[0][1] if found else 0.0
-                for row, score in found:
-                    scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
+            of_parts = self._found("parts", words, limit, _COLUMNS)
+            of_stems = self._found("stems", words, limit, _COLUMNS[:2] if identifiers and of_parts else _COLUMNS)
+        for found, factor in ((of_stems, 1.0), (of_parts, parts)):
+            best = found[0][1] if found else 0.0
+            for row, score in found:
+                scores[row] = scores.get(row, 0.0) + factor * (score / best if best else 1.0)
         exact = query.strip().lower()
         ranked = ((self._names[row] != exact, -round(score / (1.0 + parts), 6), self._names[row]) for row, score in scores.items())
         return [Hit(name, self._skills[name].description, -score) for _, score, name in nsmallest(limit, ranked)]
@@ -87,14 +91,14 @@ class SkillsIndex:
         with self._lock:
             self._database.close()
 
-    def _found(self, table: str, words: list[str], limit: int) -> list[tuple[int, float]]:
-        """Row and score, the best first. The frequent ones of the words are looked for only where none is rarer, and in the names first."""
+    def _found(self, table: str, words: list[str], limit: int, columns: tuple[str, ...]) -> list[tuple[int, float]]:
+        """Row and score, the best first. The frequent ones of the words are looked for only where none is rarer, and in these columns one after the other."""
         there = self._there(table, words)
         if rare := [word for word, count in there if count <= _FREQUENT]:
-            return self._ranked(table, rare, "name description content")
+            return self._ranked(table, rare, _COLUMNS[-1])
         found: list[tuple[int, float]] = []
-        for columns in ("name", "name description", "name description content") if there else ():
-            found = self._ranked(table, [word for word, _ in there[:2]], columns)
+        for where in columns if there else ():
+            found = self._ranked(table, [word for word, _ in there[:2]], where)
             if len(found) >= max(limit, _FREQUENT):
                 break
         return found
