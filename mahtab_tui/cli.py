@@ -104,10 +104,10 @@ def screen(
     from mahtab_tui.tui.collector import Collector
 
     collector = Collector()
-    from mahtab_tui.tui.open import NoTerminal, check_terminal
+    from mahtab_tui.tui.open import ASK_INSTEAD, NoTerminal, check_terminal
 
     try:
-        check_terminal()
+        check_terminal(ASK_INSTEAD)
     except NoTerminal as error:
         fail(str(error))
     from mahtab_tui.kernel.base import KernelError

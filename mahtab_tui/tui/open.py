@@ -35,10 +35,13 @@ class NoTerminal(Exception):
     """There is no terminal that the screen could be shown in; the message says what to do."""
 
 
-def check_terminal() -> None:
-    """Raises `NoTerminal` where the screen cannot be shown."""
+ASK_INSTEAD = ' Without one, use: mahtab-tui ask "question".'
+
+
+def check_terminal(instead: str = "") -> None:
+    """Raises `NoTerminal` where the screen cannot be shown. instead: what to do without a terminal, a sentence."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise NoTerminal('This needs a terminal. Without one, use: mahtab-tui ask "question".')
+        raise NoTerminal(f"This needs a terminal.{instead}")
     if os.environ.get("TERM", "") in ("", "dumb"):
         raise NoTerminal("TERM says that this terminal cannot show a screen (TERM=dumb or not set). Set TERM, as in TERM=xterm-256color.")
     columns, lines = shutil.get_terminal_size()
@@ -65,7 +68,7 @@ def open_screen(
 
     collector: for a process that is the application's alone.
     """
-    check_terminal()
+    check_terminal(ASK_INSTEAD)
     if collector is not None:
         end_with_terminal()
     face = ScreenFace()

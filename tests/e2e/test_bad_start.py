@@ -29,7 +29,8 @@ def write_replay(path: Path, *lines: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "This needs a terminal."),
+        ((), 'This needs a terminal. Without one, use: mahtab-tui ask "question".'),
+        (("watch",), "This needs a terminal.\n"),
         (("ask", "x", "--model", "nonsense"), "There is no model 'nonsense'"),
         (("ask", "x", "--model", "replay:missing.jsonl"), "missing.jsonl cannot be read"),
         (("ask", "x", "--model", "replay:broken.jsonl"), "broken.jsonl, line 2"),
