@@ -92,10 +92,11 @@ class Guest:
 class Guests:
     """All agents of one session. Any thread may call."""
 
-    def __init__(self, log: logging.Logger, hold: Callable[[str, bool], None]) -> None:
-        """hold: holds an agent's cells back in the queue, or lets them go."""
+    def __init__(self, log: logging.Logger, hold: Callable[[str, bool], None], model: Callable[[], str]) -> None:
+        """hold: holds an agent's cells back in the queue, or lets them go. model: what the session's model is called, as no agent is."""
         self._log = log
         self._hold = hold
+        self._model = model
         self._lock = threading.Condition()
         """Notified when an agent is paused no more, or its call is over."""
         self._guests: list[Guest] = []
@@ -111,7 +112,7 @@ class Guests:
         """An agent comes; it gets a name and a colour of its own. told: the last cell that has ended."""
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
-            taken = {"you", *(guest.name for guest in self._guests)}
+            taken = {"you", self._model().lower(), *(guest.name for guest in self._guests)}
             name = next(name for name in _names(base) if name not in taken)
             used = {guest.colour for guest in self._guests}
             colour = next((colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS)

@@ -106,7 +106,7 @@ class Session:
         self.attachments = Attachments(self.kernel, self._shown, lambda: self.agent.sees)
         """What questions point at."""
         self.inbox = Inbox(self.log)
-        self.guests = Guests(self.log, self.inbox.hold)
+        self.guests = Guests(self.log, self.inbox.hold, lambda: self.turns.party)
         self.turns = TurnHost(
             self.log,
             self.kernel,

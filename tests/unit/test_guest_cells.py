@@ -67,9 +67,9 @@ def test_the_model_is_told_what_other_agents_ran_but_not_its_own_code_again() ->
 def test_names_and_colours_are_each_agents_own() -> None:
     log, _ = setup_logging(None)
     try:
-        guests = Guests(log, lambda party, on: None)
-        joined = [guests.join(name, lambda text: None, None) for name in ("Claude Code", "claude-code", "you", "", "é" * 50)]
-        assert [guest.name for guest in joined] == ["claude-code", "claude-code-2", "you-2", "agent", "agent-2"]
+        guests = Guests(log, lambda party, on: None, lambda: "Claude")
+        joined = [guests.join(name, lambda text: None, None) for name in ("Claude Code", "claude-code", "you", "", "é" * 50, "claude")]
+        assert [guest.name for guest in joined] == ["claude-code", "claude-code-2", "you-2", "agent", "agent-2", "claude-2"]
         assert [guest.colour for guest in joined[:4]] == [0, 1, 2, 3]
         guests.left(joined[1], stop=False)
         assert guests.join("codex", lambda text: None, None).colour == 1
@@ -81,7 +81,7 @@ def test_an_agent_that_does_not_read_is_sent_away_without_waiting_for_it() -> No
     log, _ = setup_logging(None)
     read = threading.Event()
     try:
-        guests = Guests(log, lambda party, on: None)
+        guests = Guests(log, lambda party, on: None, lambda: "Claude")
         guests.join("codex", lambda text: [read.wait()].clear(), None)
         assert guests.disconnect("codex") == "codex is disconnected."
     finally:
