@@ -117,7 +117,7 @@ def edit(project: Project = False) -> None:
 def trust() -> None:
     """Allow what this project's files set that a project may not set by itself: each value as it is now."""
     from mahtab_tui.configuration.files import allow
-    from mahtab_tui.configuration.values import shown
+    from mahtab_tui.configuration.values import MASK, is_secret, shown
     from mahtab_tui.setting_sources import all_held_back
 
     try:
@@ -130,7 +130,7 @@ def trust() -> None:
         except SettingsError as error:
             fail(str(error), 1)
         for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
-            say(f"Allowed: {each.path}, line {line}: {key} = {shown(value)}")
+            say(f"Allowed: {each.path}, line {line}: {key} = {MASK if is_secret(key) else shown(value)}")
     if not found:
         say("Nothing that this project's files set is held back.")
 

@@ -57,9 +57,10 @@ def trust_record() -> Path:
 def held_back(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
     """Of what a configuration file sets that which does not hold before the person has allowed it; the person's own file may set all."""
     project = project_folder()
-    if path == config_files(project)[1] or os.path.realpath(project) == os.path.realpath(Path.home()):
+    own = config_files(project)[1]
+    if path == own or os.path.realpath(project) == os.path.realpath(Path.home()):
         return {}
-    found = trust.guarded(project, values)
+    found = trust.guarded(project, values, read_config(own)) if values else {}
     known = trust.allowed(trust_record(), path) if found else {}
     return {key: value for key, value in found.items() if known.get(key) != trust.digest(value)}
 
@@ -86,8 +87,8 @@ class HeldBack(NamedTuple):
 def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
     """What of the project's files does not hold, the file that wins first. Raises `SettingsError`."""
     env, (file, _) = env_file(), config_files(project_folder())
-    values = held_back(env, DotEnvSettingsSource(settings_cls)())
-    found = [HeldBack(env, values, tuple(_env_line([variable_of(key)]) or 1 for key in values))]
+    values = held_back(env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
+    found = [HeldBack(env, values, tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()))]
     values = held_back(file, read_config(file))
     found.append(HeldBack(file, values, tuple(line_of(file, key) for key in values)))
     return [each for each in found if each.values]
@@ -125,7 +126,11 @@ class EnvFile(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        values = _holding(env_file(), self._source())
+        return _holding(env_file(), self.values())
+
+    def values(self) -> dict[str, Any]:
+        """All that the file sets. Raises `SettingsError` for what is no setting."""
+        values = self._source()
         for name in self._source.env_vars:
             key = name.removeprefix(PREFIX.lower())
             if key != name and key not in self.settings_cls.model_fields:
@@ -223,6 +228,12 @@ def variable_of(key: str) -> str:
     return f"{PREFIX}{key.upper()}"
 
 
+def _variables_of(key: str, value: Any) -> list[str]:
+    """The same for ``.env``, where keys have variables of their own, too."""
+    names = value if key == "api_keys" and isinstance(value, Mapping) else ()
+    return [variable_of(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
+
+
 def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Place:
     """Where the effective value of a setting comes from, or of one entry of a table ("keymap.help"). `given`: as for `load_settings`."""
     table, _, name = key.partition(".")
@@ -236,11 +247,9 @@ def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any
 def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
     """What each source says, the one that wins first, and how a key in it is told."""
     table, _, name = key.partition(".")
-    variable = variable_of(table)
     yield Place(COMMAND_LINE), given
-    yield Place(variable), EnvSettingsSource(settings_cls)()
-    names = [variable, f"{name}{_KEY_ENDING}".upper()] if table == "api_keys" else [variable]
-    yield Place(env_file_line(names)), EnvFile(DotEnvSettingsSource(settings_cls))()
+    yield Place(variable_of(table)), EnvSettingsSource(settings_cls)()
+    yield Place(env_file_line(_variables_of(table, {name: None}))), EnvFile(DotEnvSettingsSource(settings_cls))()
     for path in config_files(project_folder()):
         values = _holding(path, read_config(path))
         yield Place(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values

@@ -1,6 +1,7 @@
 """What a project's own files may not set before the person has allowed it: a project may come from anybody.
 
-That is what runs a program, lets code run unasked, sends what is said somewhere else, or opens folders outside of the project.
+That is what runs a program, lets code run unasked, sends what is said somewhere else or without being asked, lets more be spent than
+the person has said, or opens folders outside of the project.
 """
 
 from __future__ import annotations
@@ -12,24 +13,37 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_GUARDED = frozenset({"python", "base_url"})
+_GUARDED = frozenset({"python", "base_url", "suggestion_model"})
 """Whatever they are set to."""
 _FOLDERS = frozenset({"code_dir", "skills_dir", "project"})
 """Where they lead out of the project."""
+_LIMITS = frozenset({"max_usd", "rlm_max_usd"})
+"""Where they are above the person's own."""
 
 
-def guarded(project: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What needs the person's word, of the values that a file of a project sets."""
-    return {key: value for key, value in values.items() if _is_guarded(project, key, value)}
+def guarded(project: Path, values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """What needs the person's word, of the values that a file of a project sets. own: those that the person's file sets."""
+    return {key: value for key, value in values.items() if _is_guarded(project, key, value, own.get(key))}
 
 
-def _is_guarded(project: Path, key: str, value: Any) -> bool:
+def _is_guarded(project: Path, key: str, value: Any, own: Any) -> bool:
     if key in _FOLDERS:
         folders = value if isinstance(value, list) else str(value).split(os.pathsep)
         return any(_leads_out(project, folder) for folder in folders)
     if key == "keymap":  # one that switches approval by another key than the person's
         return isinstance(value, dict) and "cycle-approval" in value
+    if key == "api_keys":  # another account in the place of the person's
+        return isinstance(value, dict) and isinstance(own, dict) and any(own.get(name, each) != each for name, each in value.items())
+    if key in _LIMITS:
+        return own is not None and _is_above(value, own)
     return key in _GUARDED or (key == "approval" and value != "ask")
+
+
+def _is_above(value: Any, own: Any) -> bool:
+    try:
+        return not float(value) <= float(own)
+    except (TypeError, ValueError):
+        return False  # that it is no number is said when it is validated
 
 
 def allowed(record: Path, file: Path) -> dict[str, str]:

@@ -123,6 +123,7 @@ def test_tables_of_several_sources_are_one_and_each_entry_has_its_place(project:
 def test_keys_of_providers_stand_in_env_under_their_usual_names_and_are_never_shown(project: Path, home: Path) -> None:
     write(project / ".env", "export OPENAI_API_KEY=sk-secret-1\nMAHTAB_MODEL=demo\n")
     write(home / ".mahtab" / "config.toml", '[api_keys]\nopenai = "sk-secret-2"\nanthropic = "sk-secret-3"\n')
+    trust_project()
     settings = load_settings()
     assert {name: key.get_secret_value() for name, key in settings.api_keys.items()} == {"openai": "sk-secret-1", "anthropic": "sk-secret-3"}
     assert place_of(Settings, "api_keys.openai", {}).text == ".env, line 1"

@@ -24,6 +24,7 @@ EVIL = {
     "code_dir": "..",
     "skills_dir": ["inside", ".."],
     "project": "/",
+    "suggestion_model": "demo",
 }
 """Of each key that is held back a value for which it is."""
 FINE = {
@@ -34,6 +35,8 @@ FINE = {
     "project": "inside",
     "max_turns": 7,
     "model": "demo",
+    "max_usd": 5.0,
+    "api_keys": {"openai": "sk-theirs"},
 }
 """What any project may set."""
 
@@ -92,6 +95,34 @@ def test_what_harms_nobody_holds_at_once(project: Path, home: Path, source: str,
     settings = load_settings()
     assert not settings.held_back
     assert source in settings.place_of(key).text
+
+
+@pytest.mark.parametrize("source", [".env", "config.toml"])
+@pytest.mark.parametrize("key", ["max_usd", "rlm_max_usd"])
+def test_a_project_may_make_the_persons_limits_smaller_only(project: Path, home: Path, source: str, key: str) -> None:
+    write(home, "config.toml", key, 2.0)
+    write(project, source, key, 1.5)
+    assert (getattr(load_settings(), key), load_settings().held_back) == (1.5, ())
+    path = write(project, source, key, 100)
+    settings = load_settings()
+    assert getattr(settings, key) == 2.0
+    assert settings.held_back == (f"Left out of {path}: {key} (line 2). It holds once you allow it: mahtab-tui config trust.",)
+    trust_project()
+    assert getattr(load_settings(), key) == 100
+
+
+@pytest.mark.parametrize(("name", "line"), [(".env", "OPENAI_API_KEY=sk-theirs"), (".mahtab/config.toml", 'api_keys = {openai = "sk-theirs"}')])
+def test_a_key_of_the_project_takes_the_place_of_the_persons_once_it_is_allowed(project: Path, home: Path, name: str, line: str) -> None:
+    write(home, "config.toml", "api_keys", {"openai": "sk-mine"})
+    path = project / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"# One\n{line}\n")
+    settings = load_settings()
+    assert settings.model_access()["api_keys"] == {"openai": "sk-mine"}
+    assert settings.held_back == (f"Left out of {path}: api_keys (line 2). It holds once you allow it: mahtab-tui config trust.",)
+    assert settings.secrets() == ["sk-theirs", "sk-mine"], "it is hidden all the same"
+    assert run("trust").stdout == f"Allowed: {path}, line 2: api_keys = ••••••••\n"
+    assert load_settings().model_access()["api_keys"] == {"openai": "sk-theirs"}
 
 
 def test_what_the_persons_own_file_sets_holds_also_where_the_project_is_their_home(
