@@ -15,7 +15,6 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste, Resize
 from textual.screen import Screen
 from textual.theme import ThemeProvider
-from textual.widgets import Footer
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
@@ -48,6 +47,7 @@ from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.input_row import InputRow
+from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.queue_row import QueueRow
 from mahtab_tui.tui.widgets.splitter import Splitter
 
@@ -127,7 +127,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
                 yield NamespacePane(id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
                 yield RecursionPane(self.searches, id="recursion")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.set_keymap(self.keymap_given)

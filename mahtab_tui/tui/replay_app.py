@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Footer, Input, Static, TextArea
+from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.recursion.control import NoControl
@@ -18,6 +18,7 @@ from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.player import Player
 from mahtab_tui.tui.pressing import PressGuard
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.widgets.key_line import KeyLine
 
 _AT_ONCE = 2_000
 """Events that are folded between two looks at the keyboard."""
@@ -57,7 +58,7 @@ class ReplayApp(PressGuard[None]):
         yield Static(id="replay-head", markup=False)
         control = NoControl(self._say, "This is a recording: it can only be looked at.")
         yield RecursionPane(control, lambda: self.player.now, id="recursion")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.set_keymap(self._keymap_given)

@@ -11,7 +11,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Footer, RichLog, Static
+from textual.widgets import RichLog, Static
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import styled
@@ -23,6 +23,7 @@ from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.pressing import PressGuard
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.widgets.key_line import KeyLine
 
 TAIL = 1_000_000
 """Bytes of a log's end that are shown at first."""
@@ -98,7 +99,7 @@ class WatchFile(WatchApp):
     def compose(self) -> ComposeResult:
         yield self.head()
         yield RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def look(self) -> None:
         try:
@@ -145,7 +146,7 @@ class WatchSession(WatchApp):
         yield self.head()
         yield TranscriptView(id="transcript", watched=True)
         yield NamespacePane(id="watched-namespace")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         super().on_mount()

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
-from textual.widgets import Footer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import style_sheets
 from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.widgets.key_line import KeyLine
 from tests.tui.search_story import START
 
 
@@ -71,7 +71,7 @@ class SearchApp(App[None]):
 
     def compose(self) -> ComposeResult:
         yield RecursionPane(self.control, lambda: self.now, id="recursion")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.pane.focus()

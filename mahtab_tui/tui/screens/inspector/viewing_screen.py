@@ -7,12 +7,13 @@ from collections.abc import Callable
 from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.fetcher import Answered, Fetcher
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.view import LineWanted, Said, View
+from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.line import Line
 
 
@@ -30,7 +31,7 @@ class ViewingScreen(Dialog[None]):
         """What stands below the view."""
         yield Static(id="viewing-status", markup=False)
         yield Line(id="viewing-line", compact=True)
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one(Line).display = False

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.recursion.control import Control
@@ -24,6 +24,7 @@ from mahtab_tui.tui.screens.node.heading import PlaceBar, crumbs, figures
 from mahtab_tui.tui.screens.node.story_pane import StoryPane
 from mahtab_tui.tui.screens.node.text_pane import TextPane
 from mahtab_tui.tui.screens.node.text_window import TextWindow
+from mahtab_tui.tui.widgets.key_line import KeyLine
 
 BESIDE = 130
 """Columns from which the text stands beside the story; below, one of them is seen at a time."""
@@ -66,7 +67,7 @@ class NodeScreen(Dialog[None], NodeActions):
             yield StoryPane(tree, node, self._clock, id="node-story")
             with Vertical(id="node-side"):
                 yield TextPane(window, node.spans, tree.coverage, id="node-text")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self._arrange(self.app.size.width)
