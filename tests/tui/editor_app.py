@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -141,13 +143,17 @@ async def press_at_once(pilot: Pilot[Any], *keys: str) -> None:
         await pilot.pause()
 
 
+def app_of(pilot: Pilot[None]) -> EditorApp:
+    assert isinstance(pilot.app, EditorApp)
+    return pilot.app
+
+
 async def until(pilot: Pilot[Any], holds: Callable[[], bool]) -> None:
     """Wait for what another thread or a timer does."""
-    for _ in range(1_000):
-        if holds():
-            return
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it did not come about"
         await pilot.pause(0.01)
-    raise AssertionError("it did not come about")
 
 
 def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:
@@ -156,3 +162,13 @@ def remember(home: Path, inputs: Iterable[tuple[str, str]]) -> None:
     for text, mode in inputs:
         history.add(text, mode)
     history.close()
+
+
+@asynccontextmanager
+async def editing(home: Path, *inputs: tuple[str, str]) -> AsyncIterator[Pilot[None]]:
+    """An editor with inputs of an earlier session, the oldest first, among which is a question; they have been read."""
+    remember(home, inputs)
+    app = EditorApp(home)
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: bool(app.editor._inputs.of("ask")))
+        yield pilot

@@ -15,7 +15,7 @@ from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.input_row import InputRow
-from tests.tui.editor_app import SIZE, EditorApp, write
+from tests.tui.editor_app import SIZE, EditorApp, app_of, write
 
 CODE = "x = 1\nx"
 
@@ -25,11 +25,6 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot
-
-
-def app_of(pilot: Pilot[None]) -> EditorApp:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app
 
 
 def row_of(pilot: Pilot[None]) -> ApprovalRow:

@@ -16,7 +16,7 @@ from mahtab_tui.kernel.worker.completion.complete import complete
 from mahtab_tui.tui.panes.editor.completer import Answer, Question
 from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
-from tests.tui.editor_app import SIZE, EditorApp, until, write
+from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
 NAMESPACE = {"price": 3, "prices": [1, 2], "table": {"first": 1, "[bold]": 2, "日本語": 3, "日本人": 4}, "unique_name": 1}
 
@@ -52,11 +52,6 @@ async def pilot(home: Path, kernel: Kernel) -> AsyncIterator[Pilot[None]]:
         await until(pilot, lambda: app.focused is app.area)
         yield pilot
         kernel.free.set()
-
-
-def app_of(pilot: Pilot[None]) -> EditorApp:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app
 
 
 def shown(pilot: Pilot[None]) -> CompletionList:

@@ -10,7 +10,7 @@ from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets.text_area import Selection
 
-from tests.tui.editor_app import SIZE, EditorApp, press_at_once, write
+from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, write
 
 
 @pytest.fixture
@@ -18,11 +18,6 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot
-
-
-def app_of(pilot: Pilot[None]) -> EditorApp:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app
 
 
 def put(pilot: Pilot[None], text: str, cursor: tuple[int, int] | None = None) -> None:

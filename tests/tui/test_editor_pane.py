@@ -12,21 +12,13 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.store.history import History
-from tests.tui.editor_app import SIZE, EditorApp, press_at_once, remember, until, write
+from tests.tui.editor_app import EditorApp, app_of, editing, press_at_once, until, write
 
 
 @pytest.fixture
 async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
-    remember(home, [("x = 1", "python"), ("what is x?", "ask"), ("for a in b:\n    print(a)", "python"), ("y = 2", "python")])
-    app = EditorApp(home)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: bool(app.editor._inputs.of("ask")))
+    async with editing(home, ("x = 1", "python"), ("what is x?", "ask"), ("for a in b:\n    print(a)", "python"), ("y = 2", "python")) as pilot:
         yield pilot
-
-
-def app_of(pilot: Pilot[None]) -> EditorApp:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app
 
 
 def shown(pilot: Pilot[None], selector: str) -> str:

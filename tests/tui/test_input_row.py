@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets.input_row import InputRow
-from tests.tui.editor_app import SIZE, EditorApp, press_at_once, until, write
+from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, until, write
 
 
 @pytest.fixture
@@ -20,11 +20,6 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot
-
-
-def app_of(pilot: Pilot[None]) -> EditorApp:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app
 
 
 def row_of(pilot: Pilot[None]) -> InputRow:

@@ -9,21 +9,13 @@ import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
 
-from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
+from tests.tui.editor_app import app_of, editing, write
 
 
 @pytest.fixture
 async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
-    remember(home, [("an old input", "ask"), ("old = 1", "python")])
-    app = EditorApp(home)
-    async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: bool(app.editor._inputs.of("ask")))
+    async with editing(home, ("an old input", "ask"), ("old = 1", "python")) as pilot:
         yield pilot
-
-
-def app_of(pilot: Pilot[None]) -> EditorApp:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app
 
 
 LARGE = "".join(f"x{i} = {i}\n" for i in range(311)) + "x = 311"

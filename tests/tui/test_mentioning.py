@@ -18,7 +18,7 @@ from mahtab_tui.session.mentions import Chip, mentions
 from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.hint import Hint
-from tests.tui.editor_app import SIZE, EditorApp, until, write
+from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
 
 class Found:
@@ -56,11 +56,6 @@ async def pilot(home: Path, found: Found) -> AsyncIterator[Pilot[None]]:
         await until(pilot, lambda: app.focused is app.area)
         yield pilot
         found.free.set()
-
-
-def app_of(pilot: Pilot[None]) -> EditorApp:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app
 
 
 def shown(pilot: Pilot[None]) -> CompletionList:

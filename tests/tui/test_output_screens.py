@@ -84,7 +84,7 @@ async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Loo
         await pilot.press("home", "slash", *"line 777777", "enter")
         await until(pilot, lambda: "line 777777" in seen(pilot))
         await pilot.press("y")
-        assert "too many for the clipboard" in text(pilot, "#viewing-status")
+        await until(pilot, lambda: "too many for the clipboard" in text(pilot, "#viewing-status"))
         await pilot.press("s")
         await pilot.press("enter")
         await until(pilot, lambda: "Saved to" in text(pilot, "#viewing-status"))

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.widgets.queue_row import QueueRow
-from tests.tui.editor_app import SIZE, EditorApp
+from tests.tui.editor_app import SIZE, EditorApp, app_of
 
 
 @pytest.fixture
@@ -19,11 +19,6 @@ async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot
-
-
-def app_of(pilot: Pilot[None]) -> EditorApp:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app
 
 
 def row_of(pilot: Pilot[None]) -> QueueRow:

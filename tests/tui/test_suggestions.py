@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from tests.tui.editor_app import SIZE, EditorApp, until, write
+from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
 
 class Model:
@@ -40,11 +40,6 @@ async def pilot(home: Path, model: Model) -> AsyncIterator[Pilot[None]]:
         await until(pilot, lambda: app.focused is app.area)
         yield pilot
         model.free.set()
-
-
-def app_of(pilot: Pilot[None]) -> EditorApp:
-    assert isinstance(pilot.app, EditorApp)
-    return pilot.app
 
 
 async def suggested(pilot: Pilot[None], text: str) -> None:
