@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Until something is so. Raises AssertionError when it takes too long."""
     end = time.monotonic() + seconds
     while not condition():

@@ -36,7 +36,7 @@ KEYS = {
     "f9": "\x1b[20~",
     **{f"ctrl+{letter}": chr(ord(letter) - 96) for letter in "abcdefghijklmnopqrstuvwxyz"},
 }
-DEADLINE = 30.0
+DEADLINE = 60.0
 """Seconds after which something awaited is held not to come."""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from mahtab_tui.kernel.base import CellResult, HostFunction, Kernel, KernelInfo, KernelState, Origin, OutputKind
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which something that must come counts as lost."""
 
 

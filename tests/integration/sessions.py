@@ -9,7 +9,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.session import Session
 from mahtab_tui.store.memory import MemoryStore
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 
 
 class Watched(MemoryStore):

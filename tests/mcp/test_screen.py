@@ -15,6 +15,7 @@ from mahtab_tui.session.shared_sessions import share_folder
 from tests.e2e.conftest import PROGRAM, Start, start
 from tests.e2e.terminal import Terminal
 from tests.mcp.clients import agent
+from tests.waiting import wait_for
 
 __all__ = ["start"]
 
@@ -28,11 +29,7 @@ async def seen(screen: Terminal, pattern: str) -> str:
 async def opened(screen: Terminal) -> None:
     """Wait until the kernel is idle, and agents may come."""
     await seen(screen, IDLE)
-    for _ in range(1_000):
-        if list(share_folder().glob(f"{screen.pid}*")):
-            return
-        await anyio.sleep(0.01)
-    raise AssertionError("the session has no socket")
+    await anyio.to_thread.run_sync(wait_for, lambda: list(share_folder().glob(f"{screen.pid}*")))
 
 
 async def test_two_agents_work_in_view_and_under_approval(start: Start, project: Path) -> None:

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.screens.node import NodeScreen
+from tests.tui.editor_app import until
 from tests.tui.search_app import SearchApp
 from tests.tui.search_story import asking, done, running, wide
 
@@ -41,10 +42,7 @@ def test_a_call(snap_compare: Callable[..., bool], state: str, keys: list[str], 
     async def open_call(pilot: Pilot[None]) -> None:
         await pilot.pause()
         await pilot.press(*keys, "enter")
-        for _ in range(200):
-            await pilot.pause(0.01)
-            if isinstance(pilot.app.screen, NodeScreen):
-                break
+        await until(pilot, lambda: isinstance(pilot.app.screen, NodeScreen))
         await pilot.pause()
 
     assert snap_compare(SearchApp(_STATES[state](), theme=theme), terminal_size=size, run_before=open_call)

@@ -248,7 +248,7 @@ def test_a_tool_hears_of_the_stop_also_where_the_next_question_has_begun(own_too
         assert agent.ask_sync("and now?") == "I see."
     finally:
         released.set()
-    assert seen.get(timeout=20)
+    assert seen.get(timeout=60)
 
 
 def test_a_stop_in_the_middle_of_a_call_leaves_it_and_ends_the_turn(own_tools: None, desk: Desk) -> None:

@@ -71,7 +71,7 @@ def test_a_running_output_is_kept_though_nothing_more_is_logged(bus: Bus) -> Non
     emit(log, tags.USER_REPL_OUT_STREAM, "one ", cell=7, kind="stdout")
     emit(log, tags.USER_REPL_OUT_STREAM, "two", cell=7, kind="traceback")
     with store.written:
-        assert store.written.wait_for(lambda: [record.text for record in store.partials.values()] == ["one two"], timeout=10)
+        assert store.written.wait_for(lambda: [record.text for record in store.partials.values()] == ["one two"], timeout=60)
         (record,) = store.partials.values()
     assert (record.tag, record.attrs) == (tags.USER_REPL_OUT, {"cell": 7, "kinds": [["stdout", 4], ["traceback", 3]]})
     emit(log, tags.USER_REPL_OUT, "late", cell=7, late=True)
@@ -87,7 +87,7 @@ def test_a_running_answer_is_kept_with_its_fences(bus: Bus) -> None:
         emit(log, tags.ASSISTANT_CHAT_STREAM, text, turn=1, step=0, party="claude", kind=kind, block=block)
     whole = "So:\n```python\nx = 1\n```\nand\n```python\ny"
     with store.written:
-        assert store.written.wait_for(lambda: [record.text for record in store.partials.values()] == [whole], timeout=10)
+        assert store.written.wait_for(lambda: [record.text for record in store.partials.values()] == [whole], timeout=60)
         (record,) = store.partials.values()
     assert (record.tag, record.attrs) == (tags.ASSISTANT_CHAT, {"turn": 1, "step": 0, "party": "claude"})
 
@@ -108,11 +108,11 @@ def test_a_failing_store_is_one_notice_and_loses_nothing(bus: Bus) -> None:
         emit(log, tags.USER_REPL_IN, f"{number}", cell=number)
     with store.written:
         seen = store.attempts
-        assert store.written.wait_for(lambda: store.attempts > seen + 2, timeout=10)  # it goes on trying by itself
+        assert store.written.wait_for(lambda: store.attempts > seen + 2, timeout=60)  # it goes on trying by itself
     assert notices(log, display) == ["The disk is full. The session goes on; what happens is kept in memory until it can be saved."]
     store.failing = False
     with store.written:
-        assert store.written.wait_for(lambda: "The session is being saved again." in [record.text for record in store.records], timeout=10)
+        assert store.written.wait_for(lambda: "The session is being saved again." in [record.text for record in store.records], timeout=60)
     assert notices(log, display) == ["The session is being saved again."]
     assert [record.text for record in store.records if record.tag == tags.USER_REPL_IN] == ["before", *map(str, range(50))]
 
@@ -128,7 +128,7 @@ def test_each_run_of_failures_is_said_once(bus: Bus) -> None:
         wanted = len(store.records) + 4
         with store.written:
             while len(store.records) < wanted:
-                assert store.written.wait(timeout=10)
+                assert store.written.wait(timeout=60)
         assert len(notices(log, display)) == 1
 
 
@@ -142,7 +142,7 @@ def test_what_waits_in_memory_is_bounded_and_what_is_lost_is_said(bus: Bus, monk
     emit(log, tags.USER_REPL_OUT, "last", cell=100)
     store.failing = False
     with store.written:
-        assert store.written.wait_for(lambda: any("missing" in record.text for record in store.records), timeout=10)
+        assert store.written.wait_for(lambda: any("missing" in record.text for record in store.records), timeout=60)
     kept = [record.text for record in store.records if record.tag == tags.USER_REPL_OUT]
     assert kept == ["last"]
     assert any("32 records were too much" in text for text in notices(log, display))
