@@ -9,6 +9,7 @@ from textual import on
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.strips import BAR
 from tests.tui.test_transcript_keys import KeysApp, conversation, press
 from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record
@@ -68,6 +69,10 @@ async def test_what_was_replaced_stays_out_and_a_line_says_so() -> None:
         app.pane.focus()
         assert any("The namespace stays" in line for line in lines(app))
         assert sum(line.endswith("replaced") for line in lines(app)) == 5
+        first = 1 + next(y for y, line in enumerate(lines(app)) if line.endswith("replaced"))
+        bars = [segment.style for y in range(first, app.pane.size.height) for segment in app.pane.render_line(y) if segment.text == BAR]
+        assert len(bars) > 5
+        assert all(bar is not None and bar.dim for bar in bars)
         await press(pilot, "m")
         assert app.said == [("refused", "It was replaced, so the model is not told of it.")]
         assert not app.hidden

@@ -48,10 +48,8 @@ class EntryRows:
         return (min(FOLDED, len(self._rows)) if self._entry.folded else len(self._rows)) + self._entry.gap
 
     def __getitem__(self, index: int) -> Row:
-        if self._entry.gap and index == 0:
-            return Row(bar=self._palette.model if self._entry.joined else None)
         row = index - self._entry.gap
-        drawn = self._own(row)
+        drawn = self._own(row) if row >= 0 else Row(bar=self._palette.model if self._entry.joined else None)
         return left_out_row(drawn, self._entry, self._palette, first=row == 0) if self._entry.left_out else drawn
 
     def _own(self, row: int) -> Row:
