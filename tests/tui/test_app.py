@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.open import SMALLEST
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests.tui.editor_app import until
 from tests.tui.story import IDLE, WAITING, ToldSession, drawn, story
 
@@ -198,6 +200,22 @@ async def test_of_a_long_input_the_end_is_seen_and_the_transcript_keeps_its_room
             assert app.editor.region.bottom == size[1] - 1
             assert hint.region.y >= code.region.bottom
             assert app.query_one(TranscriptPane).size.height >= size[1] // 4
+
+
+async def test_long_code_that_is_edited_before_it_runs_leaves_no_blank_below_it(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        assert isinstance(app.session, ToldSession)
+        app.session.tell(replace(WAITING, text="\n".join(f"w{line} = {line}" for line in range(40))), time.time())
+        await drawn(pilot)
+        await pilot.press("f7")
+        await drawn(pilot)
+        await pilot.press("e")
+        code, row = app.query_one("#edited"), app.query_one(ApprovalRow)
+        await until(pilot, lambda: bool(code.region))
+        assert row.region.bottom - code.region.bottom <= 1
+        assert app.query_one(TranscriptPane).size.height > 1
 
 
 async def test_an_input_that_cannot_be_written_for_the_editor_stays(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:

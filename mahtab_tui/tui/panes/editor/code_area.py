@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.document._document import Location, Selection
 from textual.events import Key, Paste
+from textual.geometry import Size
 from textual.message import Message
 
 from mahtab_tui.tui.panes.editor.colours import editor_theme
@@ -64,6 +65,11 @@ class CodeArea(SeenHighlights):
         self.register_theme(editor_theme({**self.app.get_theme_variable_defaults(), **self.app.theme_variables}))
         self.theme = "roles"
         self.notify_style_update()
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """No more than the style allows. Textual leaves out a maximum in vh where what holds this has no height itself yet."""
+        height, most = super().get_content_height(container, viewport, width), self.styles.max_height
+        return height if most is None else min(height, int(most.resolve(viewport, viewport)))
 
     def _refresh_size(self) -> None:
         """Textual scrolls to the cursor before it knows how high the new text is."""

@@ -7,7 +7,6 @@ from typing import ClassVar, NamedTuple
 from textual.binding import Binding, BindingType
 from textual.document._document import Selection
 from textual.events import Key
-from textual.geometry import Size
 from textual.message import Message
 
 from mahtab_tui.session.inbox import Mode
@@ -64,11 +63,6 @@ class PromptArea(SuggestingArea):
         super().__init__(completions, complete, complete_question, suggest, id=id)
         self._recalls = recalls
         self._pastes = Pastes()
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """No more than the style allows. Textual leaves out a maximum in vh where what holds this has no height itself yet."""
-        height, most = super().get_content_height(container, viewport, width), self.styles.max_height
-        return height if most is None else min(height, int(most.resolve(viewport, viewport)))
 
     @property
     def mode(self) -> Mode:
