@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -14,7 +15,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow, estimate
-from tests.tui.editor_app import press_at_once
+from tests.tui.editor_app import press_at_once, until
 from tests.tui.search_app import RecordingControl
 from tests.tui.story import drawn
 
@@ -132,6 +133,21 @@ async def test_of_two_keys_in_a_bunch_the_second_does_not_answer_what_waits_behi
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
         await press_at_once(pilot, "y", "y")
+        assert said(app) == [("answer", "q1", True)]
+        assert row.display
+
+
+async def test_a_key_that_comes_late_does_not_answer_what_was_not_asked_when_it_was_pressed(app: MahtabApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        row = await ask(pilot, fan_out("waiting"), fan_out("waiting", "q2"))
+        first, second = Key("y", "y"), Key("y", "y")
+        app.post_message(first)
+        await until(pilot, lambda: bool(said(app)))
+        await pilot.pause()
+        chips = row.query_one(Chips)
+        chips._clicks_from = chips._keys_from = 0.0  # so long does a busy machine take
+        app.post_message(second)
+        await pilot.pause()
         assert said(app) == [("answer", "q1", True)]
         assert row.display
 

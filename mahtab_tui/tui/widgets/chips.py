@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from textual.content import Content
-from textual.events import Click, Key, Paste
+from textual.events import Click, Event, Key, Paste
 from textual.message import Message
 from textual.widget import Widget
 
@@ -55,10 +56,17 @@ class Chips(Widget, can_focus=True):
         self._clock = clock
         self._clicks_from = 0.0
         self._keys_from = 0.0
+        self._since = 0.0
+        """When what they answer came to stand here, as events tell their time."""
 
     def appear(self) -> None:
         """What they answer is another thing now: they are deaf for a moment."""
+        self._since = time.monotonic()
         self._clicks_from = self._keys_from = self._clock() + DEAF
+
+    def _is_early(self, event: Event, heard_from: float) -> bool:
+        """Whether something cannot have been meant for what stands here now; on a busy machine it may come long after it was pressed."""
+        return event.time < self._since or self._clock() < heard_from
 
     def on_focus(self) -> None:
         self._keys_from = self._clock() + DEAF
@@ -72,7 +80,7 @@ class Chips(Widget, can_focus=True):
         return Content(gap).join(Content.styled(text, chip.style) for chip, text in self._texts())
 
     def on_key(self, event: Key) -> None:
-        early = self._clock() < self._keys_from
+        early = self._is_early(event, self._keys_from)
         answer = next((chip.answer for chip in self._chips if chip.key == event.key), None)
         if answer is None and not event.is_printable and not early:
             return
@@ -85,12 +93,12 @@ class Chips(Widget, can_focus=True):
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
-        self.post_message(self.Elsewhere(Paste(event.text), early=self._clock() < self._keys_from))
+        self.post_message(self.Elsewhere(Paste(event.text), early=self._is_early(event, self._keys_from)))
 
     def on_click(self, event: Click) -> None:
         place = event.x
         for chip, text in self._texts():
-            if 0 <= place < len(text) and self._clock() >= self._clicks_from:
+            if 0 <= place < len(text) and not self._is_early(event, self._clicks_from):
                 self._choose(chip.answer)
             place -= len(text) + _GAP
 
