@@ -16,6 +16,9 @@ from types import FrameType
 SIZE = 48_611
 """Bytes of the secret file: a number that stands nowhere else."""
 
+_SHARED = 1_000_000 + os.getpid() % 1_000_000
+"""Bytes of shared memory: another number where tests run at the same time."""
+
 _VICTIM = """
 import ctypes, os, sys
 memory = ctypes.create_string_buffer(os.environ["CANARY"].encode())
@@ -104,6 +107,7 @@ class Canaries:
             "DESCRIPTOR": self._descriptor,
             "NUMBERS": {**_NUMBERS[os.uname().machine], **_COMMON},
             "ENVIRONMENT": "CANARY",
+            "SHARED": _SHARED,
         }
         return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + _TOOLS
 
@@ -203,7 +207,7 @@ class Canaries:
     @staticmethod
     def _system_v() -> str:
         """Who has made shared memory; what others do with theirs meanwhile does not count."""
-        return "\n".join(line for line in Path("/proc/sysvipc/shm").read_text().splitlines() if str(SIZE) in line.split())
+        return "\n".join(line for line in Path("/proc/sysvipc/shm").read_text().splitlines() if str(_SHARED) in line.split())
 
     @staticmethod
     def _children(pid: int) -> list[int]:

@@ -163,7 +163,7 @@ _OTHERS = [
     Escape("read memory by /proc", "f = open(f'/proc/{VICTIM}/mem', 'rb', 0)\nf.seek(ADDRESS)\nprint(f.read(64))"),
     Escape("take a descriptor", "import os\nprint(os.read(call('pidfd_getfd', call('pidfd_open', VICTIM, 0), DESCRIPTOR, 0), 100))"),
     Escape("take a descriptor by /proc", "print(open(f'/proc/{VICTIM}/fd/{DESCRIPTOR}').read())"),
-    Escape("shared memory", "call('shmget', 0, 48611, 0o1600)"),
+    Escape("shared memory", "call('shmget', 0, SHARED, 0o1600)"),
 ]  # fmt: skip
 
 _SYSTEM = [
@@ -208,7 +208,7 @@ _FORGED = [
     Escape("a flood of messages", "import os, json\nb = json.dumps({'op': 'tell', 'name': 'touch', 'args': {}}).encode()\nb = (len(b).to_bytes(4, 'big') + b) * 1000\nwhile True: os.write(3, b)"),
     Escape("a flood of calls", "import os, json, itertools\nfor n in itertools.count(1):\n    b = json.dumps({'op': 'call', 'id': n, 'name': 'wait', 'args': {}}).encode()\n    os.write(3, len(b).to_bytes(4, 'big') + b)"),
     Escape("half characters", "import os, json\nb = json.dumps({'op': 'tell', 'name': 'final', 'args': {'text': '\\ud800', 'spans': []}}).encode()\nos.write(3, len(b).to_bytes(4, 'big') + b)"),
-    Escape("half a frame", "import os\nos.write(3, b'\\0\\0\\x10\\0{')"),
+    Escape("half a frame", "import os\nos.write(3, b'\\0\\0\\x10\\0{')", 0.3),
     Escape("ready again, refused", "import os\nfor b in (b'{\"op\":\"ready\"}', b'{\"op\":\"refused\",\"why\":7}'): os.write(3, len(b).to_bytes(4, 'big') + b)"),
 ]  # fmt: skip
 
@@ -228,7 +228,7 @@ _EXHAUSTION = [
     Escape("descriptors", "import os\na = []\nwhile True: a.append(os.pipe())"),
     Escape("output", "while True: print('x' * 10**6)", 0.5),
     Escape("output from a thread", "import threading\ndef go():\n    while True: print('x' * 1000)\nthreading.Thread(target=go, daemon=True).start()"),
-    Escape("recursion", "import sys\nsys.setrecursionlimit(2**31 - 1)\ndef f(): f()\nf()"),
+    Escape("recursion", "import sys\nsys.setrecursionlimit(2**31 - 1)\ndef f():\n    x = bytes(10_000)\n    f()\nf()"),
     Escape("recursion in C", "import sys\nsys.setrecursionlimit(2**31 - 1)\na = []\nfor _ in range(10**6): a = [a]\nrepr(a)"),
     Escape("processor", "while True: pass", 0.3),
     Escape("processor, signals ignored", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", 0.3),
