@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import strip
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.notifications import Notification
@@ -49,6 +50,25 @@ def sheets_parsed_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Stylesheet, "_parse_rules", once)
+        yield
+
+
+class _Nothing:
+    """A cache that keeps nothing."""
+
+    def get(self, key: object) -> None:
+        """Nothing is known."""
+
+    def __setitem__(self, key: object, value: object) -> None:
+        """Nothing is kept."""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def strips_without_caches() -> Iterator[None]:
+    """A line of the screen has seven caches, which a test, that draws it once or twice, makes for nothing: a sixth of all its time."""
+    nothing = _Nothing()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strip, "FIFOCache", lambda maxsize: nothing)
         yield
 
 
