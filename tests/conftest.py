@@ -46,5 +46,5 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: many tests wait for another process."""
-    return (os.cpu_count() or 1) + 1
+    """Two for each processor: many tests wait for another process."""
+    return 2 * (os.cpu_count() or 1)

@@ -62,6 +62,7 @@ class WatchApp(PressGuard[int]):
         return role_variables(self.current_theme)
 
     def on_mount(self) -> None:
+        self._head = self.query_one("#replay-head", Static)
         self.tell("watches")
         self.set_interval(RATE, self.look)
 
@@ -73,9 +74,7 @@ class WatchApp(PressGuard[int]):
         if state == self._told:
             return
         self._told = state
-        self.query_one("#replay-head", Static).update(
-            Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), (f"  {state} ", "$muted"), (self._what, "$model"))
-        )
+        self._head.update(Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), (f"  {state} ", "$muted"), (self._what, "$model")))
 
     def look(self) -> None:
         """Show what has come."""
@@ -101,6 +100,10 @@ class WatchFile(WatchApp):
         yield RichLog(max_lines=LINES, wrap=True, markup=False, highlight=False)
         yield KeyLine()
 
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._text = self.query_one(RichLog)
+
     def look(self) -> None:
         try:
             size = self._path.stat().st_size
@@ -114,9 +117,8 @@ class WatchFile(WatchApp):
                 self._take()
         except OSError:
             self.tell("the file is gone:")
-        log = self.query_one(RichLog)
         for _ in range(min(AT_ONCE, len(self._lines))):
-            log.write(styled(self._lines.popleft()))
+            self._text.write(styled(self._lines.popleft()))
 
     def _take(self) -> None:
         """Read what was added. Raises `OSError`."""
@@ -150,14 +152,15 @@ class WatchSession(WatchApp):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one(TranscriptView).focus()
+        self._transcript, self._namespace = self.query_one(TranscriptView), self.query_one(NamespacePane)
+        self._transcript.focus()
         threading.Thread(target=self._follow, name="watch", daemon=True).start()
 
     def look(self) -> None:
         records = [self._records.popleft() for _ in range(len(self._records))]
         if records:
-            self.query_one(TranscriptView).fold(records)
-            self.query_one(NamespacePane).fold(records)
+            self._transcript.fold(records)
+            self._namespace.fold(records)
         if self._over.is_set() and not self._records:
             self.tell("it has ended:")
 

@@ -47,6 +47,16 @@ async def test_a_log_that_grows_fast_is_drawn_in_pieces_and_a_long_line_is_cut(t
         assert "bytes passed over" in seen(pilot)
 
 
+async def test_what_comes_while_it_closes_is_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("first\n")
+    app = WatchFile(path)
+    async with app.run_test(size=(80, 24)):
+        pass
+    path.unlink()
+    app.look()
+
+
 async def test_a_letter_typed_into_a_filter_does_not_leave(tmp_path: Path) -> None:
     app = WatchSession(Running("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock"))
     async with app.run_test(size=(80, 24)) as pilot:
