@@ -55,6 +55,7 @@ async def test_what_comes_while_it_closes_is_no_crash(tmp_path: Path) -> None:
         pass
     path.unlink()
     app.look()
+    assert "the file is gone" in str(app._head.content)
 
 
 async def test_a_letter_typed_into_a_filter_does_not_leave(tmp_path: Path) -> None:
