@@ -192,10 +192,33 @@ def test_files_are_completed_in_strings(project: Path) -> None:
     assert labels({}, "open('.h") == [".hidden"]
 
 
-def test_what_is_equal_comes_first_then_what_begins_so_then_what_has_the_letters_and_private_names_last() -> None:
+def test_the_exact_name_comes_first_then_names_that_begin_with_the_text_then_names_that_hold_its_letters() -> None:
     namespace = dict.fromkeys(("_pot", "__pot", "spot", "pot", "potato", "Potter", "p_o_t"), 1)
-    assert [name for name in labels(namespace, "pot") if name in namespace] == ["pot", "potato", "Potter", "spot", "p_o_t", "_pot", "__pot"]
-    assert labels(namespace, "_p")[0] == "_pot"
+    assert [name for name in labels(namespace, "pot") if name in namespace] == ["pot", "potato", "Potter", "spot", "p_o_t"]
+
+
+def test_private_names_are_listed_once_an_underscore_is_typed_or_where_nothing_else_fits() -> None:
+    namespace = dict.fromkeys(("_grow", "group", "a_grown"), 1)
+    assert labels(namespace, "gro")[:2] == ["group", "a_grown"]
+    assert "_grow" not in labels(namespace, "gro")
+    assert labels(namespace, "_g")[0] == "_grow"
+    assert labels({"_hidden_thing": 1}, "hidden_th") == ["_hidden_thing"]
+    found = complete(namespace, "gro", 3)
+    assert (len(found["items"]), found["more"]) == (len(labels(namespace, "gro")), 0)
+
+
+def test_a_function_is_listed_with_all_its_parameters() -> None:
+    def inner(by: int, *, axis: int = 0) -> None: ...
+
+    @functools.wraps(inner)
+    def decorated(*args: object, **options: object) -> None: ...
+
+    def gather(first: int, *rest: int, sep: str = "", **options: int) -> None: ...
+
+    items = complete({"decorated": decorated, "gather": gather}, "", 0)["items"]
+    described = {item["label"]: item["doc"] for item in items}
+    assert described["decorated"] == "(by, *, axis)"
+    assert described["gather"] == "(first, *rest, sep, **options)"
 
 
 def test_keyword_arguments_come_before_names_and_not_within_an_argument() -> None:

@@ -28,6 +28,11 @@ mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 class_dict: Callable[[type], Mapping[Any, Any]] = type.__dict__["__dict__"].__get__
 """What a class itself defines."""
 
+VARARGS, VARKEYWORDS = 0x04, 0x08
+"""Flags of a code object: it takes ``*args``, ``**kwargs``."""
+
+_WRAPPED = 20
+"""Decorators that `unwrapped` looks through."""
 _SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
 _DICTS = Classes(dict, types.MappingProxyType)
 
@@ -56,6 +61,16 @@ def own_dict(value: object) -> dict[Any, Any]:
         found = slot.__get__(value) if type(slot) in _SLOTS else None
         return found if type(found) is dict else {}
     return {}
+
+
+def unwrapped(function: Any) -> types.FunctionType | None:
+    """The function behind its decorators (`functools.wraps`); None where that is no plain function."""
+    for _ in range(_WRAPPED):
+        inner = own_dict(function).get("__wrapped__") if type(function) is types.FunctionType else None
+        if type(inner) is not types.FunctionType:
+            break
+        function = inner
+    return function if type(function) is types.FunctionType else None
 
 
 def in_class(cls: type, name: str) -> Any:

@@ -11,7 +11,7 @@ import types
 from typing import Any, Callable
 
 from .own import as_own, has_own_indexes, is_own_type
-from .statics import Classes, descends, mro_of
+from .statics import VARARGS, VARKEYWORDS, Classes, descends, mro_of, unwrapped
 
 WIDTH = 60
 """Characters that a summary may have."""
@@ -108,11 +108,22 @@ def version_of(names: dict[str, Any]) -> str:
 
 
 def _function(value: Any) -> str:
-    if type(value) is not types.FunctionType:
+    function = unwrapped(value)
+    if function is None:
         return ""
-    code = value.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return one_line(f"({', '.join(names)})")
+    code = function.__code__
+    names = list(code.co_varnames)
+    positional, named = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    star = named + bool(code.co_flags & VARARGS)
+    shown = names[:positional]
+    if star > named:
+        shown.append("*" + names[named])
+    elif code.co_kwonlyargcount:
+        shown.append("*")
+    shown += names[positional:named]
+    if code.co_flags & VARKEYWORDS:
+        shown.append("**" + names[star])
+    return one_line(f"({', '.join(shown)})")
 
 
 _TYPES: dict[type, Callable[[Any], str]] = {

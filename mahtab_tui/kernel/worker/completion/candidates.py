@@ -34,18 +34,24 @@ def fixed(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
 
 def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[Candidate], int]:
     """The best of those that fit what was typed, and how many more fit: equal to it, beginning with it, having its letters in this
-    order; private names last."""
-    count = 0
+    order. Private names are listed once an underscore is typed, or where nothing else fits; names of the language's own come last."""
+    public = private = 0
 
     def fitting() -> Iterator[tuple[tuple[Any, ...], int, Candidate]]:
-        nonlocal count
+        nonlocal public, private
         for key, candidate in _fitting(candidates, stem):
-            count += 1
-            yield key, count, candidate
+            if key[0]:
+                private += 1
+                if public:
+                    continue
+            else:
+                public += 1
+            yield key, public + private, candidate
 
     # Not sorted as a whole: ten thousand tuples that live at once would wake the collector, which may have a large heap to look at.
-    best = {candidate.label: candidate for _, _, candidate in reversed(nsmallest(most, fitting()))}
-    return list(best.values())[::-1], count - len(best)
+    found = nsmallest(most, fitting())
+    best = {candidate.label: candidate for key, _, candidate in reversed(found) if not (public and key[0])}
+    return list(best.values())[::-1], (public or private) - len(best)
 
 
 def _fitting(candidates: Iterable[Candidate], stem: str) -> Iterator[tuple[tuple[Any, ...], Candidate]]:

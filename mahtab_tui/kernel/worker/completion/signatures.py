@@ -5,15 +5,12 @@ from __future__ import annotations
 import types
 from typing import Any, NamedTuple
 
-from ..statics import MISSING, Classes, class_dict, in_class, is_class, loaded, own_dict
+from ..statics import MISSING, VARARGS, VARKEYWORDS, Classes, class_dict, in_class, is_class, loaded, unwrapped
 from ..summary import one_line, type_name
 
-_WRAPPED = 20
-"""Decorators that are looked through."""
 _BOUND = Classes(staticmethod, classmethod)
 _CONTAINERS = Classes(list, tuple, dict, set)
 _PLAIN = Classes(int, float, complex, bool, str, bytes, type(None))
-_KEYWORDS, _VARARGS = 0x08, 0x04
 
 
 class Parameter(NamedTuple):
@@ -32,21 +29,21 @@ def function_of(value: Any) -> tuple[Any, int]:
         function, bound = function_of(value.func)
         return function, bound + len(value.args)
     if type(value) is types.MethodType:
-        return _unwrapped(value.__func__), 1
+        return unwrapped(value.__func__), 1
     if type(value) in _BOUND:
-        return _unwrapped(value.__func__), int(type(value) is classmethod)
+        return unwrapped(value.__func__), int(type(value) is classmethod)
     if type(value) is types.FunctionType:
-        return _unwrapped(value), 0
+        return unwrapped(value), 0
     if is_class(value):
         for name in ("__init__", "__new__"):
             found = in_class(value, name)
             if type(found) is staticmethod:
                 found = found.__func__
             if type(found) is types.FunctionType:
-                return _unwrapped(found), 1
+                return unwrapped(found), 1
         return None, 0
     found = in_class(type(value), "__call__")
-    return (_unwrapped(found), 1) if type(found) is types.FunctionType else (None, 0)
+    return (unwrapped(found), 1) if type(found) is types.FunctionType else (None, 0)
 
 
 def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
@@ -63,15 +60,15 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
         if place == only - 1:
             found.append(Parameter("/", "/", keyword=False))
     end = positional + code.co_kwonlyargcount
-    if code.co_flags & _VARARGS:
+    if code.co_flags & VARARGS:
         found.append(Parameter(names[end], "*" + names[end], keyword=False))
     elif code.co_kwonlyargcount:
         found.append(Parameter("*", "*", keyword=False))
     given = function.__kwdefaults__ or {}
     for name in names[positional:end]:
         found.append(Parameter(name, _written(function, name, given.get(name, MISSING)), keyword=True))
-    if code.co_flags & _KEYWORDS:
-        name = names[end + bool(code.co_flags & _VARARGS)]
+    if code.co_flags & VARKEYWORDS:
+        name = names[end + bool(code.co_flags & VARARGS)]
         found.append(Parameter(name, "**" + name, keyword=False))
     return found
 
@@ -82,15 +79,6 @@ def annotations_of(function: types.FunctionType) -> dict[str, Any]:
         return function.__annotations__
     except Exception:  # an expression of the person's
         return {}
-
-
-def _unwrapped(function: Any) -> Any:
-    for _ in range(_WRAPPED):
-        inner = own_dict(function).get("__wrapped__") if type(function) is types.FunctionType else None
-        if type(inner) is not types.FunctionType:
-            break
-        function = inner
-    return function if type(function) is types.FunctionType else None
 
 
 def _written(function: types.FunctionType, name: str, default: Any) -> str:
