@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mahtab_tui.recursion.log import Log
     from mahtab_tui.recursion.search import Search
 
-ANSWERED, FAILED, PARTIAL, INTERRUPTED = 0, 1, 4, 130
+ANSWERED, FAILED, WRONG_ARGUMENTS, PARTIAL, INTERRUPTED = 0, 1, 2, 4, 130
 
 _EVERY = 0.1
 """Seconds between two looks of the line at a terminal; where there is none, a hundred times as many."""
@@ -141,7 +141,7 @@ def search_once(
         return INTERRUPTED
     except (ContextError, ModelError, SandboxError, _NoLog) as error:
         progress.fold(Record(tags.NOTICE, f"mahtab-tui: {error}"))
-        return FAILED
+        return FAILED if isinstance(error, SandboxError) else WRONG_ARGUMENTS
     finally:
         if search is not None:
             search.close()
@@ -187,7 +187,7 @@ def _piped_in() -> bytes:
     try:
         return b"" if sys.stdin is None else sys.stdin.buffer.read()
     except OSError as error:
-        raise ContextError(f"What is piped in cannot be read: {error.strerror}.") from None
+        raise ContextError(f"stdin cannot be read: {error.strerror}.") from None
 
 
 def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
