@@ -112,6 +112,18 @@ def test_a_partial_answer_is_told_of_and_a_missing_one_is_raised() -> None:
         rlm("what?", LOG, model="no such")
 
 
+def test_a_hostile_frame_from_a_sandbox_holds_nothing_up() -> None:
+    """Reading it must not keep the other threads from running: then no limit of time and no Ctrl+C would end the search."""
+    body = "b'\"' + b'\\\\\"' * 2_200_000"
+    code = f"import os, struct\nbody = {body}\ndata = struct.pack('!I', len(body)) + body\nwhile data:\n    data = data[os.write(3, data):]"
+    program = (
+        "from mahtab_tui import rlm\nfrom tests.integration.test_rlm import LOG, python, scripted\n"
+        f"code = {code!r}\nprint(rlm('what?', LOG, model=scripted({{'what?': [python(code), python('FINAL(1)')]}}), max_seconds=100))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, cwd=Path(__file__).parents[2])
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
+
+
 def test_code_that_never_ends_is_stopped_and_the_search_goes_on() -> None:
     story = Story()
     search = Search(story.append)

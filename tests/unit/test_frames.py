@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import multiprocessing
 import struct
 from typing import Any
 
@@ -70,6 +72,35 @@ def test_what_is_outside_of_strings_is_limited_by_itself() -> None:
     lists = b'{"op":"a","l":[' + b"[]," * 30 + b"1]}"
     with pytest.raises(FrameError, match="outside"):
         reader.feed(struct.pack("!I", len(lists)) + lists)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'"' + b'\\"' * 30_000_000, b'"' * 60_000_000, b'"' + b"\\\\" * 30_000_000, b'"a' * 30_000_000, b'{"op":"' + b'\\"' * 30_000_000 + b'"}'],
+    ids=["escaped quotes", "quotes", "backslashes", "strings", "a frame"],
+)
+def test_the_largest_hostile_frame_is_judged_in_linear_time(body: bytes) -> None:
+    """A quadratic reader would be busy with each of these for days, and hold every other thread up."""
+    judging = multiprocessing.get_context("fork").Process(target=_judge, args=(struct.pack("!I", len(body)) + body,))
+    judging.start()
+    judging.join(120)
+    ended = judging.exitcode
+    judging.kill()
+    assert ended == 0
+
+
+def _judge(data: bytes) -> None:
+    with contextlib.suppress(FrameError):
+        FrameReader(bare_limit=4 * 2**20).feed(data)
+
+
+def test_strings_end_where_json_ends_them() -> None:
+    text = json.dumps({"op": "a", "x": "\\", "y": '\\" and "', "z": "\\" * 7}).encode()
+    bare = len(json.dumps({"op": "", "x": "", "y": "", "z": ""})) - len("opxyz")
+    data = struct.pack("!I", len(text)) + text
+    assert FrameReader(bare_limit=bare).feed(data)
+    with pytest.raises(FrameError, match="outside"):
+        FrameReader(bare_limit=bare - 1).feed(data)
 
 
 def test_a_reader_may_take_less_than_what_there_can_be() -> None:

@@ -6,7 +6,6 @@ ASCII, because JSON's escapes carry any Python string, lone surrogates included.
 from __future__ import annotations
 
 import json
-import re
 import struct
 from typing import Any
 
@@ -14,7 +13,6 @@ MAX_FRAME = 256 * 1024 * 1024
 """Bytes. A length above it means that something else than a frame was written."""
 
 _LENGTH = struct.Struct("!I")
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 Frame = dict[str, Any]
 
@@ -68,9 +66,16 @@ class FrameReader:
 
 
 def _check_bare(body: bytes, limit: int) -> None:
-    bare = len(_STRING.sub(b'""', body))
+    """Hold a frame's bytes outside its strings, with the quotes, to a limit.
+
+    Linear in time and memory for any bytes: a regular expression for JSON's strings is not, and holds every other thread up meanwhile.
+    """
+    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # every quote that is left begins or ends a string
+    bare = unescaped.count(b'"')
+    if bare <= limit:
+        bare += sum(map(len, unescaped.split(b'"')[::2]))
     if bare > limit:
-        raise FrameError(f"a frame has {bare:,} bytes outside its strings")
+        raise FrameError(f"a frame has more than {limit:,} bytes outside its strings")
 
 
 def _parse(body: bytes) -> Frame:

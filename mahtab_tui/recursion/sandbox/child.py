@@ -34,7 +34,7 @@ _LOOK_EVERY = 0.1
 
 # What a turn may do at the most; above it the process is killed.
 MAX_RECEIVED = 256 * 2**20
-MAX_TELLS = 50_000
+MAX_MESSAGES = 50_000
 MAX_THREADS = 256
 MAX_CALLS = 256
 """Open at once."""
@@ -133,6 +133,10 @@ class Child(asyncio.Protocol):
                 raise FrameError(f"more than {MAX_RECEIVED // 2**20} MiB in one turn")
 
     def _take(self, frame: Frame) -> None:
+        if self._turn is not None:
+            self._turn.messages += 1
+            if self._turn.messages > MAX_MESSAGES:
+                raise FrameError(f"more than {MAX_MESSAGES:,} messages in one turn")
         op = frame["op"]
         if op == "ready":
             if not self.ready.done():
@@ -188,9 +192,6 @@ class Child(asyncio.Protocol):
         turn = self._turn
         if turn is None or turn.final:
             return
-        turn.tells += 1
-        if turn.tells > MAX_TELLS:
-            raise FrameError(f"more than {MAX_TELLS:,} messages in one turn")
         self._host.tell(name, args)
         if name == "final":
             turn.final = True

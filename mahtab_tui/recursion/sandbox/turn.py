@@ -28,7 +28,7 @@ class Turn:
     """"interrupted" or "timed out": it was told to end."""
     killed: str = ""
     """Why its process was killed, in words."""
-    tells: int = 0
+    messages: int = 0
     received: int = 0
     """Bytes."""
 
