@@ -150,6 +150,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
         self.query_one(RecursionPane).fold(self.session.past)
         self.query_one(RecursionPane).end()
         self.query_one(HeaderBar).fold([record for record in self.session.past if record.tag in (tags.USAGE, tags.SKILL)])
+        self.watch(self.query_one(TranscriptPane), "room", self._tell_code_of_room)
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)
         self.apply_layout()
@@ -319,6 +320,11 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
         self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
     # What the terminal says
+
+    def _tell_code_of_room(self, room: tuple[int, int]) -> None:
+        """Programs, pip and pandas lay their output out for the width that it is shown at."""
+        if any(room):
+            self.session.kernel.set_size(*room)
 
     def on_resize(self, event: Resize) -> None:
         self.apply_layout(event.size)

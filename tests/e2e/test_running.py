@@ -112,3 +112,18 @@ def test_leaving_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int
     screen.wait("A cell is still at work")
     screen.press("y")
     assert screen.wait_end() == 0
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_code_knows_how_wide_its_output_is_shown_also_after_a_resize_and_beside_hidden_panes(start: Start, size: tuple[int, int]) -> None:
+    screen = start(columns=size[0], lines=size[1])
+    screen.wait(IDLE)
+    ruler = "import shutil; print('|' + '-' * (shutil.get_terminal_size().columns - 2) + '{0}|')"
+    for number, change in enumerate(("", "resize", "hide")):
+        if change == "resize":
+            screen.resize(110, 30)
+        elif change == "hide":
+            screen.press("f3")
+        screen.enter(ruler.format(number))
+        # One column more than there is: all but the closing bar stands in one row, as wide as the pane lets it be.
+        screen.wait(rf"▌ \|-+{number} [^\n]*\n[^\n]*▌ \| ")

@@ -212,6 +212,20 @@ def test_the_width_of_the_screen_and_colour_reach_the_code(cells: Cells) -> None
     assert cells.text("import os; os.environ['FORCE_COLOR'], 'NO_COLOR' in os.environ") == "('1', False)\n"
 
 
+def test_shells_and_pandas_lay_out_for_the_width_of_the_screen(cells: Cells) -> None:
+    cells.kernel.set_size(117, 33)
+    assert cells.text("!echo $COLUMNS") == "117\n"
+    table = cells.text("import pandas as pd\nprint(pd.DataFrame([range(10_000, 10_030)]))")
+    assert 100 < max(map(len, table.splitlines())) <= 117
+    cells.kernel.set_size(60, 33)
+    assert max(map(len, cells.text("print(pd.DataFrame([range(10_000, 10_030)]))").splitlines())) <= 60
+
+
+def test_a_width_that_was_set_for_pandas_stays(cells: Cells) -> None:
+    cells.kernel.set_size(117, 33)
+    assert cells.text("import pandas as pd\npd.set_option('display.width', 70)\nimport pandas.testing\npd.get_option('display.width')") == "70\n"
+
+
 def test_without_colour_programs_are_told_so(project: Path) -> None:
     kernel = ProcessKernel(RecordingHost(), color=False)
     kernel.start()

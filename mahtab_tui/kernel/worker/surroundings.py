@@ -45,6 +45,7 @@ class ProcessSurroundings:
         self._builtins = dict(builtins.__dict__)
         self._builtins.pop("_", None)
         self._stdin = sys.stdin
+        self._pandas_fits = False
         self._open_streams()
         self._set_streams()
         interrupts.install()
@@ -130,6 +131,8 @@ class ProcessSurroundings:
             self.flush()
         elif event == "import" and args[0].startswith("matplotlib."):  # before pyplot has chosen a backend
             late_import(f"{__package__}.showing.plots").choose_backend()
+        elif event == "import" and args[0].startswith("pandas.") and not self._pandas_fits:
+            self._pandas_fits = late_import(f"{__package__}.showing.width").fit_pandas()
         elif event == "import" and args[0] == "pdb" and is_ours("pdb"):
             loaded_pdb()
 

@@ -29,6 +29,8 @@ class PlacedView(Redrawn):
 
     height_of_all: var[int] = var(0)
     """Rows of everything, the title too: watched by who shares the screen by it."""
+    room: var[tuple[int, int]] = var((0, 0))
+    """Columns and lines that a cell's output has; (0, 0) before the first layout."""
 
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
         """watched: of a session that runs elsewhere; there is nothing to type here, and what began earlier may still run."""
@@ -95,6 +97,7 @@ class PlacedView(Redrawn):
             if not self._following:
                 self._top = self._window.same_place(self._top, *line)
         self._palette = palette
+        self.room = (self._text_width, self._page)
         self._place()
 
     def _place(self) -> None:
