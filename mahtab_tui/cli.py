@@ -16,7 +16,8 @@ from mahtab_tui.cli_config import config_app
 from mahtab_tui.cli_mcp import mcp_app
 from mahtab_tui.cli_options import Approval, CodeDir, Given, MaxUsd, Model, Python, checked_settings
 from mahtab_tui.cli_skills import SkillsDir, skills_app
-from mahtab_tui.command_line import fail, say
+from mahtab_tui.command_line import fail, need_folder, say
+from mahtab_tui.working_folder import leave_deleted_folder
 
 app = typer.Typer(
     name="mahtab-tui",
@@ -81,6 +82,7 @@ def screen(
         return
     if load or json:
         fail("--load and --json belong to --query, or to the command ask.")
+    moved = leave_deleted_folder()
     share = False if no_share else None
     settings = checked_settings(
         (),
@@ -124,7 +126,7 @@ def screen(
     except NoSession as error:
         fail(str(error))
     try:
-        code = open_screen(settings, process_kernel(settings), store=store, name=name, past=past, collector=collector)
+        code = open_screen(settings, process_kernel(settings), store=store, name=name, past=past, collector=collector, moved=moved)
     except KernelError as error:
         fail(str(error))
     raise typer.Exit(code)
@@ -241,6 +243,7 @@ def sessions(
     from mahtab_tui.session.shared_sessions import SharingError, running_sessions
     from mahtab_tui.store.resume import describe_sessions
 
+    need_folder()
     try:
         running = running_sessions()
     except SharingError as error:
@@ -263,6 +266,7 @@ def watch(
     """Follow what agents run, read-only: the log of the MCP server, or a session on another screen."""
     from mahtab_tui.tui.open import NoTerminal, watch_live
 
+    need_folder()
     try:
         raise typer.Exit(watch_live(what))
     except NoTerminal as error:
@@ -276,6 +280,7 @@ def doctor() -> None:
     """Say what was found on this machine, and what to do about what is missing."""
     from mahtab_tui.doctor import report
 
+    need_folder()
     for line in report():
         say(line)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from mahtab_tui.cli_options import Python
-from mahtab_tui.command_line import fail, say
+from mahtab_tui.command_line import fail, need_folder, say
 
 mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.")
 
@@ -30,6 +30,7 @@ def mcp(
         fail("--attach and --private exclude each other.")
     from mahtab_tui.mcp.server import ServerError, attachment, serve
 
+    need_folder()
     try:
         serve(python, project, attachment(attach, private))
     except ServerError as error:

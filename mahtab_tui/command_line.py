@@ -14,6 +14,14 @@ def say(text: str, *, err: bool = False) -> None:
     typer.echo(plain(text), err=err)
 
 
+def need_folder() -> None:
+    """Where the folder that the command was started in has been deleted, go to one above it, and say so."""
+    from mahtab_tui.working_folder import leave_deleted_folder
+
+    if moved := leave_deleted_folder():
+        say(f"mahtab-tui: {moved}", err=True)
+
+
 def fail(sentence: str, code: int = 2) -> NoReturn:
     """One sentence on stderr, and an exit code."""
     say(f"mahtab-tui: {sentence}", err=True)

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 from mahtab_tui.kernel.base import (
@@ -27,6 +26,7 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.cells import completions, detail, variable
 from mahtab_tui.kernel.launch import environment, find_interpreter
 from mahtab_tui.kernel.worker_process import WorkerProcess
+from mahtab_tui.working_folder import existing_folder, moved
 
 ATTEMPTS = 3
 """Starts in a row that may fail before a dead kernel stays dead."""
@@ -65,6 +65,8 @@ class ProcessKernel:
         self._color = color
         self._size = (80, 24)
         self._cwd = cwd or os.getcwd()
+        self._moved = ""
+        """Says that a new process works elsewhere, until that is told."""
         self._turn = threading.Lock()
         """Held while a cell (that is not nested) runs."""
         self._swap = threading.Lock()
@@ -254,14 +256,16 @@ class ProcessKernel:
             self._startup = startup
             if result.status is not Status.OK:
                 text = f"{text} What each kernel begins with did not end well:\n{result.output[-STARTUP_TOLD:].rstrip()}".lstrip()
+        text, self._moved = f"{text} {self._moved}".strip(), ""
         self._tell(KernelState.IDLE, text)
 
     def _launch(self, executable: str) -> WorkerProcess:
         cwd = self._worker.cwd if self._worker is not None else self._cwd
-        if not Path(cwd).is_dir():
-            cwd = str(Path.home())
-        worker = WorkerProcess(executable, cwd, environment(self._color, *self._size), self)
+        folder = existing_folder(cwd)
+        worker = WorkerProcess(executable, folder, environment(self._color, *self._size), self)
         worker.start()
+        if folder != cwd:
+            self._moved = moved(cwd, folder)
         return worker
 
     def _become(self, worker: WorkerProcess, executable: str) -> None:

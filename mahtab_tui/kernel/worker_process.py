@@ -261,7 +261,7 @@ class WorkerProcess:
                 self._answers.cancel(frame["id"])
             elif op == "ready":
                 self.hello = frame
-                self.cwd = frame["cwd"]
+                self.cwd = frame["cwd"] or self.cwd
                 self._ready.set_result(None)
         except (KeyError, TypeError, ValueError) as error:
             raise FrameError(f"{type(error).__name__}: {error}") from error
@@ -269,7 +269,7 @@ class WorkerProcess:
     def _done(self, frame: Frame) -> None:
         with self._lock:
             cell = self._cells.pop()
-        self.cwd = frame["cwd"]
+        self.cwd = frame["cwd"] or self.cwd  # empty: it was deleted
         cell.done(frame)
 
     def _shown(self, shown: Mapping[str, Any]) -> None:

@@ -63,18 +63,20 @@ def open_screen(
     name: str = "",
     past: Sequence[Record] = (),
     collector: Collector | None = None,
+    moved: str = "",
 ) -> int:
     """Show the screen until the person leaves; returns the exit code. Raises `NoTerminal`.
 
-    collector: for a process that is the application's alone.
+    collector: for a process that is the application's alone. moved: says that the folder of the start was deleted, and which is used instead.
     """
     check_terminal(ASK_INSTEAD)
     if collector is not None:
         end_with_terminal()
     face = ScreenFace()
     session = Session(settings, make_kernel, face, store=store, name=name or Path.cwd().name, past=past)
-    sharing = Sharing(session)
-    history = History(home_folder() / "history.db", str(Path.cwd()))
+    project = Path.cwd()
+    sharing = Sharing(session, project)
+    history = History(home_folder() / "history.db", str(project))
     afterwards: list[str] = []
 
     def line_came(text: str) -> None:
@@ -88,6 +90,8 @@ def open_screen(
         with ScreenGuard(line_came) as guard:
             app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector)
             face.app = app
+            if moved:
+                app.call_after_first_picture(lambda: session.notice(moved, "warning"))
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
             app.run()
@@ -126,8 +130,9 @@ def watch_live(what: str | None) -> int:
 class Sharing:
     """Lets agents into a session, from a thread: nobody waits for the socket."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, project: Path) -> None:
         self._session = session
+        self._project = project
         self._server: ShareServer | None = None
         self._thread = threading.Thread(target=self._open, name="share", daemon=True)
 
@@ -146,7 +151,7 @@ class Sharing:
         from mahtab_tui.session.shared_sessions import SharingError
 
         try:
-            self._server = ShareServer(self._session, Path.cwd())
+            self._server = ShareServer(self._session, self._project)
         except SharingError as error:
             self._session.notice(f"Agents cannot join this session: {error}", "warning")
 

@@ -225,3 +225,16 @@ def test_an_interactive_interpreter_shares_its_namespace(project: Path) -> None:
         screen.wait(">>> ")
         screen.type("made + 1\n")
         screen.wait(r"\b43\b")
+
+
+def test_in_a_folder_that_was_deleted_it_works_in_the_one_above_and_says_so(project: Path) -> None:
+    gone = project / "gone"
+    gone.mkdir()
+    started = ["sh", "-c", f'rmdir {gone}; exec "$@"', "sh", *PROGRAM]
+    with Terminal([*started, "--model", "demo"], cwd=gone) as terminal:
+        terminal.wait("The working directory")
+        terminal.enter("import os; os.getcwd() == " + repr(str(project)))
+        terminal.wait(r"\bTrue\b")
+    gone.mkdir()
+    done = subprocess.run([*started, "sessions"], cwd=gone, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, f"mahtab-tui: The working directory {gone} cannot be used any more; it is {project} now.\n")

@@ -253,3 +253,23 @@ def test_what_the_listener_raises_is_raised_to_the_caller_and_the_kernel_lives(c
     with pytest.raises(LookupError, match="in the listener"):
         cells.kernel.execute("print('x' * 100_000)", cell=1, origin="user", on_output=on_output)
     assert cells.text("1 + 1") == "2\n"
+
+
+@pytest.mark.parametrize("how", ["dies", "is reset", "is activated"])
+def test_a_kernel_whose_working_directory_was_deleted_is_replaced_above_it(cells: Cells, tmp_path: Path, how: str) -> None:
+    gone = tmp_path / "a" / "b"
+    gone.mkdir(parents=True)
+    cells.kernel.change_directory(str(gone))
+    assert cells.run("import os; os.rmdir('../b'); os.rmdir('../../a')").status is Status.OK
+    assert cells.kernel.info().cwd == str(gone)
+    if how == "dies":
+        assert cells.run("os._exit(3)").status is Status.DIED
+        cells.host.wait_for_state(KernelState.DEAD)
+    elif how == "is reset":
+        cells.kernel.reset()
+    else:
+        cells.kernel.activate(sys.executable)
+    while "The working directory" not in (told := cells.host.wait_for_state(KernelState.IDLE)):
+        pass
+    assert told.endswith(f"The working directory {gone} cannot be used any more; it is {tmp_path} now.")
+    assert cells.text("import os; print(os.getcwd())") == f"{tmp_path}\n"

@@ -1,0 +1,31 @@
+"""Going on where the working directory was deleted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.working_folder import existing_folder, leave_deleted_folder
+
+
+def test_it_is_the_folder_itself_or_the_nearest_above_it_that_exists(tmp_path: Path, home: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    assert existing_folder(str(inner)) == str(tmp_path)
+    inner.mkdir(parents=True)
+    assert existing_folder(str(inner)) == str(inner)
+    (tmp_path / "file").touch()
+    assert existing_folder(str(tmp_path / "file" / "below")) == str(tmp_path)
+    assert existing_folder("") == existing_folder("relative") == str(home)
+
+
+def test_a_process_leaves_a_deleted_folder_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "a" / "b"
+    gone.mkdir(parents=True)
+    monkeypatch.chdir(gone)
+    assert leave_deleted_folder() == ""
+    gone.rmdir()
+    gone.parent.rmdir()
+    assert leave_deleted_folder() == f"The working directory {gone} cannot be used any more; it is {tmp_path} now."
+    assert os.getcwd() == str(tmp_path)
