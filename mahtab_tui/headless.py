@@ -15,6 +15,7 @@ from pathlib import Path
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError, Status
@@ -59,7 +60,7 @@ class Teller(logging.Handler):
 def _for_stderr(record: Record) -> str:
     """What a record is worth telling on stderr."""
     if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN):
-        return "\n".join(f">>> {line}" for line in record.text.splitlines())
+        return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
     if record.tag in _OUTPUTS:
         return record.text.rstrip("\n")
     if record.tag == tags.ASSISTANT_TOOL:
@@ -97,11 +98,16 @@ class Approver(logging.Handler):
     def _refuse(self, code: str) -> Decision:
         assert self.session is not None
         self.refused = True
-        emit(self.session.log, tags.NOTICE, f"Nobody could approve this code, so it was not run (--approval auto runs it):\n{code}", level="warning")
+        emit(
+            self.session.log,
+            tags.NOTICE,
+            f"Nobody could approve this code, so it was not run (--approval auto runs it):\n{visible(code)}",
+            level="warning",
+        )
         return Decision("skip", reason=_REFUSAL)
 
     def _ask(self, code: str) -> Decision:
-        print(plain(code), "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? ", sep="\n", end="", file=sys.stderr, flush=True)
+        print(visible(code), "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? ", sep="\n", end="", file=sys.stderr, flush=True)
         letter = sys.stdin.readline().strip().lower()[:1]
         return {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}.get(letter, Decision("stop"))
 

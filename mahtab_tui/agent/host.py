@@ -12,14 +12,14 @@ from mahtab_tui.usage import Spending
 
 
 class Decision(NamedTuple):
-    """What the person says of a code block that waits."""
+    """What is to become of a code block."""
 
-    action: Literal["run", "skip", "all", "stop"]
-    """``all``: run this one, and everything from now on without asking."""
+    action: Literal["run", "skip", "all", "stop", "refuse"]
+    """``all``: run this one, and everything from now on without asking. ``refuse``: code that may not run, which the person was not asked about."""
     code: str | None = None
     """Edited code, to run in the block's place."""
     reason: str = ""
-    """Of a skip, for the model."""
+    """Of a skip or a refusal, for the model."""
 
 
 class ApprovalRequest(NamedTuple):

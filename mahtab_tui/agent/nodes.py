@@ -27,6 +27,7 @@ from mahtab_tui.agent.tool_messages import binding, in_words
 from mahtab_tui.agent.tool_runs import CALLS, Ran, arguments_text, kept, run_call
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.formatters import to_xml
+from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm import prompts
@@ -106,9 +107,15 @@ class Nodes:
         blocks = [] if given_up else list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
         return {"code_blocks": blocks, "block": 0, "turn_count": state["turn_count"] + bool(blocks)}
 
-    def approve(self, state: AgentState) -> Update:
-        """Wait for the person. Runs again from its top when it goes on, so it holds nothing else."""
-        return {"decision": interrupt(request_of(state)._asdict())}
+    def approve(self, state: AgentState, writer: StreamWriter) -> Update:
+        """Wait for the person, unless the code may not run at all. Runs again from its top when it goes on, so it holds nothing else."""
+        request = request_of(state)
+        if not (why := refusal(request.code)):
+            return {"decision": interrupt(request._asdict())}
+        about = {**request._asdict(), "party": self._session.party, "state": "refused", "reason": ""}
+        writer(Record(tags.APPROVAL, about.pop("code"), about))
+        _notice(writer, f"Code from {self._session.party} was not run. {why}", "warning")
+        return {"decision": Decision("refuse", reason=why)._asdict()}
 
     def execute(self, state: AgentState) -> Update:
         """Do with the block what the person wants; after the last one the results become a message for the model."""
@@ -119,7 +126,7 @@ class Nodes:
             results.append(self._run(state, decision))
             stopped = self._session.cancelled.is_set()
         block = state["block"] + 1
-        if not stopped and results[-1]["is_error"]:
+        if not stopped and (results[-1]["is_error"] or decision.action == "refuse"):
             results += [_not_run(state, later) for later in range(block, len(state["code_blocks"]))]
             block = len(state["code_blocks"])
         update: Update = {"execution_results": results, "block": block, "decision": None, "stopped": stopped}
@@ -234,6 +241,8 @@ class Nodes:
 
     def _run(self, state: AgentState, decision: Decision) -> ExecutionResult:
         request = request_of(state)
+        if decision.action == "refuse":
+            return _skipped(state, request.block, prompts.refused(request.block, decision.reason))
         if decision.action == "skip":
             return _skipped(state, request.block, prompts.skipped(request.block, decision.reason))
         code = request.code if decision.code is None else encodable(decision.code)
@@ -265,7 +274,7 @@ def _skipped(state: AgentState, block: int, note: str) -> ExecutionResult:
 
 
 def _not_run(state: AgentState, block: int) -> ExecutionResult:
-    """A block after one that failed: it was written for what the failed one would have made."""
+    """A block after one that failed or was refused: it was written for what that one would have made."""
     return _skipped(state, block, prompts.not_run(block))
 
 

@@ -25,7 +25,8 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``agent`` (what the agent does now): ``turn``, ``step``, ``state`` ("thinking", "reflecting", "done", "stopped", "max-turns", "failed"),
   ``party``.
 - ``approval`` (text: the code): ``request`` (id), ``turn``, ``step``, ``block`` and ``blocks`` (block 0 of 3), ``state`` ("waiting", "run", "edited"
-  with the edited code, "skipped", "stopped"), ``reason`` (of a skip), ``party``. Where nobody is asked there are none.
+  with the edited code, "skipped", "stopped"), ``reason`` (of a skip), ``party``. Where nobody is asked there are none, but of code that may not
+  run at all: ``state`` "refused".
 - ``input`` (text: the prompt): ``request`` (id), ``cell``, ``password`` (bool), ``state`` ("waiting", "answered", "cancelled").
 - ``queue``: ``items`` (list of {"id", "code", "mode", "party" (an agent's name; empty: the person)}: the inputs that wait).
 - ``kernel`` (text: a sentence): ``state`` (a `kernel.base.KernelState` value), ``python`` (version), ``executable``, ``cwd``, ``pid``,

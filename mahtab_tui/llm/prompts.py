@@ -133,8 +133,13 @@ def skipped(block: int, reason: str) -> str:
     return f"The person skipped this code (block {block + 1}){f': {reason}' if reason.strip() else '.'}"
 
 
+def refused(block: int, why: str) -> str:
+    """What the model is told of a block that may not run."""
+    return f"Block {block + 1} of your code was not run. {why}"
+
+
 def not_run(block: int) -> str:
-    """What the model is told of a block after one that failed."""
+    """What the model is told of a block after one that failed or was refused."""
     return f"Block {block + 1} of your code was not run, since the one before it failed."
 
 

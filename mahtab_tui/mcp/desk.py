@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.mcp import evaluation, information
 from mahtab_tui.mcp.commands import run_command
@@ -93,6 +94,8 @@ class Desk:
         return Answer(text, Mode(mode="shared", session=now.session))
 
     async def eval(self, arguments: EvalArguments, report: Report) -> Answer:
+        if why := refusal(arguments.code):
+            raise ToolError(f"It was not run. {why}")
         place = await self.place()
         done = await place.evaluate(arguments.code, arguments.timeout_s, report)
         return evaluation.answer(done, arguments, self._look)

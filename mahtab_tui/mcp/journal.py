@@ -11,6 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Literal
 
+from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import OutputKind
 from mahtab_tui.mcp.look import highlighted, safe
@@ -47,7 +48,7 @@ class Journal:
     def code(self, cell: int, who: str, code: str) -> None:
         """A cell begins."""
         head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
-        shown = highlighted(plain(code), "python") if self.mode == "auto" else plain(code)
+        shown = highlighted(visible(code), "python") if self.mode == "auto" else visible(code)
         self._write(f"\n{self._dim(head)}\n{shown}\n")
 
     def output(self, kind: OutputKind, text: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.left_out import cell_entry
 from mahtab_tui.kernel.base import CellResult, KernelError, OutputKind, Status
 from mahtab_tui.kernel.bounded import BoundedCell
@@ -57,7 +58,7 @@ class GuestCalls:
             guest.calls.discard(call)
 
     def _run(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
-        session, code, timeout, changed = self._session, str(args["code"]), args.get("timeout"), False
+        session, code, timeout, changed = self._session, self._checked(guest, str(args["code"])), args.get("timeout"), False
         session.guests.wait_while_paused(guest, call)
         request = session.guests.new_call()
         if session.approval == "ask" and not guest.trusted:
@@ -123,8 +124,17 @@ class GuestCalls:
     def _ask(self, guest: Guest, call: Call, action: str) -> None:
         """What touches the environment always needs the person's word. Raises `Declined`, `Refused`."""
         guests = self._session.guests
+        action = self._checked(guest, action)
         guests.wait_while_paused(guest, call)
         guests.approved(guest, call, guests.new_call(), action, is_code=False)
+
+    def _checked(self, guest: Guest, code: str) -> str:
+        """Code, or words for what is to be done, with line ends as Python reads them. Raises `Refused` where something may hide in it."""
+        code = code.replace("\r\n", "\n")
+        if why := refusal(code):
+            self._session.notice(f"Code from {guest.name} was not run. {why}", "warning")
+            raise Refused(f"It was not run. {why}")
+        return code
 
 
 class _Run:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.records import emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError, Variable
@@ -75,10 +76,11 @@ class Suggestions:
 
 
 def rest_of_line(text: str, said: str) -> str:
-    """What a model's words add to the last line of a text: without fences, without the line itself said again, one line."""
+    """What a model's words add to the last line of a text: without fences, without the line itself said again, one line.
+    Nothing where characters hide in it: the person would enter what they have not seen."""
     lines = [line for line in plain(said).strip("\n").split("\n") if not line.startswith("```")]
     first = lines[0] if lines else ""
     line = text.rpartition("\n")[2].strip()
     if line and first.lstrip().startswith(line):
         first = first.lstrip()[len(line) :]
-    return first.rstrip()
+    return "" if visible(first) != first else first.rstrip()

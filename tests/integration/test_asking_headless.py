@@ -45,3 +45,30 @@ def test_approved_beforehand_it_runs(model: str, project: Path, monkeypatch: pyt
     assert ask_once("Make it.", load_settings(model=model, approval="auto", reflection="never"), [], as_json=False) == ANSWERED
     assert (project / "made").exists()
     assert "approve" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("approval", ["ask", "auto"])
+def test_code_in_which_something_may_hide_is_not_run(
+    approval: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = [{"text": f"```python\n'\x1bP'\n{CODE}\n'\x1b\\'\n```"}, {"text": "In words.", "repeat": True}]
+    (tmp_path / "hiding.jsonl").write_text("".join(f"{json.dumps(answer)}\n" for answer in answers))
+    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
+    settings = load_settings(model=f"replay:{tmp_path / 'hiding.jsonl'}", approval=approval, reflection="never")
+    assert ask_once("Make it.", settings, [], as_json=False) == ANSWERED
+    told = capsys.readouterr()
+    assert told.out == "In words.\n"
+    assert "was not run. Line 1 holds the character U+001B" in told.err
+    assert not (project / "made").exists()
+
+
+def test_hidden_characters_of_code_are_shown(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "'\u200b'\u2028# \x0c\n1"
+    (tmp_path / "hidden.jsonl").write_text(f"{json.dumps({'text': f'```python{chr(10)}{code}{chr(10)}```', 'repeat': True})}\n")
+    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
+    for approval in ("ask", "auto"):
+        ask_once("Make it.", load_settings(model=f"replay:{tmp_path / 'hidden.jsonl'}", approval=approval, reflection="never"), [], as_json=False)
+        mark = ">>> " if approval == "auto" else ""
+        assert f"{mark}'⟨U+200B⟩'⟨U+2028⟩# ␌\n{mark}1\n" in capsys.readouterr().err

@@ -205,3 +205,11 @@ async def test_the_worker_that_ran_it_is_told() -> None:
     async with agent() as a:
         first = await a.eval("import os; os.getpid()")
         assert first["value"] == str(first["worker"])
+
+
+async def test_code_in_which_something_may_hide_is_not_run() -> None:
+    async with agent() as a:
+        answer = await a.call("eval", code="x = 1 #ok\rhidden = 1")
+        assert answer.is_error
+        assert text_of(answer).startswith("It was not run. Line 1 holds the character U+000D")
+        assert (await a.eval("'hidden' in globals()"))["value"] == "False"

@@ -80,7 +80,7 @@ class Answers:
         if cell is None:
             return
         state = str(record.attrs.get("state", ""))
-        cell.approval = state if state in ("waiting", "skipped", "stopped") else ""
+        cell.approval = state if state in ("waiting", "skipped", "stopped", "refused") else ""
         cell.reason = str(record.attrs.get("reason") or "")
         if state == "edited" and record.text:
             cell.code = record.text

@@ -56,6 +56,11 @@ class Palette:
             guests=tuple(ink(role) for role in GUESTS),
         )
 
+    @property
+    def alarm(self) -> Style:
+        """Of the symbol of a character that would hide in code."""
+        return self.bad + BOLD + REVERSE
+
     def party(self, person: bool, guest: int | None = None) -> Style:
         if guest is not None and self.guests:
             return self.guests[guest % len(self.guests)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.output import Output
@@ -13,7 +14,7 @@ def text_of(entry: Entry) -> str:
     """The code, the words, the question, the call with what it gave, or the notice."""
     match entry:
         case Cell():
-            return plain(entry.code.strip("\n"))
+            return visible(entry.code.strip("\n"))
         case Words():
             return plain(entry.source.strip("\n"))
         case ToolUse():

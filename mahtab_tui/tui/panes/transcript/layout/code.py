@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from pygments.lexer import Lexer
@@ -10,11 +11,12 @@ from pygments.token import String, Token
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.hidden import places
 from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, Row, Span, cut_spans, hard_cuts
 from mahtab_tui.tui.panes.transcript.palette import Palette
 
 _PYTHON = PythonLexer(stripnl=False, ensurenl=False)
+_NO_PLACE = (sys.maxsize, "")
 
 
 class CodeRows:
@@ -55,7 +57,7 @@ class CodeRows:
             self._settled += safe
 
     def _draw(self, code: str) -> Iterator[Row]:
-        for line in highlight(_PYTHON, plain(code).expandtabs(4), self._palette):
+        for line in highlight(_PYTHON, code.expandtabs(4), self._palette):
             cuts = hard_cuts("".join(text for text, _ in line), self._width)
             for number, spans in enumerate(cut_spans(line, cuts)):
                 yield Row(spans, self._bar, soft=number > 0, fill=self._palette.surface)
@@ -71,16 +73,29 @@ def shorten(code: str) -> str:
 
 
 def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
-    """The lines of code as spans."""
+    """The lines of code as spans. Each hidden character is a span of its own: its symbol, in the colour of alarm."""
     lines: list[list[Span]] = [[]]
+    hidden = places(code)
+    place, symbol = next(hidden, _NO_PLACE)
+    position = 0
     for token, text in tokens(lexer, code):
-        style = palette.token(token)
-        for number, piece in enumerate(text.split("\n")):
-            if number:
-                lines.append([])
-            if piece:
-                lines[-1].append((piece, style))
+        style, done = palette.token(token), 0
+        while place < position + len(text):
+            _add(lines, text[done : place - position], style)
+            lines[-1].append((symbol, palette.alarm))
+            done = place - position + 1
+            place, symbol = next(hidden, _NO_PLACE)
+        _add(lines, text[done:], style)
+        position += len(text)
     return lines
+
+
+def _add(lines: list[list[Span]], text: str, style: Style) -> None:
+    for number, piece in enumerate(text.split("\n")):
+        if number:
+            lines.append([])
+        if piece:
+            lines[-1].append((piece, style))
 
 
 def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:

@@ -1,0 +1,98 @@
+"""Characters that a reader does not see, and code that may not run because it holds some.
+
+A character is *hidden* if a screen draws nothing for it, draws a blank that is no plain space, or obeys it: control characters, the
+bidirectional, zero-width and tag characters, variation selectors, blanks of other widths, private use, and what Unicode has not assigned.
+So is a letter that looks like one of Python's quotes, and a combining mark that has no letter to stand on.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+
+_SUSPECT = re.compile(r"[^\n\t -~]")
+_BLANK = frozenset(
+    map(
+        chr,
+        (
+            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),  # joiners and fillers that count as letters
+            *(0x180B, 0x180C, 0x180D, 0x180F),
+            *range(0xFE00, 0xFE10),  # variation selectors
+            *range(0xE0100, 0xE01F0),
+        ),
+    )
+)
+_LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF02, 0xFF07)))
+"""What passes for ``'``, ``"`` or ``;``."""
+_JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
+_MOST_MARKS = 4
+"""Combining marks that one letter may bear."""
+
+_REFUSED = re.compile(
+    r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # all controls but tab, line end and form feed, which Python's tokenizer reads as blanks
+    r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # bidirectional
+)
+
+
+def places(text: str) -> Iterator[tuple[int, str]]:
+    """Where hidden characters stand, and the symbol that shows each: ``␛``, ``\\r``, ``⟨U+202E⟩``. Newlines and tabs are not hidden."""
+    for found in _SUSPECT.finditer(text):
+        if symbol := _symbol(found[0]) or (_joins(found[0]) and _stray(text, found.start()) and _code_point(found[0])):
+            yield found.start(), symbol
+
+
+def visible(text: str) -> str:
+    """The text with a symbol in the place of each hidden character."""
+    parts: list[str] = []
+    done = 0
+    for place, symbol in places(text):
+        parts += (text[done:place], symbol)
+        done = place + 1
+    return "".join([*parts, text[done:]]) if done else text
+
+
+def refusal(code: str) -> str:
+    """Why code of a model's or an agent's may not run: a sentence for its writer and for the person. Empty where it may.
+
+    Everything that could make code look otherwise than it runs is drawn as a symbol; control and bidirectional characters, which code
+    never needs, are not accepted at all.
+    """
+    found = _REFUSED.search(code)
+    if found is None:
+        return ""
+    number, line = ord(found[0]), code.count("\n", 0, found.start()) + 1
+    escape = f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+    return (
+        f"Line {line} holds the character U+{number:04X}, which can hide code from whoever reads it."
+        f" Write it as the escape {escape} and send the code again."
+    )
+
+
+@lru_cache(maxsize=4096)
+def _symbol(char: str) -> str:
+    if char.isprintable() and char not in _BLANK and char not in _LOOKALIKES:
+        return ""
+    if char == "\r":
+        return "\\r"
+    if char < " ":
+        return chr(0x2400 + ord(char))
+    return "␡" if char == "\x7f" else _code_point(char)
+
+
+def _code_point(char: str) -> str:
+    return f"⟨U+{ord(char):04X}⟩"
+
+
+@lru_cache(maxsize=4096)
+def _joins(char: str) -> bool:
+    """Whether it is drawn over the character before it."""
+    return unicodedata.category(char).startswith("M") or re.match(f"[{_JOINING}]", char) is not None
+
+
+def _stray(text: str, place: int) -> bool:
+    """Whether a combining mark stands on no letter, or on too many other marks."""
+    start = max(0, place - _MOST_MARKS)
+    base = next((at for at in range(place - 1, start - 1, -1) if not _joins(text[at])), None)
+    return base is None or not text[base].isalnum()
