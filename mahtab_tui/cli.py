@@ -190,6 +190,7 @@ def rlm(
         _replay(replay, speed)
     if query is None or not query.strip() or source is None:
         fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for what is piped in.')
+    from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.headless_search import search_once
     from mahtab_tui.llm.providers import default_model, get_llm
     from mahtab_tui.recursion.budget import limits_of
@@ -217,6 +218,7 @@ def rlm(
         as_json=json,
         yes=yes,
         make_llm=partial(get_llm, timeout=settings.model_timeout, **settings.model_access()),
+        secrets=Secrets(settings.secrets),
     )
     raise typer.Exit(code)
 

@@ -134,7 +134,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
         answer = session.agent.ask(question, attach="files and variables")
     except (KernelError, ModelError) as error:
         if not as_json and str(error) not in teller.failures:
-            print(plain(f"mahtab-tui: {error}"), file=sys.stderr)
+            print(plain(session.secrets.mask(f"mahtab-tui: {error}")), file=sys.stderr)
         return FAILED
     finally:
         signal.signal(signal.SIGINT, before)
@@ -142,7 +142,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
     if interrupted.is_set():
         return INTERRUPTED
     if not as_json:
-        _print_answer(answer)
+        _print_answer(session.secrets.mask(answer))
     return REFUSED if approver.refused else ANSWERED
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import Masking, Secrets
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.tags import STREAMS
@@ -116,15 +117,17 @@ def search_once(
     as_json: bool,
     yes: bool,
     make_llm: MakeLLM,
+    secrets: Secrets,
 ) -> int:
     """Search a file, a folder, or what is piped in ("-"); print, and return the exit code.
 
     log: a file for the events. as_json: they go to stdout too, one in a line, and the answer only as the last of them.
     yes: large fan-outs run without consent; else they are refused, since nobody can be asked.
+    secrets: what no model is told, and what is neither printed nor kept.
     """
     from mahtab_tui.recursion.search import Search
 
-    progress, stdout = Progress(), Stdout()
+    progress, stdout, masking = Progress(), Stdout(), Masking(secrets)
     takers: list[Callable[[Record], None]] = [progress.fold]
     kept: Log | None = None
     search: Search | None = None
@@ -132,7 +135,7 @@ def search_once(
         if log is not None:
             kept = _begun(log)
             takers.append(kept.write)
-        search = Search(partial(_give, takers), make_llm=make_llm)
+        search = Search(lambda record: _give(takers, masking.record(record)), make_llm=make_llm, secrets=secrets)
         if as_json:
             takers.append(partial(_print_json, stdout, search))
         context: Any = _piped_in() if source == "-" else Path(source)
@@ -140,7 +143,7 @@ def search_once(
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ContextError, ModelError, SandboxError, _NoLog) as error:
-        progress.fold(Record(tags.NOTICE, f"mahtab-tui: {error}"))
+        progress.fold(Record(tags.NOTICE, secrets.mask(f"mahtab-tui: {error}")))
         return FAILED if isinstance(error, SandboxError) else WRONG_ARGUMENTS
     finally:
         if search is not None:
@@ -152,10 +155,10 @@ def search_once(
                 _tell(f"mahtab-tui: {kept.trouble}")
     if answer.state in ("error", "stopped"):
         if not stdout.failed:
-            _tell(f"mahtab-tui: {plain(answer.text)}")
+            _tell(f"mahtab-tui: {plain(secrets.mask(answer.text))}")
         return FAILED
     if not as_json:
-        stdout.write(plain(answer.text))
+        stdout.write(plain(secrets.mask(answer.text)))
     if answer.state == "partial":
         _tell("mahtab-tui: the answer is partial: the search came to its limits.")
     return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED

@@ -103,7 +103,8 @@ class SessionState(BaseModel):
         said = {message["role"]: message["content"] for message in self.messages}
         if "user" in said:
             try:
-                save_last_session(said["user"], said.get("assistant", ""))
+                mask = self._workbench().secrets.mask
+                save_last_session(mask(said["user"]), mask(said.get("assistant", "")))
             except LastSessionError as error:
                 self._workbench().log.warning(str(error))
 

@@ -8,10 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.masking import Masking
+from mahtab_tui.bus.masking import Masking, Secrets
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Kernel, Variable
 from mahtab_tui.kernel.inprocess import InProcessKernel
+from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model, get_llm
 from mahtab_tui.session.cells import YOU, Cells
@@ -58,7 +59,8 @@ class Workbench:
         self.log.addHandler(listener)
         self._agent: ReplAgent | None = None
         settings = load_settings()
-        self.log.addFilter(Masking(settings.secrets))
+        self.secrets = Secrets(settings.secrets)
+        self.log.addFilter(Masking(self.secrets))
         for sentence in settings.held_back:
             self.log.warning(sentence)
         spending = Spending(lambda: settings.max_usd)
@@ -72,10 +74,11 @@ class Workbench:
         )
         tool_calls = ToolCalls(lambda: self.knowledge.toolset)
         make_llm = partial(get_llm, timeout=settings.model_timeout, **settings.model_access())
-        self.searches = Searches(self.log, settings, model=self._model, make_llm=make_llm, spending=spending, asking="refuse")
+        self.searches = Searches(self.log, settings, model=self._model, make_llm=make_llm, spending=spending, asking="refuse", secrets=self.secrets)
         host = _KernelHost(
             self.log,
             NoFace(),
+            secrets=self.secrets,
             ask=self._ask_from_cell,
             stop_asking=self._stop_asking,
             usage=spending.table,
@@ -85,10 +88,10 @@ class Workbench:
             guest_runs=lambda: False,
         )
         self.brought = kernel
-        self.kernel: Kernel = InProcessKernel(host, namespace) if kernel is None else kernel
+        self.kernel: Kernel = MaskedKernel(InProcessKernel(host, namespace) if kernel is None else kernel, self.secrets)
         self.cells = Cells(self.kernel, self.log)
         self.cells.functions = lambda: tool_calls.names
-        self.host = ProgramHost(self.log, self.kernel, self.cells, prompt, party=YOU, approval="auto", spending=spending)
+        self.host = ProgramHost(self.log, self.kernel, self.cells, prompt, party=YOU, approval="auto", secrets=self.secrets, spending=spending)
         if kernel is None:
             self.kernel.start()
 

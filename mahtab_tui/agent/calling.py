@@ -9,6 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from mahtab_tui.agent.hearing import Answer, hear
 from mahtab_tui.agent.host import AgentHost
+from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import pictures_in
 from mahtab_tui.llm.usage import model_name, worst_cost
 from mahtab_tui.usage import OverBudget
@@ -27,7 +28,9 @@ def call(
     on_token: Callable[[str], object] = lambda token: None,
     options: Mapping[str, Any] | None = None,
 ) -> Answer:
-    """What the model says, as `hear` has it; one that could cost too much is not asked, and has failed."""
+    """What the model says, as `hear` has it, when it is told the messages without the secrets; one that could cost too much is not asked, and has failed."""
+
+    messages = masked_messages(messages, host.secrets)
 
     def worst() -> float | None:
         calls = (str(message.tool_calls) for message in messages if isinstance(message, AIMessage) and message.tool_calls)

@@ -7,6 +7,7 @@ import threading
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from mahtab_tui.bus.left_out import LeftOut
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.pictures import Picture
 from mahtab_tui.usage import Spending
 
@@ -76,7 +77,8 @@ class AgentHost(Protocol):
     """The model's short name."""
     approval: Literal["ask", "auto"]
     """``auto``: `decide` answers at once, and nothing is logged as waiting."""
-
+    secrets: Secrets
+    """What the model is not told."""
     left_out: LeftOut
     """What of the conversation the model is not told."""
     pictures: dict[str, Picture]

@@ -1,81 +1,192 @@
-"""Keys of the configuration that come up in what happens: nobody is shown or told them, and nothing keeps them."""
+"""Secrets in what happens: `MASK` stands for them in everything that is shown, stored or told.
+
+A secret is a key of the configuration, or what a person has typed without its being shown (`getpass`). How it is found: `secret_forms`.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.secret_forms import LONG, Forms, Span
 
 MASK = "••••••••"
-_SHORTEST = 8
-"""Characters below which a text is no key that could be told from a word."""
-_BEGUN = 4
-"""Characters of a key at the end of a stream's piece that are held back until it is known how they go on; fewer are shown at once."""
 _STREAMS = 64
 """Streams at a time whose end is remembered."""
 
+_STRUCTURE = frozenset(
+    "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
+    "replaces how batch pictures".split()
+)
+"""Attributes that say what a record is: the program's own words. A secret may be such a word, too."""
+_NAMES = frozenset({"name", "type", "was_type"})
+"""Attributes by which things are found again: a short secret may be such a name."""
+_FOREIGN = "arguments"
+"""The attribute whose keys are not the program's."""
 
-class _End(NamedTuple):
-    """How a stream has ended so far, where that may be the beginning of a key."""
 
-    shown: str = ""
-    held: str = ""
-    """What comes after it, and was not handed on yet."""
+class Secrets:
+    """What nobody is shown or told in one session. Any thread may call it."""
+
+    def __init__(self, configured: Callable[[], Iterable[str]] = tuple) -> None:
+        """configured: the keys of the configuration; asked each time, since they may change. One that was a key stays a secret."""
+        self._configured = configured
+        self._known: dict[str, None] = {}
+        self._forms = Forms(())
+
+    def add(self, typed: str) -> None:
+        """What was typed hidden is a secret from now on."""
+        for secret in (typed, typed.strip()):
+            if secret:
+                self._known[secret] = None
+
+    def mask(self, text: str) -> str:
+        """The text with `MASK` in the place of each secret. Line ends within one stay."""
+        return covered(text, self.spans(text))
+
+    def spans(self, text: str) -> list[Span]:
+        """Where the secrets stand in a text."""
+        return self.forms.spans(text)
+
+    def masked(self, value: Any) -> Any:
+        """A JSON value without the secrets that are in its texts. The keys of its dicts, and what the program finds things by, stay."""
+        return _masked(value, self.forms)
+
+    def page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
+        """A part of a long text, with a dot for each character of a secret, also of one that goes beyond the part.
+
+        fetch: gives the text from one place up to another.
+        """
+        forms = self.forms
+        if not forms.longest:
+            return fetch(start, end)
+        reach = forms.longest
+        before = min(start, reach)
+        text = fetch(start - before, end + reach)
+        return dotted(text, forms.spans(text))[before : before + end - start]
+
+    @property
+    def forms(self) -> Forms:
+        """All that is known by now."""
+        for key in self._configured():
+            if len(key) >= LONG:  # a shorter one cannot be told from a word: "none"
+                self._known[key] = None
+        known = tuple(self._known)
+        if known != self._forms.secrets:
+            self._forms = Forms(known)
+        return self._forms
+
+
+class MaskedStream:
+    """One text that comes in pieces, without the secrets, also where a piece ends within one."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._tail = ""
+        """The end of what came, where that may be the beginning of a secret."""
+        self._shown = 0
+        """Characters of it that were handed on already: too few to tell anything."""
+
+    def piece(self, text: str) -> str:
+        """What can be handed on now."""
+        text, shown = self._tail + text, self._shown
+        forms = self._secrets.forms
+        spans = forms.spans(text)
+        begun, tolerated = forms.begun(text)
+        begun = max(begun, spans[-1].end if spans else 0)
+        end = len(text) if len(text) - begun <= tolerated else max(begun, shown)
+        self._tail, self._shown = text[begun:], end - begun
+        return _between(text, spans, shown, end)
+
+    def rest(self) -> str:
+        """What was held back, where nothing comes any more."""
+        text, shown, self._tail, self._shown = self._tail, self._shown, "", 0
+        return _between(text, self._secrets.spans(text), shown, len(text))
 
 
 class Masking(logging.Filter):
-    """On a session's logger: what it hands on, to any handler, is without the keys."""
+    """On a session's logger: what it hands on, to any handler, is without the secrets."""
 
-    def __init__(self, secrets: Callable[[], Iterable[str]]) -> None:
-        """secrets: asked for each record; they may change. One that begins as another does comes after it."""
+    def __init__(self, secrets: Secrets) -> None:
         super().__init__()
         self._secrets = secrets
-        self._ends: OrderedDict[tuple[str, str], _End] = OrderedDict()
+        self._streams: OrderedDict[tuple[str, str], MaskedStream] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        secrets = [secret for secret in self._secrets() if len(secret) >= _SHORTEST]
-        for secret in secrets:
-            record.msg = masked(record.msg, secret)
-            if attrs := getattr(record, "attrs", None):
-                record.attrs = masked(attrs, secret)
-        if secrets and record.msg and getattr(record, "tag", "") in tags.STREAMS:
-            record.msg = self._piece(record, secrets)
-            return bool(record.msg)
-        return True
+        if not self._secrets.forms.secrets:
+            return True
+        if record.args:  # of a record that a library has logged
+            record.msg, record.args = record.getMessage(), None
+        tag, text = getattr(record, "tag", ""), str(record.msg)
+        told = self.record(Record(tag, text, getattr(record, "attrs", {})))
+        record.msg = told.text
+        if told.attrs:
+            record.attrs = told.attrs
+        return bool(told.text) or not (text and tag in tags.STREAMS)
 
-    def _piece(self, record: logging.LogRecord, secrets: Collection[str]) -> str:
-        """What of a stream's piece is handed on. What is held back when the stream ends comes with its whole record."""
-        name = (getattr(record, "tag", ""), str(sorted(getattr(record, "attrs", {}).items())))
-        before = self._ends.pop(name, _End())
-        text = f"{before.shown}{before.held}{record.msg}"
-        for secret in secrets:
-            text = masked(text, secret)
-        shown = next(size for size in range(len(before.shown), -1, -1) if text.startswith(before.shown[:size]))
-        begun = max((_begun(text, secret) for secret in secrets), default=0)
-        end = max(shown, len(text) - begun) if begun >= _BEGUN else len(text)
-        if begun:
-            self._ends[name] = _End(text[len(text) - begun : end], text[end:])
-            if len(self._ends) > _STREAMS:
-                self._ends.popitem(last=False)
-        return text[shown:end]
+    def record(self, record: Record) -> Record:
+        """A record without the secrets. What is held back when a stream ends comes with its whole record."""
+        attrs = self._secrets.masked(record.attrs)
+        if record.text and record.tag in tags.STREAMS:
+            return replace(record, text=self._stream(record.tag, attrs).piece(record.text), attrs=attrs)
+        return replace(record, text=self._secrets.mask(record.text), attrs=attrs)
 
-
-def _begun(text: str, secret: str) -> int:
-    """How many of a key's first characters a text ends with."""
-    return next((size for size in range(min(len(secret) - 1, len(text)), 0, -1) if text.endswith(secret[:size])), 0)
+    def _stream(self, tag: str, attrs: dict[str, Any]) -> MaskedStream:
+        name = (tag, str(sorted(attrs.items())))
+        stream = self._streams.setdefault(name, MaskedStream(self._secrets))
+        self._streams.move_to_end(name)
+        if len(self._streams) > _STREAMS:
+            self._streams.popitem(last=False)
+        return stream
 
 
-def masked(value: Any, secret: str) -> Any:
-    """A JSON value without a key that is in it."""
-    if len(secret) < _SHORTEST:
-        return value
+def masked(text: str, secret: str) -> str:
+    """A text without one key."""
+    return covered(text, Forms([secret]).spans(text)) if len(secret) >= LONG else text
+
+
+def covered(text: str, spans: Sequence[Span]) -> str:
+    """A text with `MASK` over some spans of it; line ends within them stay."""
+    return _between(text, spans, 0, len(text))
+
+
+def dotted(text: str, spans: Sequence[Span]) -> str:
+    """A text with a dot over each character of some spans: no character changes its place."""
+    pieces: list[str] = []
+    done = 0
+    for span in spans:
+        pieces += (text[done : span.start], "".join("\n" if c == "\n" else MASK[0] for c in text[span.start : span.end]))
+        done = span.end
+    return "".join([*pieces, text[done:]])
+
+
+def _between(text: str, spans: Sequence[Span], start: int, end: int) -> str:
+    if not spans:
+        return text[start:end]
+    pieces: list[str] = []
+    for span in spans:
+        if start < span.end and span.start < end:
+            pieces += (text[start : span.start], MASK, "\n" * text.count("\n", span.start, span.end))
+            start = span.end
+    return "".join([*pieces, text[start:end]])
+
+
+def _masked(value: Any, forms: Forms, name: str = "", *, keys: bool = False) -> Any:
     if isinstance(value, str):
-        return value.replace(secret, MASK) if secret in value else value
+        return value if name in _STRUCTURE else covered(value, forms.spans(value, words=name not in _NAMES))
     if isinstance(value, dict):
-        return {masked(name, secret): masked(each, secret) for name, each in value.items()}
-    if isinstance(value, list):
-        return [masked(each, secret) for each in value]
+        picture = str(value.get("mime", "")).startswith("image/")
+        return {
+            covered(key, forms.spans(key)) if keys else key: each
+            if picture and key == "data"
+            else _masked(each, forms, "" if keys else key, keys=keys or key == _FOREIGN)
+            for key, each in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_masked(each, forms, name, keys=keys) for each in value]
     return value

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.bus.hidden import refusal
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.mcp import evaluation, information
 from mahtab_tui.mcp.commands import run_command
@@ -46,12 +47,14 @@ class Attach(NamedTuple):
 class Desk:
     """The tools of one server. Used on its event loop."""
 
-    def __init__(self, python: str | None, cwd: str, look: Look, journal: Journal, attach: Attach) -> None:
+    def __init__(self, python: str | None, cwd: str, look: Look, journal: Journal, attach: Attach, secrets: Secrets) -> None:
+        self.secrets = secrets
+        """What the agent is not told."""
         self._look = look
         self._journal = journal
         self._cwd = cwd
         self._attach = attach
-        self._private = PrivatePlace(python, cwd, look.colour, journal)
+        self._private = PrivatePlace(python, cwd, look.colour, journal, secrets)
         self._shared: SharedPlace | None = None
         self._joining = asyncio.Lock()
         self.agent = "agent"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from mahtab_tui.bus.hidden import visible
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import OutputKind
 from mahtab_tui.mcp.look import highlighted, safe
@@ -30,7 +31,8 @@ def log_file() -> Path:
 class Journal:
     """The log file. Any thread may write."""
 
-    def __init__(self, mode: ViewerMode = "off") -> None:
+    def __init__(self, mode: ViewerMode = "off", secrets: Secrets | None = None) -> None:
+        self._secrets = secrets or Secrets()
         self._lock = threading.Lock()
         self._file: TextIOWrapper | None = None
         self.mode: ViewerMode = "off"
@@ -48,11 +50,13 @@ class Journal:
     def code(self, cell: int, who: str, code: str) -> None:
         """A cell begins."""
         head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
-        shown = highlighted(visible(code), "python") if self.mode == "auto" else visible(code)
+        code = visible(self._secrets.mask(code))
+        shown = highlighted(code, "python") if self.mode == "auto" else code
         self._write(f"\n{self._dim(head)}\n{shown}\n")
 
     def output(self, kind: OutputKind, text: str) -> None:
         """A cell has printed something, or shows its value or its traceback."""
+        text = self._secrets.mask(text)
         self._write(safe(text) if self.mode == "auto" else plain(text))
 
     def end(self, cell: int, how: str, seconds: float) -> None:

@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 import anyio
 
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.kernel.base import CellResult, Detail, KernelError, KernelInfo, KernelState, OutputKind, Status
 from mahtab_tui.kernel.bounded import BoundedCell
+from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.results import pictures
 from mahtab_tui.mcp.journal import Journal
@@ -27,9 +29,9 @@ T = TypeVar("T")
 class PrivatePlace:
     """`Place` over a `ProcessKernel`; cells run one after the other."""
 
-    def __init__(self, python: str | None, cwd: str, color: bool, journal: Journal) -> None:
+    def __init__(self, python: str | None, cwd: str, color: bool, journal: Journal, secrets: Secrets | None = None) -> None:
         self._host = WorkerHost()
-        self._kernel = ProcessKernel(self._host, python, cwd, color=color)
+        self._kernel = MaskedKernel(ProcessKernel(self._host, python, cwd, color=color), secrets or Secrets())
         self._journal = journal
         self._turn = asyncio.Lock()
         self._starting = asyncio.Lock()

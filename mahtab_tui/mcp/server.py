@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui import __version__
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
 from mahtab_tui.settings import Settings, SettingsError, load_settings
@@ -81,10 +82,11 @@ def open_desk(settings: Settings, attach: Attach | None = None) -> Desk:
         if python is None and found.python is not None:
             python = str(found.python)
     try:
-        journal = Journal(settings.viewer)
+        secrets = Secrets(settings.secrets)
+        journal = Journal(settings.viewer, secrets)
     except OSError as error:
         raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
-    return Desk(python, os.getcwd(), Look(settings.output_format, settings.highlight), journal, attach or Attach())
+    return Desk(python, os.getcwd(), Look(settings.output_format, settings.highlight), journal, attach or Attach(), secrets)
 
 
 async def _serve(streams: ProtocolStreams, desk: Desk, skills: Skills) -> None:
@@ -112,12 +114,14 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
     from mahtab_tui.mcp.place import PlaceError
     from mahtab_tui.mcp.tools import ToolError
 
+    mask = desk.secrets.mask
+
     async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[tool.described() for tool in desk.tools.values()])
 
     async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         async def report(seconds: float, sentence: str) -> None:
-            await context.session.report_progress(seconds, None, plain(sentence))
+            await context.session.report_progress(seconds, None, plain(mask(sentence)))
 
         if (client := context.session.client_params) is not None:
             desk.agent = client.client_info.name
@@ -125,9 +129,9 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
             tool = desk.tools.get(params.name)
             if tool is None:
                 raise ToolError(f"There is no tool {params.name!r}. Tools: {', '.join(desk.tools)}.")
-            return _result(await tool.call(params.arguments or {}, report))
+            return _result(await tool.call(params.arguments or {}, report), desk.secrets)
         except (ToolError, PlaceError) as error:
-            return types.CallToolResult(content=[types.TextContent(type="text", text=plain(str(error)))], is_error=True)
+            return types.CallToolResult(content=[types.TextContent(type="text", text=plain(mask(str(error))))], is_error=True)
 
     async def list_resources(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=library.resources())
@@ -140,7 +144,7 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
             text, mime_type = await library.read(desk, str(params.uri))
         except (library.NotThere, PlaceError) as error:
             raise MCPError(types.INVALID_PARAMS, plain(str(error))) from None
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=text, mime_type=mime_type)])
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type=mime_type)])
 
     async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=skills.prompts())
@@ -166,11 +170,11 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
     )
 
 
-def _result(answer: Answer) -> types.CallToolResult:
+def _result(answer: Answer, secrets: Secrets) -> types.CallToolResult:
     import mcp_types as types
 
-    text = answer.text.encode("utf-8", "replace").decode()  # a file's name may hold what UTF-8 cannot carry
+    text = secrets.mask(answer.text).encode("utf-8", "replace").decode()  # a file's name may hold what UTF-8 cannot carry
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     for picture in answer.pictures:
         content.append(types.ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"))
-    return types.CallToolResult(content=content, structured_content=answer.data.model_dump(mode="json"), is_error=answer.failed)
+    return types.CallToolResult(content=content, structured_content=secrets.masked(answer.data.model_dump(mode="json")), is_error=answer.failed)

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.base import Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.usage import is_priced, model_name, usd_per_token, worst_cost
@@ -23,8 +25,10 @@ CLI_CONCURRENCY = 3
 class Model:
     """One model, and the instances of it that calls need. Lives in one loop."""
 
-    def __init__(self, llm: BaseChatModel, name: str) -> None:
+    def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
+        """secrets: what it is not told."""
         self.name = name
+        self.secrets = secrets
         self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
         self.remembers = isinstance(llm, ChatClaudeCLI)
         """What it said must come back word for word, or it has to be told all again."""
@@ -44,11 +48,13 @@ class Model:
         self._free: list[Instance] = []
 
     @classmethod
-    def of(cls, given: str | BaseChatModel, *, make_llm: MakeLLM = get_llm, on_notice: OnNotice | None = None) -> Model:
+    def of(
+        cls, given: str | BaseChatModel, *, secrets: Secrets | None = None, make_llm: MakeLLM = get_llm, on_notice: OnNotice | None = None
+    ) -> Model:
         """By its name, or of a model that is there. Raises `ModelError`."""
         if isinstance(given, str):
-            return cls(make_llm(given, on_notice=on_notice), given)
-        return cls(given, model_name(given) or given._llm_type)
+            return cls(make_llm(given, on_notice=on_notice), given, secrets or Secrets())
+        return cls(given, model_name(given) or given._llm_type, secrets or Secrets())
 
     def conversation(self, *messages: BaseMessage) -> Conversation:
         """A new conversation that begins so; its calls come one after the other."""
@@ -123,13 +129,14 @@ class Conversation:
         Raises `ModelError`, or what the provider's code raises.
         """
         instance = self.model.lease(self)
+        messages = masked_messages(self._messages, self.model.secrets)
         if self.model.native:
             hearing = Hearing(instance.llm, on_words)
-            async for chunk in instance.llm.astream(list(self._messages)):
+            async for chunk in instance.llm.astream(messages):
                 hearing.take(chunk)
             return hearing.said()
         self.instance, instance.known_by = instance, self
-        reading = Reading(instance.llm, list(self._messages), on_words)
+        reading = Reading(instance.llm, messages, on_words)
         reading.ended.add_done_callback(lambda ended: self.model.give_back(instance))
         try:
             return await asyncio.shield(reading.ended)

@@ -12,6 +12,7 @@ from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.contexts import take
 from mahtab_tui.llm.base import ModelError
@@ -63,15 +64,23 @@ class Search:
     """Implements `control.Control`. `run` may be called from many threads at once."""
 
     def __init__(
-        self, emit: Emit, open_sandboxes: Callable[[], Sandboxes] = open_sandboxes, *, make_llm: MakeLLM = get_llm, spending: Spending | None = None
+        self,
+        emit: Emit,
+        open_sandboxes: Callable[[], Sandboxes] = open_sandboxes,
+        *,
+        make_llm: MakeLLM = get_llm,
+        spending: Spending | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
         """emit: given every event, on the search's own thread; it must not take long.
 
-        make_llm: makes a model by its name, as `get_llm` does. spending: of the session that it is a part of.
+        make_llm: makes a model by its name, as `get_llm` does. spending: of the session that it is a part of. secrets: what no model
+        is told.
         """
         self._emit = emit
         self._make_llm = make_llm
         self._spending = spending or Spending()
+        self._secrets = secrets or Secrets()
         self._open_sandboxes = open_sandboxes
         self._opened: Sandboxes | None = None
         self._models: dict[object, Model] = {}
@@ -209,7 +218,7 @@ class Search:
     def _model(self, given: str | BaseChatModel, limits: Limits) -> Model:
         key: object = given if isinstance(given, str) else id(given)
         if key not in self._models:
-            self._models[key] = model = Model.of(given, make_llm=self._make_llm, on_notice=self._notice)
+            self._models[key] = model = Model.of(given, secrets=self._secrets, make_llm=self._make_llm, on_notice=self._notice)
             self._gates[model] = Gate(model.concurrency)
         model = self._models[key]
         if limits.concurrency is not None and limits.concurrency > model.concurrency:  # somebody wants more than suits it

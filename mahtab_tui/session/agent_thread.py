@@ -56,6 +56,7 @@ class AgentThread:
 
     def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
         """Ask, wait, and get the final words. attach: what goes with it of what it points at. Raises `ModelError`."""
+        prompt = self._turns.secrets.mask(prompt)
         with self._turns.turn():
             self._withdrawn.clear()
             # Shown before the agent is there: loading what it needs takes a while.

@@ -51,9 +51,9 @@ class GuestCalls:
         try:
             if guest.gone:
                 raise Refused("The call was cancelled.")
-            return served(guest, call, args)
+            return self._session.secrets.masked(served(guest, call, args))
         except KernelError as error:
-            raise Refused(str(error)) from None
+            raise Refused(self._session.secrets.mask(str(error))) from None
         finally:
             guest.calls.discard(call)
 
@@ -226,7 +226,7 @@ class _Run:
 
     def _begun(self, cell: int) -> None:
         if self._follow:
-            self._call.send({"op": "begun", "cell": cell, "code": self._code})
+            self._call.send({"op": "begun", "cell": cell, "code": self._session.secrets.mask(self._code)})
 
     def _hear(self, kind: OutputKind, text: str) -> None:
         if self._follow:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import HostFunction, KernelInfo, KernelState
 from mahtab_tui.session.face import Face
@@ -24,6 +25,7 @@ class SessionKernelHost:
         log: logging.Logger,
         face: Face,
         *,
+        secrets: Secrets,
         ask: Callable[[str], str],
         stop_asking: Callable[[], None],
         usage: Callable[[], str],
@@ -35,6 +37,7 @@ class SessionKernelHost:
         """guest_runs: whether what runs now is an agent's code."""
         self._log = log
         self._face = face
+        self._secrets = secrets
         self._current_cell = current_cell
         self._guest_runs = guest_runs
         self._stop_asking = stop_asking
@@ -71,6 +74,7 @@ class SessionKernelHost:
         self.on_state(info.state)
 
     def late_output(self, text: str) -> None:
+        text = self._secrets.mask(text)
         emit(self._log, tags.USER_REPL_OUT, text, cell=self._current_cell(), late=True, kinds=[["stdout", len(text)]])
 
     def functions(self) -> Sequence[HostFunction]:
@@ -114,5 +118,7 @@ class SessionKernelHost:
         except Cancelled:
             emit(self._log, tags.INPUT, prompt, **about, state="cancelled")
             return None
+        if password and answer is not None:
+            self._secrets.add(answer)
         emit(self._log, tags.INPUT, prompt, **about, state="answered")
         return answer

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.settings import Settings
 from mahtab_tui.usage import Spending
@@ -35,6 +36,7 @@ class Searches:
         make_llm: MakeLLM,
         spending: Spending,
         asking: Asking,
+        secrets: Secrets,
     ) -> None:
         """model: the session's at this moment. make_llm: makes one by its name. spending: of the session.
 
@@ -46,6 +48,7 @@ class Searches:
         self._make_llm = make_llm
         self._spending = spending
         self._asking = asking
+        self._secrets = secrets
         self._making = threading.Lock()
         self._search: Search | None = None
         self._running: set[str] = set()
@@ -105,7 +108,9 @@ class Searches:
             search.retry(tree, node, query)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
-        return None if (search := self._search) is None else search.text(tree, start, end)
+        if (search := self._search) is None or search.text(tree, start, start) is None:
+            return None
+        return self._secrets.page(lambda first, last: search.text(tree, first, last) or "", start, end)
 
     def answer(self, request: str, run: bool) -> None:
         if (search := self._search) is not None:
@@ -116,7 +121,7 @@ class Searches:
 
         with self._making:
             if self._search is None:
-                self._search = Search(self._happened, make_llm=self._make_llm, spending=self._spending)
+                self._search = Search(self._happened, make_llm=self._make_llm, spending=self._spending, secrets=self._secrets)
             return self._search
 
     def _happened(self, record: Record) -> None:

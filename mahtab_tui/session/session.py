@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.masking import Masking
+from mahtab_tui.bus.masking import Masking, Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, KernelHost
 from mahtab_tui.kernel.looking import Look
+from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import OnNotice, check_model, default_model, full_name, get_llm, model_label
 from mahtab_tui.session.agent_thread import AgentThread, conversation, summary
@@ -64,7 +65,9 @@ class Session:
         self.past = past
         """The records of the conversation that is resumed, in order; empty for a new one."""
         self.log, prompt = setup_logging(store)
-        self.log.addFilter(Masking(settings.secrets))
+        self.secrets = Secrets(settings.secrets)
+        """What nobody is shown or told: keys of the configuration, and what was typed hidden."""
+        self.log.addFilter(Masking(self.secrets))
         self.broadcast = Broadcast()
         self.log.addHandler(self.broadcast)
         self.model = full_name(settings.model or default_model(), settings.provider)
@@ -76,6 +79,7 @@ class Session:
             make_llm=self._llm,
             spending=self.spending,
             asking="ask" if face.can_ask else "refuse",
+            secrets=self.secrets,
         )
         self.knowledge = Knowledge(
             self.log,
@@ -90,6 +94,7 @@ class Session:
         self.host = SessionKernelHost(
             self.log,
             face,
+            secrets=self.secrets,
             ask=self._ask_from_cell,
             stop_asking=self._stop_turn,
             usage=self.spending.table,
@@ -98,7 +103,7 @@ class Session:
             current_cell=lambda: self.cells.last,
             guest_runs=lambda: self.cells.guest_runs,
         )
-        self.kernel = make_kernel(self.host)
+        self.kernel: Kernel = MaskedKernel(make_kernel(self.host), self.secrets)
         self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
         self.cells.on_end = self.host.cell_ended
         self.cells.functions = lambda: self._tool_calls.names
@@ -114,6 +119,7 @@ class Session:
             prompt,
             party=model_label(self.model),
             approval=settings.approval,
+            secrets=self.secrets,
             resumed=bool(past),
             spending=self.spending,
             attachments=self.attachments,
@@ -126,7 +132,9 @@ class Session:
                 self.turns.resume(record)
         suggestion_model = settings.suggestion_model
         self._suggestions = (
-            Suggestions(self.log, lambda: self._llm(suggestion_model), self.kernel.variables, self.spending) if suggestion_model else None
+            Suggestions(self.log, lambda: self._llm(suggestion_model), self.kernel.variables, self.spending, self.secrets)
+            if suggestion_model
+            else None
         )
         self.turns.on_run_all = lambda: self.set_approval("auto")
         self.agent = AgentThread(self.inbox, self.turns, self._make_agent, asked=max((record.attrs.get("turn") or 0 for record in past), default=0))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.hidden import visible
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError, Variable
@@ -24,12 +25,18 @@ class Suggestions:
     """Asks one model, one text after the other. Its first failure is told, and ends it."""
 
     def __init__(
-        self, log: logging.Logger, make_llm: Callable[[], BaseChatModel], variables: Callable[[], Sequence[Variable]], spending: Spending
+        self,
+        log: logging.Logger,
+        make_llm: Callable[[], BaseChatModel],
+        variables: Callable[[], Sequence[Variable]],
+        spending: Spending,
+        secrets: Secrets,
     ) -> None:
         self._log = log
         self._make_llm = make_llm
         self._variables = variables
         self._spending = spending
+        self._secrets = secrets
         self._llm: BaseChatModel | None = None
         self._failed = False
 
@@ -57,7 +64,7 @@ class Suggestions:
             variables = ()
         if self._llm is None:
             self._llm = self._make_llm()
-        llm, request = self._llm, suggestion_request(text, variables, python)
+        llm, request = self._llm, suggestion_request(self._secrets.mask(text), variables, python)
         with self._spending.afford(model_name(llm) or llm._llm_type, lambda: worst_cost(llm, (words for _, words in request))):
             whole: AIMessageChunk | None = None
             for chunk in llm.stream(request):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.agent.host import ApprovalRequest, Decision, Execution
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import plain
@@ -41,6 +42,7 @@ class TurnHost:
         *,
         party: str,
         approval: ApprovalMode,
+        secrets: Secrets,
         resumed: bool = False,
         spending: Spending | None = None,
         attachments: Attachments | None = None,
@@ -49,6 +51,7 @@ class TurnHost:
         self.cancelled = threading.Event()
         self.party = party
         self.approval: ApprovalMode = approval
+        self.secrets = secrets
         self.approvals: Requests[Decision] = Requests()
         self.spending = spending or Spending()
         """What the models have used, the resumed part of the session included."""
@@ -184,7 +187,7 @@ class TurnHost:
         self._kept = wanted
         try:
             if wanted:
-                save_last_session(*self._exchange)
+                save_last_session(*map(self.secrets.mask, self._exchange))
             else:
                 forget_last_session()
         except LastSessionError as error:

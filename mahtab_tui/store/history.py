@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,15 +36,18 @@ class HistoryEntry(NamedTuple):
 class History:
     """The input history, shared by every running program. Nothing here raises: `problem` says in a sentence what went wrong."""
 
-    def __init__(self, path: Path, project: str) -> None:
+    def __init__(self, path: Path, project: str, mask: Callable[[str], str] = str) -> None:
+        """mask: takes the secrets out of an input that is kept."""
         self.problem = ""
         self._path = path
         self._project = project
+        self._mask = mask
         self._lock = threading.Lock()
         self._connection = self._opened()
 
     def add(self, text: str, mode: str) -> None:
         """Remember an input, unless it is the same as the last one."""
+        text = self._mask(text)
         last = self._do("select text, mode from input where project = ? order by number desc limit 1", (self._project,))
         if [(restored(row[0]), row[1]) for row in last] != [(text, mode)]:
             row = (time.time(), self._project, mode, stored(text))

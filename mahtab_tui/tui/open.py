@@ -76,7 +76,7 @@ def open_screen(
     session = Session(settings, make_kernel, face, store=store, name=name or Path.cwd().name, past=past)
     project = Path.cwd()
     sharing = Sharing(session, project)
-    history = History(home_folder() / "history.db", str(project))
+    history = History(home_folder() / "history.db", str(project), session.secrets.mask)
     afterwards: list[str] = []
 
     def line_came(text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
+from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.mcp import journal, shared
 from mahtab_tui.mcp.desk import Attach, Desk
 from mahtab_tui.mcp.evaluation import EvalArguments, answer
@@ -123,7 +124,7 @@ async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(
 
 
 async def test_two_calls_that_join_a_session_join_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(None, str(project), Look("plain"), Journal(), Attach())
+    desk = Desk(None, str(project), Look("plain"), Journal(), Attach(), Secrets())
     joins: list[str | None] = []
 
     class Joined:

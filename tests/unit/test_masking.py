@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.masking import MASK, Masking, masked
+from mahtab_tui.bus.masking import MASK, Masking, Secrets, masked
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import BusLogger
 from mahtab_tui.settings import load_settings
@@ -31,7 +31,7 @@ class Kept(logging.Handler):
 
 def bus(*secrets: str) -> tuple[BusLogger, Kept]:
     log, kept = BusLogger(), Kept()
-    log.addFilter(Masking(lambda: secrets))
+    log.addFilter(Masking(Secrets(lambda: secrets)))
     log.addHandler(kept)
     return log, kept
 
@@ -80,12 +80,12 @@ def test_streams_do_not_mix() -> None:
     [
         (f"{KEY} and {KEY}", f"{MASK} and {MASK}"),
         ([KEY, {"name": [KEY]}], [MASK, {"name": [MASK]}]),
-        ({KEY: 1}, {MASK: 1}),
+        ({"arguments": {KEY: 1}}, {"arguments": {MASK: 1}}),
         ({"n": 3, "none": None, "on": True}, {"n": 3, "none": None, "on": True}),
     ],
 )
 def test_a_key_is_found_wherever_it_stands_in_a_value(value: object, shown: object) -> None:
-    assert masked(value, KEY) == shown
+    assert Secrets(lambda: [KEY]).masked(value) == shown
 
 
 def test_what_is_too_short_for_a_key_is_a_word() -> None:
@@ -102,9 +102,9 @@ def test_of_two_keys_that_begin_alike_nothing_is_left() -> None:
 
 def test_the_whole_record_and_attributes_are_masked() -> None:
     log, kept = bus(KEY)
-    emit(log, tags.USER_REPL_OUT, f"x{KEY}", cell=1, kinds=[[KEY]])
+    emit(log, tags.USER_REPL_OUT, f"x{KEY}", cell=1, frames=[[KEY]])
     assert kept.records[0].text == f"x{MASK}"
-    assert kept.records[0].attrs["kinds"] == [[MASK]]
+    assert kept.records[0].attrs["frames"] == [[MASK]]
 
 
 OVERLAPPING = "ab-ab-aab"

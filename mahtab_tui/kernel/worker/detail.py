@@ -9,8 +9,9 @@ from typing import Any
 from .class_source import class_source
 from .limited_repr import limited_repr
 from .limits import TooSlow, within
+from .secret_names import UNTOLD, hides, summary_of
 from .statics import is_class
-from .summary import kind_of, one_line, size_of, summary, type_name
+from .summary import kind_of, one_line, size_of, type_name
 from .variables import described
 
 SECONDS = 2.0
@@ -27,7 +28,7 @@ def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "name": name,
         "type": type_name(value),
-        "summary": summary(value),
+        "summary": summary_of(name, value),
         "text": "",
         "cut": 0,
         "attributes": _attributes(value),
@@ -36,6 +37,10 @@ def describe(namespace: dict[str, Any], name: str) -> dict[str, Any]:
         "where": "",
         "error": "",
     }
+    if hides(name, value):
+        result["text"] = UNTOLD
+        result["error"] = f"The value of {name} is not told, since its name looks like a secret's."
+        return result
     try:
         result["text"], was_cut = within(SECONDS, lambda: limited_repr(value, CHARACTERS))
     except TooSlow:

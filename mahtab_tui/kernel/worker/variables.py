@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from .marks import bound_names, touched_names
+from .secret_names import summary_of
 from .statics import Classes
 from .summary import kind_of, size_of, summary, type_name
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 def described(name: str, value: object) -> dict[str, Any]:
     """A name as the host lists it."""
-    return {"name": name, "type": type_name(value), "summary": summary(value), "kind": kind_of(value)}
+    return {"name": name, "type": type_name(value), "summary": summary_of(name, value), "kind": kind_of(value)}
 
 
 class NamespaceWatch:

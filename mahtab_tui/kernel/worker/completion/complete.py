@@ -84,7 +84,7 @@ def _words(code: str, place: Place) -> set[str]:
 
 
 def _named(name: str, value: Any) -> Candidate:
-    return Candidate(name, lambda: describe(value))
+    return Candidate(name, lambda: describe(name, value))
 
 
 def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from ..secret_names import summary_of
 from ..statics import Classes, class_dict, is_class, is_module, loaded, own_dict
 from ..summary import kind_of, one_line, summary, type_name
 
@@ -26,8 +27,8 @@ _DOCUMENTED = Classes(
 """Types whose `__doc__` is C code's."""
 
 
-def describe(value: Any) -> tuple[str, str]:
-    """Kind (function, class, module, property, data) and a line."""
+def describe(name: str, value: Any) -> tuple[str, str]:
+    """Kind (function, class, module, property, data) of what stands under a name, and a line."""
     if type(value) in _BOUND:
         value = value.__func__
     if type(value) is property:
@@ -38,7 +39,7 @@ def describe(value: Any) -> tuple[str, str]:
         return "property", doc_line(value)
     kind = kind_of(value)
     if kind == "data":
-        return kind, one_line(f"{type_name(value)}  {summary(value)}".rstrip(), WIDTH)
+        return kind, one_line(f"{type_name(value)}  {summary_of(name, value)}".rstrip(), WIDTH)
     about = summary(value) if kind == "function" else ""
     return kind, one_line(f"{about}  {doc_line(value)}".strip(), WIDTH)
 

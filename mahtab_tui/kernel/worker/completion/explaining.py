@@ -7,8 +7,9 @@ import types
 from typing import Any, NamedTuple
 
 from ..detail import doc_of_any, source_of
+from ..secret_names import summary_of
 from ..statics import Classes, class_dict, is_class
-from ..summary import kind_of, one_line, summary, type_name
+from ..summary import kind_of, one_line, type_name
 from .place import call_at
 from .resolve import Instance, Unknown, resolve
 from .signatures import annotated, annotations_of, function_of, parameters
@@ -80,4 +81,4 @@ def _builtin_signature(value: Any, name: str) -> str:
         return name + _BOUND.sub("(", text)
     if kind_of(value) in ("function", "class"):
         return f"{name}(…)"
-    return one_line(f"{name}: {type_name(value)}  {summary(value)}".rstrip(), 200)
+    return one_line(f"{name}: {type_name(value)}  {summary_of(name, value)}".rstrip(), 200)

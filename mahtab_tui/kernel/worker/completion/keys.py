@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from ..secret_names import summary_of
 from ..statics import mro_of
-from ..summary import summary, type_name
+from ..summary import type_name
 from .candidates import Candidate, fixed
 from .columns import MOST, columns_of
 
@@ -26,7 +27,7 @@ def keys_of(value: object) -> list[Candidate]:
 
 def _key(key: Any, item: Any) -> Candidate:
     label = key if type(key) is str else repr(key)
-    return Candidate(label, lambda: ("key", f"{type_name(item)}  {summary(item)}".rstrip()), label if type(key) is str else None, 0)
+    return Candidate(label, lambda: ("key", f"{type_name(item)}  {summary_of(label, item)}".rstrip()), label if type(key) is str else None, 0)
 
 
 def literal(text: str, quote: str, after: str) -> str:

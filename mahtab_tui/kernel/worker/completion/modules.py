@@ -56,7 +56,7 @@ def module_members(module: object) -> dict[str, Any]:
 
 def _members(module: object) -> Iterator[Candidate]:
     for name, value in module_members(module).items():
-        yield Candidate(name, lambda value=value: describe(value))  # type: ignore[misc]
+        yield Candidate(name, lambda name=name, value=value: describe(name, value))  # type: ignore[misc]
 
 
 def _described(name: str) -> Any:

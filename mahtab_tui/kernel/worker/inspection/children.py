@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from ..secret_names import UNTOLD, summary_of
 from ..statics import MISSING, Classes, attribute, attributes, class_dict, is_class, is_module, mro_of, own_dict
 from ..summary import kind_of, one_line, size_of, summary, type_name
 from .pace import LookError
@@ -89,8 +90,8 @@ def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
     row: dict[str, Any] = {"step": child.step, "label": child.label, "type": "", "summary": "", "kind": "data", "count": 0, "state": ""}
     if child.value is MISSING:
         return {**row, "type": "property", "summary": "(…)", "state": "property"}
-    row.update(type=type_name(child.value), summary=summary(child.value), kind=kind_of(child.value))
-    if type(child.value) is str:
+    row.update(type=type_name(child.value), summary=summary_of(child.label, child.value), kind=kind_of(child.value))
+    if type(child.value) is str and row["summary"] != UNTOLD:
         row["summary"] = quoted(child.value)
     if row["kind"] == "data" and not _is_plain(child.value):
         if any(child.value is one for one in above):

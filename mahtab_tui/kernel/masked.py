@@ -1,0 +1,180 @@
+"""A kernel whose every answer is without the session's secrets. The code that runs in it has them as they are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mahtab_tui.bus.masking import MaskedStream, Secrets, covered
+from mahtab_tui.bus.secret_forms import Span
+from mahtab_tui.kernel.base import (
+    CellResult,
+    Change,
+    Completions,
+    Detail,
+    Display,
+    Explanation,
+    Kernel,
+    KernelInfo,
+    OnDisplay,
+    OnOutput,
+    Origin,
+    OutputKind,
+    Variable,
+)
+from mahtab_tui.kernel.masked_look import masked_look
+
+
+class MaskedKernel:
+    """`Kernel` over another one."""
+
+    def __init__(self, inner: Kernel, secrets: Secrets) -> None:
+        self.inner = inner
+        self._secrets = secrets
+
+    def start(self) -> None:
+        self.inner.start()
+
+    def execute(
+        self,
+        code: str,
+        *,
+        cell: int,
+        origin: Origin,
+        on_output: OnOutput,
+        limit: int | None = None,
+        nested: bool = False,
+        on_display: OnDisplay | None = None,
+    ) -> CellResult:
+        output = _Output(self._secrets, on_output)
+        show: OnDisplay | None = None
+        if on_display is not None:
+            told = on_display
+
+            def show(display: Display) -> None:
+                told(self._display(display))
+
+        result = self.inner.execute(code, cell=cell, origin=origin, on_output=output.take, limit=limit, nested=nested, on_display=show)
+        output.end()
+        return self._result(result)
+
+    def interrupt(self) -> bool:
+        return self.inner.interrupt()
+
+    def kill(self) -> None:
+        self.inner.kill()
+
+    def reset(self) -> None:
+        self.inner.reset()
+
+    def activate(self, python: str) -> None:
+        self.inner.activate(python)
+
+    def change_directory(self, path: str) -> str:
+        return self.inner.change_directory(path)
+
+    def set_size(self, columns: int, lines: int) -> None:
+        self.inner.set_size(columns, lines)
+
+    def set_reload(self, on: bool) -> None:
+        self.inner.set_reload(on)
+
+    def variables(self) -> list[Variable]:
+        return [self._variable(variable) for variable in self.inner.variables()]
+
+    def inspect(self, name: str) -> Detail:
+        found, mask = self.inner.inspect(name), self._secrets.mask
+        return replace(
+            found,
+            summary=mask(found.summary),
+            text=mask(found.text),
+            attributes=tuple(map(self._variable, found.attributes)),
+            doc=mask(found.doc),
+            source=mask(found.source),
+            where=mask(found.where),
+            error=mask(found.error),
+        )
+
+    def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        return masked_look(self.inner.look, asked, self._secrets)
+
+    def complete(self, code: str, cursor: int) -> Completions:
+        """A completion that would write a secret is left out."""
+        found, mask = self.inner.complete(code, cursor), self._secrets.mask
+        items = (replace(item, label=mask(item.label), doc=mask(item.doc)) for item in found.items if mask(item.text) == item.text)
+        return replace(found, items=tuple(items))
+
+    def explain(self, code: str, cursor: int) -> Explanation | None:
+        found, mask = self.inner.explain(code, cursor), self._secrets.mask
+        if found is None:
+            return None
+        return replace(found, signature=mask(found.signature), doc=mask(found.doc), source=mask(found.source))
+
+    def info(self) -> KernelInfo:
+        return self.inner.info()
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def _result(self, result: CellResult) -> CellResult:
+        spans = self._secrets.spans(result.output)
+        return replace(
+            result,
+            output=covered(result.output, spans),
+            kinds=_kinds(result.output, result.kinds, spans) if spans else result.kinds,
+            changes=tuple(map(self._change, result.changes)),
+            detail=self._secrets.mask(result.detail),
+            displays=tuple(map(self._display, result.displays)),
+        )
+
+    def _display(self, display: Display) -> Display:
+        mask = self._secrets.mask
+        return replace(display, text=mask(display.text), data=mask(display.data) if display.mime.startswith("text/") else display.data)
+
+    def _change(self, change: Change) -> Change:
+        return change if change.variable is None else replace(change, variable=self._variable(change.variable))
+
+    def _variable(self, variable: Variable) -> Variable:
+        """Its name stays: it is found by that."""
+        return replace(variable, summary=self._secrets.mask(variable.summary))
+
+
+class _Output:
+    """What a cell prints while it runs: one stream after the other, by kind."""
+
+    def __init__(self, secrets: Secrets, hand_on: OnOutput) -> None:
+        self._secrets = secrets
+        self._hand_on = hand_on
+        self._kind: OutputKind = "stdout"
+        self._stream = MaskedStream(secrets)
+
+    def take(self, kind: OutputKind, text: str) -> None:
+        if kind != self._kind:
+            self.end()
+            self._kind = kind
+        self._tell(self._stream.piece(text))
+
+    def end(self) -> None:
+        self._tell(self._stream.rest())
+
+    def _tell(self, text: str) -> None:
+        if text:
+            self._hand_on(self._kind, text)
+
+
+def _kinds(text: str, kinds: Sequence[tuple[OutputKind, int]], spans: Sequence[Span]) -> tuple[tuple[OutputKind, int], ...]:
+    """What the characters of an output are, once its secrets are covered; a secret belongs to the kind that it ends in."""
+    result: list[tuple[OutputKind, int]] = []
+    waiting = deque(spans)
+    place = done = longer = 0
+    for kind, size in kinds:
+        place += size
+        while waiting and waiting[0].end <= place:
+            start, end = waiting.popleft()
+            longer += len(covered(text[start:end], [Span(0, end - start)])) - (end - start)
+        end = longer + (min(place, waiting[0].start) if waiting else place)
+        result.append((kind, end - done))
+        done = end
+    return tuple(result)

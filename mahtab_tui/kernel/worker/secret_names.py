@@ -1,0 +1,46 @@
+"""Names that look as if a secret stood under them: their values are not told in lists and summaries."""
+
+from __future__ import annotations
+
+import re
+
+from .statics import descends
+from .summary import summary
+
+UNTOLD = "••••••••"
+"""What stands in the place of a value."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET = frozenset(
+    (
+        "password passwords passwd passphrase passcode pwd pw secret secrets token apikey apikeys credential credentials bearer "
+        "authorization privatekey accesskey secretkey authtoken accesstoken"
+    ).split()
+)
+_KEYS = frozenset("api access private secret auth signing encryption ssh master session service account".split())
+"""Words before ``key`` or ``keys`` that make it a secret: a key alone is a dict's."""
+_ABOUT = frozenset(
+    "count counts length lengths len size sizes limit limits id ids index type types name names url path file budget rate usage policy field".split()
+)
+"""Last words of names under which something about a secret stands, and not itself."""
+_VALUES = (str, bytes, bytearray, int, float, complex)
+"""Types whose summary is the value, or its length."""
+
+
+def looks_secret(name: str) -> bool:
+    """Whether a name has a word such as ``password``, ``token`` or ``api_key`` in it: ``DB_PASSWORD``, ``apiKey2``."""
+    words = [word.lower() for word in _WORD.findall(name[:200])]
+    if not words or words[-1] in _ABOUT:
+        return False
+    return not _SECRET.isdisjoint(words) or any(one in _KEYS and other in ("key", "keys") for one, other in zip(words, words[1:]))
+
+
+def hides(name: str, value: object) -> bool:
+    """Whether the value under a name is not told. What is in a container is not looked at; None, True and False tell nothing."""
+    cls = type(value)
+    return cls is not bool and any(descends(cls, base) for base in _VALUES) and looks_secret(name)
+
+
+def summary_of(name: str, value: object) -> str:
+    """`summary.summary`, where the name does not forbid it."""
+    return UNTOLD if hides(name, value) else summary(value)

@@ -1,0 +1,36 @@
+"""Messages as a model is told them: without the session's secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mahtab_tui.bus.masking import Secrets
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
+
+    Message = TypeVar("Message", bound=BaseMessage)
+
+
+def masked_messages(messages: Sequence[Message], secrets: Secrets) -> list[Message]:
+    """The messages; those in which there is a secret are copies without it."""
+    if not secrets.forms.secrets:
+        return list(messages)
+    return [_masked(message, secrets) for message in messages]
+
+
+def _masked(message: Message, secrets: Secrets) -> Message:
+    content = _content(message.content, secrets)
+    return message if content == message.content else message.model_copy(update={"content": content})
+
+
+def _content(content: Any, secrets: Secrets) -> Any:
+    """A text, or blocks of which some have a text; the others are pictures and calls, whose text the model itself has said."""
+    if isinstance(content, str):
+        return secrets.mask(content)
+    if isinstance(content, list):
+        return [_content(block, secrets) for block in content]
+    if isinstance(content, dict) and isinstance(content.get("text"), str):
+        return {**content, "text": secrets.mask(content["text"])}
+    return content
