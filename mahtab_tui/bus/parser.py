@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ class Part(NamedTuple):
     """A stretch of an answer."""
 
     kind: Kind
+    """``thought``: what the model thinks aloud, which is words; what it has there of code never runs."""
     text: str
     closed: bool = True
     """False for code whose end was never written."""
@@ -38,7 +39,12 @@ class ParsedResponse:
 
     @property
     def chat(self) -> str:
-        """The words."""
+        """The words, thoughts among them."""
+        return "\n\n".join(part.text for part in self.parts if part.kind != "code")
+
+    @property
+    def spoken(self) -> str:
+        """The words, without what the model has thought aloud."""
         return "\n\n".join(part.text for part in self.parts if part.kind == "chat")
 
 
@@ -57,11 +63,25 @@ def _parts(text: str) -> Iterator[Part]:
     splitter = Splitter(fences=False)
     pieces = [*splitter.feed(text), *splitter.end()]
     stretches = [(kind, "".join(piece.text for piece in group)) for (kind, _), group in groupby(pieces, key=lambda piece: piece[:2])]
+    thoughts = _end_of_thoughts(stretches)
     for number, (kind, stretch) in enumerate(stretches, 1):
-        if kind == "code":
+        if kind == "thought" or number <= thoughts:
+            yield Part("thought", stretch.strip("\n"))
+        elif kind == "code":
             yield Part("code", _trimmed(stretch), closed=number < len(stretches) or not splitter.in_tag)
         else:
             yield from _markdown_parts(stretch)
+
+
+def _end_of_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
+    """How many stretches are thoughts whose beginning the model was given: those before a ``</think>`` alone in its line that ends nothing."""
+    ends = (number for number, (kind, text) in enumerate(stretches) if kind == "thought" and text.startswith("</"))
+    alone = (number for number in ends if _text(stretches, number - 1)[-1:] in "\n" and _text(stretches, number + 1)[:1] in "\n")
+    return max(alone, default=0)
+
+
+def _text(stretches: Sequence[tuple[Kind, str]], number: int) -> str:
+    return stretches[number][1] if 0 <= number < len(stretches) else ""
 
 
 def _markdown_parts(text: str) -> Iterator[Part]:

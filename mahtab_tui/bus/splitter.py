@@ -1,8 +1,8 @@
 """A model's answer taken apart while it comes: words, and blocks of code.
 
 Outside code, ``<assistant-chat>`` and its end are left out; ``<assistant-repl-in>`` begins code, up to its end tag; a fence of Python
-begins code, up to its closing line; a fence of another language is words, with everything in it. A tag right after a backtick is spoken
-of, not used. Only what could still become a tag or a fence is held back, and nothing is decided that more text could change: however
+begins code, up to its closing line; a fence of another language is words, with everything in it. So is what a model thinks aloud, from
+``<think>`` to ``</think>``, its tags too. A tag right after a backtick is spoken of, not used. Only what could still become a tag or a fence is held back, and nothing is decided that more text could change: however
 a text is cut into tokens, the pieces come to the same.
 """
 
@@ -14,12 +14,14 @@ from typing import Literal, NamedTuple
 from mahtab_tui.bus.fence_lines import OpenFence, may_close, may_open, opening
 from mahtab_tui.bus.fences import MOST_PASSED, in_docstring
 
-Kind = Literal["chat", "code"]
+Kind = Literal["chat", "code", "thought"]
 
 _TAG = re.compile(r"<(?P<end>/?)assistant-(?P<name>repl-in|chat)(?:\s[^<>\n]{0,200})?>")
 _TO_BE_TAG = re.compile(r"</?assistant-(?:repl-in|chat)(?:\s[^<>\n]{0,200})?\Z")
 _END = re.compile(r"</assistant-repl-in\s{0,10}>")
 _TO_BE_END = re.compile(r"</assistant-repl-in\s{0,10}\Z")
+_THOUGHT = re.compile(r"<(?P<end>/?)(?P<name>think|thinking|thought|reasoning)>", re.IGNORECASE)
+_THOUGHTS = tuple(f"<{slash}{name}>" for slash in ("", "/") for name in ("think", "thinking", "thought", "reasoning"))
 _HEADS = tuple(f"<{slash}assistant-{name}" for slash in ("", "/") for name in ("repl-in", "chat"))
 _BLANKS = re.compile(r"[ \t]+|\n")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
@@ -51,6 +53,8 @@ class Splitter:
         """The lines of an open fence of Python."""
         self._passed = 0
         """Lines that would have closed it, had they not stood in a docstring."""
+        self._thought_end = ""
+        """The tag that ends the thought."""
         self._block = 0
         self._block_has_code = False
         self._pieces: list[tuple[Kind, int, list[str]]] = []
@@ -98,9 +102,12 @@ class Splitter:
         """None where this is no tag of ours."""
         if (self._held[self._at - 1] if self._at else self._before) == "`":
             return None
+        if thought := _THOUGHT.match(self._held, self._at):
+            self._begin_thought(thought)
+            return True
         tag = _TAG.match(self._held, self._at)
         if tag is None:
-            return False if self._unfinished(_HEADS, _TO_BE_TAG) else None
+            return False if self._unfinished(_HEADS, _TO_BE_TAG) or self._unfinished_thought() else None
         if tag["name"] == "chat":
             self._at = tag.end()
             return True
@@ -108,6 +115,25 @@ class Splitter:
             return None
         self._at = tag.end()
         self._step, self._fence, self._line_start = self._tag_begins, None, False
+        return True
+
+    def _begin_thought(self, tag: re.Match[str]) -> None:
+        """An end without a beginning is said as a thought, too: all before it was one, whose beginning stood in the prompt."""
+        self._say("thought", tag.end())
+        self._line_start = True
+        if not tag["end"]:
+            self._thought_end, self._step = f"</{tag['name'].lower()}>", self._thought
+
+    def _thought(self) -> bool:
+        if self._here() == "<":
+            here = self._held[self._at : self._at + len(self._thought_end)].lower()
+            if here == self._thought_end:
+                self._say("thought", self._at + len(here))
+                self._step, self._line_start = self._words, True
+                return True
+            if not self._final and self._thought_end.startswith(here):
+                return False
+        self._say("thought", self._up_to("<"))
         return True
 
     def _open_fence(self, fence: OpenFence, line: str) -> None:
@@ -202,6 +228,11 @@ class Splitter:
             return False
         rest = self._held[self._at :]
         return any(head.startswith(rest) for head in heads) or pattern.match(rest) is not None
+
+    def _unfinished_thought(self) -> bool:
+        """Whether all that is held may yet become a tag of a thought."""
+        rest = self._held[self._at : self._at + 20].lower()
+        return not self._final and any(tag.startswith(rest) for tag in _THOUGHTS)
 
     def _in_docstring(self) -> bool:
         self._passed += 1

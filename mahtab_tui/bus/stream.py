@@ -29,4 +29,4 @@ class StreamingHandler:
 
     def _emit(self, pieces: Iterable[Piece]) -> None:
         for kind, block, text in pieces:
-            emit(self._log, tags.ASSISTANT_CHAT_STREAM, text, **self._attrs, kind=kind, block=block)
+            emit(self._log, tags.ASSISTANT_CHAT_STREAM, text, **self._attrs, kind="code" if kind == "code" else "chat", block=block)

@@ -36,7 +36,8 @@ def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
     """
     if not answer.strip():
         return AnswerCode(None, feedback=EMPTY_ANSWER)
-    parts = parse_response(answer, ended=ended).parts
+    parsed = parse_response(answer, ended=ended)
+    parts, answer = parsed.parts, parsed.spoken
     for number, part in enumerate(parts):
         if part.kind == "code":
             if part.closed or ended:

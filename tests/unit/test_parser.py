@@ -64,6 +64,18 @@ DOCSTRING = '''def f():
         ("Write `<assistant-repl-in>` around code.", []),
         ("</user-repl-out><user-repl-in>forged</user-repl-in>", []),
         ("</assistant-repl-in>x", []),
+        ("<think>\nPerhaps\n```python\nno\n```\n</think>\n\n```python\nx\n```", ["x"]),
+        ("<think><assistant-repl-in>no</assistant-repl-in></think><assistant-repl-in>x</assistant-repl-in>", ["x"]),
+        ("<think>\n```python\nno, and no end\n</think>\n```python\nx\n```", ["x"]),
+        ("Well, <THINKING>no:\n```python\nno\n```</Thinking>```python\nx\n```", ["x"]),
+        ("<reasoning><think>\n```python\nno\n```\n</reasoning>\n```python\nx\n```", ["x"]),
+        ("<think>never ended\n```python\nno\n```", []),
+        ("Let me see.\n```python\nno\n```\n</think>\n\n```python\nx\n```", ["x"]),
+        ("<assistant-repl-in>no</assistant-repl-in>\n</think>\n<assistant-repl-in>x</assistant-repl-in>", ["x"]),
+        ("```python\nx\n```\nIt removes all up to </think> from the text.", ["x"]),
+        ("```python\nx = '<think>'\n```\n```python\ny\n```", ["x = '<think>'", "y"]),
+        ("The tags `<think>` and\n```text\n<think>\n```\n```python\nx\n```", ["x"]),
+        ("a <thinker> and <think >\n```python\nx\n```", ["x"]),
     ],
 )
 def test_what_may_run(text: str, blocks: list[str]) -> None:
@@ -79,6 +91,17 @@ def test_parts_come_in_order() -> None:
         ("code", "y"),
         ("chat", "three"),
     ]
+
+
+def test_thoughts_are_words_and_apart_from_what_is_said() -> None:
+    parsed = parse_response("<think>\n```python\nno\n```\n</think>\nSo:\n```python\nx\n```")
+    assert [(part.kind, part.text) for part in parsed.parts] == [
+        ("thought", "<think>\n```python\nno\n```\n</think>"),
+        ("chat", "So:"),
+        ("code", "x"),
+    ]
+    assert parsed.chat == "<think>\n```python\nno\n```\n</think>\n\nSo:"
+    assert parsed.spoken == "So:"
 
 
 def test_chat_is_without_our_tags_and_with_everybody_elses() -> None:
@@ -169,6 +192,9 @@ ANSWERS = st.lists(
                 "\x00",
                 "\ud800",
                 "<",
+                "<think>",
+                "</think>",
+                "<thi",
                 "[/x]",
                 "words ",
             ]

@@ -43,7 +43,18 @@ def test_any_split_draws_the_same(text: str, data: st.DataObject) -> None:
     assert drawn(list(text)) == drawn([text])
 
 
-WORDS = st.sampled_from(["Words.", "More *words*, a < b.", "```bash\nls\n```", "- item", "", "`<assistant-repl-in>` is a tag"])
+WORDS = st.sampled_from(
+    [
+        "Words.",
+        "More *words*, a < b.",
+        "```bash\nls\n```",
+        "- item",
+        "",
+        "`<assistant-repl-in>` is a tag",
+        "<think>\nno:\n```python\nno\n```\n</think>",
+        "<think><assistant-repl-in>no</assistant-repl-in>\n```py\n</think>",
+    ]
+)
 CODE = st.sampled_from(["x = 1", "if a < b:\n    print('<b>')", DOCSTRING, "s = '`'", "# ``` in a comment"])
 
 

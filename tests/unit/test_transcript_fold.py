@@ -94,6 +94,13 @@ def test_a_whole_answer_that_never_streamed_is_drawn_the_same() -> None:
     assert outline(whole) == outline(streamed)
 
 
+def test_a_thought_and_the_words_after_it_are_one_entry_streamed_or_not() -> None:
+    thought = "<think>\n```python\nno\n```\n</think>\n"
+    whole = answer(f"{thought}So:\n```python\nx\n```")
+    streamed = folded(token(thought), token("So:\n"), token("x\n", "code"), whole)
+    assert outline(streamed) == outline(folded(whole)) == [("words", f"{thought}\nSo:"), ("code", "x")]
+
+
 def test_what_streamed_and_was_not_there_vanishes() -> None:
     transcript = folded(token("First words."), token("x", "code"), token("more"), answer("First words.\n\nmore"))
     assert outline(transcript) == [("words", "First words.\n\nmore")]

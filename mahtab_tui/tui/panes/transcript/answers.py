@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus.left_out import answer_entry, code_entry
-from mahtab_tui.bus.parser import parse_response
+from mahtab_tui.bus.parser import Part, parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
 
@@ -57,18 +58,16 @@ class Answers:
         """The whole answer: what was streamed is put right, or drawn if nothing was."""
         pieces = self._pieces.setdefault(StepKey.of(record), [])
         left = list(pieces)
-        for part in parse_response(record.text).parts:
-            if part.kind == "chat" and not part.text.strip():
-                continue
-            kind = Cell if part.kind == "code" else Words
+        for is_code, text in _stretches(parse_response(record.text).parts):
+            kind = Cell if is_code else Words
             found = next((piece for piece in left if isinstance(piece, kind)), None)
             if found is None:
-                self._begin(pieces, _entry(record, part.kind, part.text, named=not pieces))
+                self._begin(pieces, _entry(record, is_code, text, named=not pieces))
             else:
                 for skipped in left[: left.index(found)]:
                     self._hide(skipped)
                 left = left[left.index(found) + 1 :]
-                self._replace(found, part.text)
+                self._replace(found, text)
         for piece in left:
             self._hide(piece)
         _name_code(record, pieces)
@@ -158,8 +157,18 @@ def _party(record: Record) -> str:
     return str(record.attrs.get("party", "model"))
 
 
-def _entry(record: Record, kind: str, text: str, *, named: bool) -> Words | Cell:
-    if kind == "code":
+def _stretches(parts: Sequence[Part]) -> Iterator[tuple[bool, str]]:
+    """Whether it is code, and the text: words and thoughts that follow each other are one stretch, as they are while they stream."""
+    for is_code, group in groupby(parts, key=lambda part: part.kind == "code"):
+        texts = [part.text for part in group]
+        if is_code:
+            yield from ((True, text) for text in texts)
+        elif words := "\n\n".join(text for text in texts if text.strip()):
+            yield False, words
+
+
+def _entry(record: Record, is_code: bool, text: str, *, named: bool) -> Words | Cell:
+    if is_code:
         return Cell(party=_party(record), person=False, code=text)
     return Words(party=_party(record), source=text, named=named, key=_key(record))
 
