@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.store.damage import file_identity, is_damage, set_aside
+from mahtab_tui.store.encoding import readable
 
 SCHEMA = 1
 """The version of the tables (`user_version`)."""
@@ -33,14 +35,30 @@ create table if not exists partial (
 
 
 @contextlib.contextmanager
-def as_sentences(path: Path) -> Iterator[None]:
-    """Errors of SQLite and of the file system become `StoreError`."""
+def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
+    """Errors of SQLite and of the file system become `StoreError`. A damaged file is set aside: what opens it next begins a new one.
+
+    identity: the `file_identity` of the file that is open already. Within, every connection is closed before an error leaves.
+    """
+    identity = identity or file_identity(path)
     try:
         yield
     except (sqlite3.Error, OverflowError) as error:
+        if is_damage(error):
+            raise StoreError(_without_damaged(path, identity)) from error
         raise StoreError(f"The session file {path} cannot be used: {error}.") from error
     except OSError as error:
         raise StoreError(f"The session file {path} cannot be used: {error.strerror}.") from error
+
+
+def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
+    """Set a damaged file aside; returns the sentence that says so."""
+    try:
+        aside = set_aside(path, identity)
+    except OSError as error:
+        return f"The session file {path} is damaged and cannot be set aside: {error.strerror}."
+    where = "another program has set it aside" if aside is None else f"it is {aside} now"
+    return f"The session file {path} was damaged; {where}, and a new one begins."
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -50,6 +68,7 @@ def connect(path: Path) -> sqlite3.Connection:
         with contextlib.suppress(FileExistsError):
             path.touch(mode=0o600, exist_ok=False)
         connection = sqlite3.connect(path, check_same_thread=False, timeout=WAIT, isolation_level=None)
+        connection.text_factory = readable
         try:
             _prepare(connection, path)
         except BaseException:

@@ -19,9 +19,19 @@ def stored(text: str) -> str | bytes:
     return text
 
 
-def restored(value: str | bytes) -> str:
-    """The text of a value that `stored` made."""
-    return value if isinstance(value, str) else value.decode("utf-8", "surrogatepass")
+def restored(value: object) -> str:
+    """The text of a value that `stored` made; of any other value what can be read of it."""
+    if not isinstance(value, bytes):
+        return str(value)
+    try:
+        return value.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return readable(value)
+
+
+def readable(value: bytes) -> str:
+    """Text from a file that may be damaged, for `sqlite3.Connection.text_factory`: bytes that are no text become question marks."""
+    return value.decode("utf-8", "replace")
 
 
 def as_json(attrs: Mapping[str, Any]) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.store.encoding import restored, stored
+from mahtab_tui.store.damage import file_identity, is_damage, set_aside
+from mahtab_tui.store.encoding import readable, restored, stored
 
 _TABLES = """
 create table if not exists input (
@@ -85,8 +86,9 @@ class History:
             try:
                 return self._connection.execute(statement, values).fetchall()
             except sqlite3.Error as error:
-                if _damaged(error):
+                if is_damage(error):
                     self._connection.close()
+                    self._set_aside()
                     self._connection = self._opened()
                 else:
                     self.problem = f"The input history {self._path} cannot be used: {error}."
@@ -96,30 +98,27 @@ class History:
         """The file; a new one where it is damaged; memory where neither can be had."""
         for attempt in ("as it is", "anew"):
             try:
-                return _connect(self._path)
+                self._identity = file_identity(self._path)
+                connection = _connect(self._path)
             except (sqlite3.Error, OSError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
                 self.problem = f"The input history {self._path} cannot be used ({reason}); this session's is kept in memory."
-                if attempt == "anew" or not (_damaged(error) and self._set_aside()):
+                if attempt == "anew" or not (is_damage(error) and self._set_aside()):
                     break
+            else:
+                self._identity = file_identity(self._path)  # it may be new
+                return connection
         return _connect(None)
 
     def _set_aside(self) -> bool:
         """Make room for a new file; what is in the old one may yet be saved by hand. False where even that cannot be done."""
-        aside = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
         try:
-            self._path.replace(aside)
-            for ending in ("-wal", "-shm"):
-                self._path.with_name(self._path.name + ending).unlink(missing_ok=True)
+            aside = set_aside(self._path, self._identity)
         except OSError:
             return False
-        self.problem = f"The input history was damaged; it is {aside} now, and a new one has begun."
+        if aside is not None:
+            self.problem = f"The input history was damaged; it is {aside} now, and a new one has begun."
         return True
-
-
-def _damaged(error: Exception) -> bool:
-    """Whether the file's content is wrong, and not only its use just now (locked, full, not allowed)."""
-    return isinstance(error, sqlite3.DatabaseError) and type(error) is sqlite3.DatabaseError
 
 
 def _connect(path: Path | None) -> sqlite3.Connection:
@@ -128,6 +127,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         with contextlib.suppress(FileExistsError):
             path.touch(mode=0o600, exist_ok=False)
     connection = sqlite3.connect(path or ":memory:", check_same_thread=False, timeout=2, isolation_level=None)
+    connection.text_factory = readable
     try:
         connection.execute("pragma journal_mode = wal")
         connection.executescript(_TABLES)

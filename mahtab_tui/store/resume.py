@@ -39,12 +39,18 @@ def resumed_store(session: str | None, project: Path | None) -> tuple[SqliteStor
         raise NoSession(str(error)) from None
     row = _chosen(rows, session)
     try:
-        past = [record for _, record in load_records(database(), row.id, limit=TAIL)]
+        page = load_records(database(), row.id, limit=TAIL)
     except StoreError as error:
         raise NoSession(str(error)) from None
-    notice = "The conversation is back; the namespace is not: run again what you need."
-    past.append(Record(tags.NOTICE, notice, {"level": "info"}, time.time()))
+    past = [record for _, record in page.records]
+    if page.unreadable:
+        past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
+    past.append(_notice("The conversation is back; the namespace is not: run again what you need."))
     return SqliteStore(database(), row.id, name=row.name, project=row.project), row.name, past
+
+
+def _notice(text: str, level: str = "info") -> Record:
+    return Record(tags.NOTICE, text, {"level": level}, time.time())
 
 
 def _chosen(rows: list[SessionRow], session: str | None) -> SessionRow:

@@ -9,15 +9,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
+from mahtab_tui.store.damage import file_identity
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.encoding import as_json, restored, stored
+from mahtab_tui.store.shape import well_formed
 
-__all__ = ["SessionRow", "SqliteStore", "StoreError", "delete_session", "list_sessions", "load_records"]
+__all__ = ["Page", "SessionRow", "SqliteStore", "StoreError", "delete_session", "list_sessions", "load_records"]
 
 _FIRST = 80
 """Characters of a session's first input that its row shows."""
@@ -26,14 +28,23 @@ _SURROUNDINGS = frozenset((tags.KERNEL, tags.NAMESPACE, tags.NOTICE))
 """What is logged before the person or the model has done anything. Alone it makes no session; it is written with what follows it."""
 
 _INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
+_ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
+"""The attributes of a record; SQLite would end a query at the first that are no JSON."""
 _OUTPUT = (
-    "select text from record where session = ? and tag in (?, ?) and json_extract(attrs, '$.cell') = ?"
-    " and json_extract(attrs, '$.late') is null order by number desc limit 1"
+    f"select text from record where session = ? and tag in (?, ?) and json_extract({_ATTRS}, '$.cell') = ?"
+    f" and json_extract({_ATTRS}, '$.late') is null order by number desc limit 1"
 )
 _SHOWN = (
-    "select json_extract(attrs, '$.data') from record where session = ? and tag = ? and json_extract(attrs, '$.cell') = ?"
-    " and json_extract(attrs, '$.mime') in (?, ?) order by number"
+    f"select json_extract({_ATTRS}, '$.data') from record where session = ? and tag = ? and json_extract({_ATTRS}, '$.cell') = ?"
+    f" and json_extract({_ATTRS}, '$.mime') in (?, ?) order by number"
 )
+
+_YEAR_10000 = 253_402_300_800.0
+"""In seconds since the epoch: where calendars end."""
+
+
+Row = tuple[Any, Any, Any, Any]
+"""Time, tag, attributes and text of a record, as they are in the file, whatever that holds."""
 
 
 class SessionRow(NamedTuple):
@@ -50,6 +61,14 @@ class SessionRow(NamedTuple):
     """The first question or cell, in short."""
 
 
+class Page(NamedTuple):
+    """Records of a session, in order, with their numbers."""
+
+    records: list[tuple[int, Record]]
+    unreadable: int
+    """How many others there are among them that cannot be read."""
+
+
 class SqliteStore:
     """The records of one session. The file is opened at its first record, so that an empty session leaves nothing."""
 
@@ -60,6 +79,8 @@ class SqliteStore:
         self._project = project
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
+        self._identity: tuple[int, int] | None = None
+        """Of the file that is open."""
         self._begun = False
         self._surroundings: list[Record] = []
 
@@ -101,7 +122,7 @@ class SqliteStore:
             return []
         with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
             rows = connection.execute(_SHOWN, (self.session, tags.DISPLAY, cell, *sorted(tags.PICTURES))).fetchall()
-        return [row[0] for row in rows]
+        return [row[0] for row in rows if isinstance(row[0], str)]
 
     def close(self) -> None:
         """Close the file; the next record opens it again."""
@@ -111,17 +132,19 @@ class SqliteStore:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction. A file that has failed, or is not open yet, is opened."""
-        try:
-            with as_sentences(self.path):
+        with as_sentences(self.path, self._identity):
+            try:
                 fresh = self._connection is None
                 connection = self._connection = self._connection or connect(self.path)
+                if fresh:
+                    self._identity = file_identity(self.path)
                 with transaction(connection):
                     if fresh:
                         self._begin(connection)
                     yield connection
-        except StoreError:
-            self._disconnect()
-            raise
+            except (sqlite3.Error, OverflowError, OSError, StoreError):
+                self._disconnect()
+                raise
         self._begun = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
@@ -130,32 +153,41 @@ class SqliteStore:
         row = (self.session, self._name, self._project, now, now)
         connection.execute("insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)", row)
         if not self._begun:
-            for record in _left_over(connection, self.session):
-                connection.execute(_INSERT, (self.session, *_columns(record)))
+            for left in _left_over(connection, self.session):
+                connection.execute(_INSERT, (self.session, *(_columns(left) if isinstance(left, Record) else left)))
             connection.execute("delete from partial where session = ?", (self.session,))
 
     def _disconnect(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
-            self._connection = None
+            self._connection = self._identity = None
 
 
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
     return record.time or time.time(), record.tag, as_json(record.attrs), stored(record.text)
 
 
-def _record(moment: float, tag: str, attrs: str, text: str | bytes) -> Record:
-    return Record(tag, restored(text), json.loads(attrs), moment)
+def _record(row: Row) -> Record | None:
+    """A record from its time, tag, attributes and text; None where it cannot be read."""
+    moment, tag, attrs, text = row
+    try:
+        values = json.loads(attrs)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if not (isinstance(values, dict) and isinstance(tag, str) and isinstance(moment, float) and well_formed(tag, values)):
+        return None
+    return Record(tag, restored(text), values, moment)
 
 
-def _left_over(connection: sqlite3.Connection, session: str) -> list[Record]:
-    """What was being streamed when the program was killed."""
-    rows = connection.execute("select time, tag, attrs, text from partial where session = ? order by time", (session,))
-    records = [_record(*row) for row in rows]
-    for record in records:
-        record.attrs["cut"] = True
-    return records
+def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | Row]:
+    """What was being streamed when the program was killed; what cannot be read of it as it is in the file."""
+    rows: list[Row] = connection.execute("select time, tag, attrs, text from partial where session = ? order by time", (session,)).fetchall()
+    read = [_record(row) or row for row in rows]
+    for record in read:
+        if isinstance(record, Record):
+            record.attrs["cut"] = True
+    return read
 
 
 def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
@@ -168,23 +200,32 @@ def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
     )
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         rows = connection.execute(query, (project, project)).fetchall()
-    return [SessionRow(id, name, folder, started, last, records, restored(first)) for id, name, folder, started, last, records, first in rows]
+    return [
+        SessionRow(restored(id), restored(name), restored(folder), _moment(started), _moment(last), records, restored(first))
+        for id, name, folder, started, last, records, first in rows
+    ]
 
 
-def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> list[tuple[int, Record]]:
-    """The last records of a session, or those before a number (the page above), in order, with their numbers.
+def _moment(value: object) -> float:
+    """Seconds since the epoch that can be shown; 0 for what is no moment."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < _YEAR_10000 else 0.0
+
+
+def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> Page:
+    """The last records of a session, or those before a number (the page above). Each that cannot be read is passed over, and counted.
 
     What was being streamed when the program was killed comes last, marked ``cut``. Raises `StoreError`.
     """
     if not path.exists():
-        return []
+        return Page([], 0)
     query = "select number, time, tag, attrs, text from record where session = ? and (? is null or number < ?) order by number desc limit ?"
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         rows = connection.execute(query, (session, before, before, limit)).fetchall()
         left_over = _left_over(connection, session) if before is None else []
-    records = [(row[0], _record(*row[1:])) for row in reversed(rows)]
-    last = records[-1][0] if records else 0
-    return records + list(enumerate(left_over, last + 1))
+    read = [(row[0], _record(row[1:])) for row in reversed(rows)]
+    read += enumerate((left if isinstance(left, Record) else None for left in left_over), rows[0][0] + 1 if rows else 1)
+    records = [(number, record) for number, record in read if record is not None]
+    return Page(records, len(read) - len(records))
 
 
 def delete_session(path: Path, session: str) -> None:

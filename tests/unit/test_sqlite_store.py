@@ -34,7 +34,7 @@ def cell(number: int, text: str = "x") -> Record:
 
 
 def texts(path: Path, session: str = "s") -> list[str]:
-    return [record.text for _, record in load_records(path, session, limit=100_000)]
+    return [record.text for _, record in load_records(path, session, limit=100_000).records]
 
 
 def run(program: str, *args: object) -> subprocess.CompletedProcess[str]:
@@ -46,7 +46,7 @@ def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:
     store = SqliteStore(path, "s", name="study", project="/p")
     record = Record(tags.USER_REPL_OUT, "1\n", {"cell": 1, "kinds": [["value", 2]], "none": None}, 5.5)
     store.append(record)
-    assert [loaded for _, loaded in load_records(path, "s")] == [record]
+    assert [loaded for _, loaded in load_records(path, "s").records] == [record]
     for file in path.parent.iterdir():
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -98,7 +98,7 @@ def test_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory,
     record = Record(tags.USER_CHAT, text, attrs, 1.0)
     store.append(record)
     store.close()
-    assert load_records(path, "s") == [(1, record)]
+    assert load_records(path, "s") == ([(1, record)], 0)
     list_sessions(path)
 
 
@@ -130,7 +130,7 @@ def test_records_come_tail_first_in_pages(path: Path) -> None:
         other.append(cell(number, "other"))
     seen: list[str] = []
     before = None
-    while page := load_records(path, "s", before=before, limit=10):
+    while page := load_records(path, "s", before=before, limit=10).records:
         assert page == sorted(page, key=lambda row: row[0])
         seen = [record.text for _, record in page] + seen
         before = page[0][0]
@@ -156,7 +156,7 @@ def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
     assert len(row.first) <= 80
     delete_session(path, "b")
     assert [row.id for row in list_sessions(path)] == ["c", "a"]
-    assert load_records(path, "b") == []
+    assert load_records(path, "b") == ([], 0)
 
 
 def test_a_left_over_partial_is_a_record_that_was_cut(path: Path) -> None:
@@ -168,13 +168,13 @@ def test_a_left_over_partial_is_a_record_that_was_cut(path: Path) -> None:
     store.partial("gone", None)
     store.close()
     cut = Record(tags.USER_REPL_OUT, "half", {"cell": 1, "cut": True}, 2.0)
-    assert [record for _, record in load_records(path, "s")][1:] == [cut]
+    assert [record for _, record in load_records(path, "s").records][1:] == [cut]
     resumed = SqliteStore(path, "s")
     resumed.append(cell(2))
     resumed.partial("k", Record(tags.USER_REPL_OUT, "other", {"cell": 2}, 3.0))
     resumed.partial("k", None)
     resumed.close()
-    assert [record for _, record in load_records(path, "s")] == [cell(1), cut, cell(2)]
+    assert [record for _, record in load_records(path, "s").records] == [cell(1), cut, cell(2)]
 
 
 def test_a_killed_program_keeps_its_records(path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_killed_program_keeps_its_records(path: Path) -> None:
     """
     done = run(program, path)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    records = [record for _, record in load_records(path, "s")]
+    records = [record for _, record in load_records(path, "s").records]
     assert [record.text for record in records] == [*map(str, range(100)), "half"]
     assert records[-1].attrs == {"cell": 99, "kinds": [["stdout", 4]], "cut": True}
 
@@ -265,17 +265,112 @@ def test_a_locked_file_is_an_error_and_works_afterwards(path: Path) -> None:
     assert texts(path) == ["one", "three"]
 
 
-@pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 9000])
-def test_a_damaged_file_is_an_error_and_stays_as_it_is(path: Path, content: bytes) -> None:
+DAMAGED = [b"no database at all" * 100, b"SQLite format 3\x00" + b"\xff" * 9000]
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_file_is_set_aside_with_a_sentence_and_the_record_is_kept_in_a_new_one(path: Path, content: bytes) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(StoreError, match=r"sessions\.db"):
-        SqliteStore(path, "s").append(cell(1))
-    with pytest.raises(StoreError):
-        list_sessions(path)
-    with pytest.raises(StoreError):
-        load_records(path, "s")
-    assert path.read_bytes() == content
+    store = SqliteStore(path, "s")
+    with pytest.raises(StoreError, match=r"sessions\.db was damaged; it is .*sessions\.db\.damaged-\d+ now, and a new one begins\."):
+        store.append(cell(1, "kept"))
+    store.append(cell(1, "kept"))
+    store.close()
+    assert texts(path) == ["kept"]
+    (aside,) = path.parent.glob("sessions.db.damaged-*")
+    assert aside.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+def test_a_damaged_file_is_set_aside_by_those_who_read_it(path: Path, content: bytes) -> None:
+    path.parent.mkdir()
+    for read in (lambda: list_sessions(path), lambda: load_records(path, "s"), lambda: SqliteStore(path, "s").output(1)):
+        path.write_bytes(content)
+        with pytest.raises(StoreError, match="was damaged"):
+            read()
+        assert not path.exists()
+    assert len(list(path.parent.glob("sessions.db.damaged-*"))) == 3
+
+
+def test_a_file_that_is_damaged_while_it_is_open_is_set_aside_by_one_of_two(path: Path) -> None:
+    store, other = SqliteStore(path, "s"), SqliteStore(path, "t")
+    for number in range(50):
+        store.append(cell(number, "x" * 5000))
+    other.append(cell(1))
+    connection = sqlite3.connect(path)
+    connection.execute("pragma wal_checkpoint(truncate)")
+    connection.close()
+    with path.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * (path.stat().st_size - 4096))
+    told = []
+    for each in (store, other):
+        with pytest.raises(StoreError) as raised:
+            each.append(cell(60, "y" * 5000))
+        told.append(str(raised.value))
+        each.append(cell(60, "new"))
+        each.close()
+    assert "it is" in told[0]
+    assert texts(path) == texts(path, "t") == ["new"]
+    assert len([each for each in path.parent.glob("sessions.db.damaged-*") if not each.name.endswith("-wal")]) == 1, (
+        "the new file is not taken for the damaged one"
+    )
+
+
+def spoil(path: Path, statement: str, *values: object) -> None:
+    """Write into the file what no session has written there."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(statement, values)
+    connection.close()
+
+
+BAD_ATTRS = ["{", "", "[]", "null", "3", "[" * 100_000, b"\xff\xfe"]
+
+
+@pytest.mark.parametrize("attrs", BAD_ATTRS)
+def test_a_record_that_cannot_be_read_is_passed_over_and_counted(path: Path, attrs: object) -> None:
+    store = SqliteStore(path, "s")
+    for number in range(4):
+        store.append(cell(number, str(number)))
+        store.append(Record(tags.USER_REPL_OUT, f"output {number}", {"cell": number}, 1.0))
+    store.append(Record(tags.DISPLAY, "", {"cell": 3, "mime": "image/png", "data": "abc"}, 1.0))
+    store.append(Record(tags.DISPLAY, "", {"cell": 3, "mime": "image/png", "data": "def"}, 1.0))
+    store.partial("k", Record(tags.USER_REPL_OUT, "half", {"cell": 4}, 2.0))
+    store.partial("l", Record(tags.USER_REPL_OUT, "whole", {"cell": 5}, 2.0))
+    store.close()
+    spoil(path, "update record set attrs = ? where number in (1, 6, 9)", attrs)
+    spoil(path, "update partial set attrs = ? where key = 'k'", attrs)
+    page = load_records(path, "s")
+    assert page.unreadable == 4
+    assert [record.text for _, record in page.records] == ["output 0", "1", "output 1", "2", "3", "output 3", "", "whole"]
+    assert store.output(3) == "output 3"
+    assert store.output(2) is None
+    assert store.pictures(3) == ["def"]
+    store = SqliteStore(path, "s")
+    store.append(cell(9))
+    store.close()
+    assert load_records(path, "s").unreadable == 4, "what was half said and cannot be read is kept as it is"
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe\x00", b"\xed\xa0", 3.5])
+def test_texts_that_are_none_are_shown_as_far_as_they_can_be_read(path: Path, text: object) -> None:
+    store = SqliteStore(path, "s", name="n", project="/p")
+    store.append(cell(1, "one"))
+    store.close()
+    spoil(path, "update record set text = ?", text)
+    spoil(path, "update session set first = ?, name = ?, started = 'never', last = 1e300", text, text)
+    spoil(path, "insert into session values (cast(x'ff41' as text), cast(x'ff' as text), '/p', 1, 2, cast(x'ff' as text))")
+    rows = list_sessions(path)
+    assert [(row.started, row.last) for row in rows] == [(0.0, 0.0), (1.0, 2.0)]
+    assert rows[1].id.endswith("A")
+    (record,) = load_records(path, "s").records
+    assert isinstance(record[1].text, str)
+    if isinstance(text, bytes):
+        spoil(path, "update session set first = cast(? as text) where id = 's'", text)
+        spoil(path, "update record set text = cast(? as text), attrs = '{}'", text)
+        assert "\N{REPLACEMENT CHARACTER}" in list_sessions(path)[0].first
+        assert "\N{REPLACEMENT CHARACTER}" in load_records(path, "s").records[0][1].text
 
 
 def test_a_path_that_cannot_be_is_an_error(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""A database whose file is damaged is set aside, so that a new one can begin."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_WAL, _SHM = "-wal", "-shm"
+"""What SQLite keeps beside a database: what is not in it yet, and an index of that."""
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether the file's content is wrong, and not only its use just now (locked, full, not allowed)."""
+    return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    )
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Tells one file from another one that took its place; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def set_aside(path: Path, damaged: tuple[int, int] | None) -> Path | None:
+    """Rename a damaged database; returns its new name. No connection of this process may have it open.
+
+    damaged: the `file_identity` of what was found to be damaged. None is returned where another program has set it aside meanwhile. Raises
+    `OSError`.
+    """
+    with _alone(path.parent):
+        if damaged is None or file_identity(path) != damaged:
+            return None
+        aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
+        path.replace(aside)
+        with contextlib.suppress(FileNotFoundError):  # it belongs to the old file: part of what may yet be saved by hand
+            path.with_name(path.name + _WAL).replace(aside.with_name(aside.name + _WAL))
+        path.with_name(path.name + _SHM).unlink(missing_ok=True)
+        return aside
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Of several programs that find the damage one at a time looks, and renames."""
+    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)

@@ -1,0 +1,50 @@
+"""Records whose attributes are not what `bus.tags` says are not handed to those who rely on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.store.shape import well_formed
+
+
+@pytest.mark.parametrize(
+    ("tag", "attrs"),
+    [
+        (tags.USER_REPL_IN, {"cell": "1"}),
+        (tags.USER_REPL_IN, {"cell": True}),
+        (tags.USER_REPL_OUT, {"cell": 1, "kinds": 3}),
+        (tags.USER_REPL_OUT, {"cell": 1, "kinds": [["stdout"]]}),
+        (tags.USER_REPL_OUT, {"cell": 1, "duration": "long"}),
+        (tags.USER_REPL_OUT, {"cell": 1, "frames": [["file", 1]]}),
+        (tags.NAMESPACE, {"changes": [{"name": "x"}]}),
+        (tags.NAMESPACE, {"changes": ["x"]}),
+        (tags.NAMESPACE, {"changes": None}),
+        (tags.USER_CHAT, {"turn": []}),
+        (tags.USAGE, {"cost": "much"}),
+        (tags.USAGE, {"input_tokens": None}),
+        (tags.SKILL, {"name": "a", "loaded": True}),
+        (tags.DISPLAY, {"cell": 1}),
+        (tags.USER_ATTACHMENT, {"data": "abc", "width": 3}),
+        (tags.APPROVAL, {"guest": 0, "state": "waiting"}),
+    ],
+)
+def test_what_would_fail_those_who_fold_it_is_not_well_formed(tag: str, attrs: dict[str, Any]) -> None:
+    assert not well_formed(tag, attrs)
+
+
+@pytest.mark.parametrize(
+    ("tag", "attrs"),
+    [
+        (tags.USER_REPL_OUT, {"cell": 1, "kinds": [["stdout", 3]], "frames": [["In [1]", 1, "", 0]], "duration": 1, "new": object()}),
+        (tags.NAMESPACE, {"cell": None, "fresh": True, "changes": [{"name": "x", "change": "added"}]}),
+        (tags.APPROVAL, {"guest": 0, "call": 3, "blocks": 1}),
+        (tags.USER_ATTACHMENT, {"picture": "a"}),
+        (tags.USAGE, {"cost": None, "input_tokens": 3}),
+        (tags.NOTICE, {}),
+    ],
+)
+def test_what_is_written_is_well_formed(tag: str, attrs: dict[str, Any]) -> None:
+    assert well_formed(tag, attrs)
