@@ -13,6 +13,8 @@ Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html"]
 VariableKind = Literal["data", "module", "function", "class"]
 CompletionKind = Literal["data", "module", "function", "class", "property", "argument", "key", "column", "keyword", "name", "file", "folder", "magic"]
 ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted"]
+CHANGE_SIGNS: Mapping[str, str] = {"added": "+", "rebound": "~", "changed": "~", "perhaps": "?", "deleted": "−"}
+"""How each kind of change is drawn."""
 OnOutput = Callable[[OutputKind, str], None]
 
 OUTPUT_LIMIT = 10_000
@@ -66,8 +68,8 @@ class Change:
 
     name: str
     change: ChangeKind
-    """``changed``: the same object, visibly different (length, shape). ``perhaps``: the cell's syntax tree says that it may
-    have changed in place, with no visible sign."""
+    """``rebound``: the name stands for another object. ``changed``: the same object holds something else. ``perhaps``: the cell may have
+    changed the object in place; nobody can tell."""
     variable: Variable | None
     """As it is now; None where it was deleted."""
 

@@ -14,7 +14,7 @@ class Author(NamedTuple):
     party: str
     cell: int
     perhaps: bool
-    """The cell may have changed it in place; nothing visible says so."""
+    """A later cell may have changed it in place; nobody can tell."""
 
 
 class Provenance:
@@ -31,8 +31,11 @@ class Provenance:
                 self._described.pop(change.name, None)
             else:
                 self._described[change.name] = change.variable
+            known = self._authors.get(change.name)
             if change.change == "deleted":
                 self._authors.pop(change.name, None)
+            elif change.change == "perhaps" and known is not None:
+                self._authors[change.name] = known._replace(perhaps=True)
             else:
                 self._authors[change.name] = Author(party, cell, change.change == "perhaps")
 

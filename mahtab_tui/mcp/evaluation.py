@@ -6,7 +6,7 @@ from typing import cast
 
 from pydantic import Field
 
-from mahtab_tui.kernel.base import Change, Status
+from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, Status
 from mahtab_tui.kernel.bounded import GRACE
 from mahtab_tui.kernel.results import pieces
 from mahtab_tui.mcp.look import Look
@@ -104,14 +104,11 @@ def changed(change: Change) -> ChangedName:
     return ChangedName(name=change.name, change=change.change, type=change.variable.type, summary=change.variable.summary)
 
 
-_SIGNS = {"added": "+", "rebound": "=", "changed": "~", "perhaps": "?", "deleted": "-"}
-
-
 def changes_line(changes: list[ChangedName], unlisted: int = 0) -> str:
     """The changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, -old]``. unlisted: how many more there are."""
     if not changes:
         return ""
-    told = [" ".join(part for part in (_SIGNS[c.change] + c.name, c.type, c.summary[:60]) if part) for c in changes[:LINE]]
+    told = [" ".join(part for part in (CHANGE_SIGNS[c.change] + c.name, c.type, c.summary[:60]) if part) for c in changes[:LINE]]
     others = len(changes[LINE:]) + unlisted
     more = f", and {others:,} more" if others else ""
     return f"[{', '.join(told)}{more}]"

@@ -257,6 +257,8 @@ class Row(NamedTuple):
 
 
 PANE_KEYS: tuple[Row, ...] = (
+    Row("+  ~  −", "A cell added, changed or deleted this name", "Signs"),
+    Row("?", "A cell may have changed what this name holds: the object does not show it. The author stays", "Signs"),
     Row("`", "At the very start of the editor: Python or Ask. Elsewhere it is a backtick", "Editor"),
     Row("enter", "Run what is complete, send a question; opens a line in what is not complete", "Editor"),
     Row("ctrl+j", "Open a line; also Shift+Enter and Alt+Enter where the terminal sends them", "Editor"),

@@ -52,7 +52,7 @@ async def test_a_key_shows_what_was_added_deleted_and_bound_again_with_what_was_
             "~ df DataFrame 100 × 4 → 98 × 5 claude 2",
             "~ x int → str 3 → 'three' claude 2",
             "− old list 2 items claude 2",
-            "~ same Thing ~claude 2",
+            "? same Thing claude 2",
             "+ _new function (a) claude 2",
         ]
         await pilot.press("alt+d")

@@ -55,16 +55,16 @@ async def focused(pilot: Pilot[int]) -> None:
     await until(pilot, lambda: pane_of(pilot).has_focus)
 
 
-async def test_a_row_says_name_type_value_and_who_made_it(make_app: MakeApp) -> None:
+async def test_a_row_says_name_type_value_and_who_made_it_and_a_question_mark_where_it_may_have_changed_since(make_app: MakeApp) -> None:
     async with make_app(*ROWS, changes(4, change("b", "int", "42", "perhaps"))).run_test(size=SIZE) as pilot:
         await drawn(pilot)
         title, heading, *rows = lines(pilot)
         assert title.startswith("NAMESPACE  3")
         assert heading.split() == ["name", "type", "value", "by"]
         assert [row.split() for row in rows] == [
-            ["b", "int", "42", "~you", "4"],
             ["data", "list", "3", "items", "claude", "3"],
             ["a", "str", "'words'", "you", "2"],
+            ["b", "int", "42", "you", "1?"],
         ]
 
 

@@ -140,6 +140,7 @@ class Executor:
         linecache.cache[filename] = (len(source), None, [line + "\n" for line in source.split("\n")], filename)
         self._past.entered(cell, source)
         body, last = self._compile(source, filename)
+        self._expect()
         self._evaluate(body)
         if last is None:
             return
@@ -212,9 +213,14 @@ class Executor:
         self._trees.append(None)
         self._earlier.append([])
 
+    def _expect(self) -> None:
+        if self._trees and (tree := self._trees[-1]) is not None:
+            self.watch.expect(tree)
+
     def _end(self) -> list[dict[str, Any]]:
         self.depth -= 1
         changes = self._earlier.pop() + self.watch.changes(self._trees.pop())
+        self._expect()  # the cell around a nested one goes on
         merged: dict[str, dict[str, Any]] = {}
         for change in changes:
             before = merged.get(change["name"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple
 
 # Calls that leave their arguments as they are.
 _PURE = frozenset(
@@ -11,12 +12,11 @@ _PURE = frozenset(
     " set frozenset dict range enumerate zip map filter any all reversed format ascii bin hex oct ord chr divmod pow help dir vars"
     " peek grep partition display".split()
 )
-# Methods that leave their object as it is, of the kinds of objects that people use most.
-_PURE_METHODS = frozenset(
-    "copy keys values items get count index join split strip lower upper replace startswith endswith format encode decode"
-    " head tail describe info sum mean median min max std var groupby agg value_counts nunique unique isna notna sort_index corr"
-    " to_dict to_list tolist to_numpy astype reshape shape sample merge query nlargest nsmallest".split()
+IN_PLACE = frozenset(
+    "append byteswap clear copyto drop_in_place eval extend fill fill_diagonal insert insert_column itemset partition place pop put putmask"
+    " rechunk replace_column resize reverse set_flags setfield setflags shrink_to_fit sort update".split()
 )
+"""Methods that change a table or an array in place."""
 
 
 def _roots(node: ast.AST) -> Iterator[str]:
@@ -27,8 +27,8 @@ def _roots(node: ast.AST) -> Iterator[str]:
         yield node.id
 
 
-def bound_names(tree: ast.Module) -> frozenset[str]:
-    """Names that the cell's own level binds: assignments, imports, definitions, loops, with, except, match, walrus."""
+def bound_names(tree: ast.Module, *, imports: bool = True) -> frozenset[str]:
+    """Names that the cell's own level binds: assignments, definitions, loops, with, except, match, walrus; and imports, if they are wanted."""
     names: set[str] = set()
     for node in _own_level(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -36,37 +36,53 @@ def bound_names(tree: ast.Module) -> frozenset[str]:
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(node.name)
         elif isinstance(node, ast.alias):
-            names.add(node.asname or node.name.split(".")[0])
+            if imports:
+                names.add(node.asname or node.name.split(".")[0])
         else:
             # except … as name, case … as name, case [*name], case {**name}
             names.update(str(getattr(node, field)) for field in ("name", "rest") if isinstance(getattr(node, field, None), str))
     return frozenset(names)
 
 
-def touched_names(tree: ast.Module) -> frozenset[str]:
-    """Names whose objects the cell may change in place."""
-    names: set[str] = set()
+class Touch(NamedTuple):
+    """A place in a cell's code that may change an object in place."""
+
+    name: str
+    """The name through which the object is reached."""
+    method: str
+    """The method that is called on it; empty where it is assigned to, given to a function, or the method is told `inplace`."""
+
+    @property
+    def changes_tables(self) -> bool:
+        """Whether it may change a table, an array or a tensor."""
+        return not self.method or self.method in IN_PLACE or self.method.endswith("_")
+
+
+def touches(tree: ast.AST) -> Iterator[Touch]:
+    """The places of a cell that may change what its names hold, without binding the names."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            names.update(_roots(node))
+            yield from (Touch(name, "") for name in _roots(node))
         elif isinstance(node, ast.AugAssign):
-            names.update(_roots(node.target))
+            yield from (Touch(name, "") for name in _roots(node.target))
         elif isinstance(node, ast.Call):
-            names.update(_touched_by_call(node))
-    return frozenset(names)
+            yield from _touched_by_call(node)
 
 
-def _touched_by_call(call: ast.Call) -> Iterator[str]:
-    in_place = any(keyword.arg == "inplace" for keyword in call.keywords)
-    if isinstance(call.func, ast.Attribute) and (in_place or call.func.attr not in _PURE_METHODS):
-        yield from _roots(call.func)
+def called_names(tree: ast.AST) -> frozenset[str]:
+    """The names that a cell calls."""
+    return frozenset(node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name))
+
+
+def _touched_by_call(call: ast.Call) -> Iterator[Touch]:
+    if isinstance(call.func, ast.Attribute):
+        in_place = any(keyword.arg == "inplace" for keyword in call.keywords)
+        yield from (Touch(name, "" if in_place else call.func.attr) for name in _roots(call.func))
     if isinstance(call.func, ast.Name) and call.func.id in _PURE:
         return
-    if isinstance(call.func, ast.Attribute) and call.func.attr in _PURE_METHODS:
-        return
     for argument in [*call.args, *(keyword.value for keyword in call.keywords)]:
-        if isinstance(argument, (ast.Name, ast.Starred)):
-            yield from _roots(argument)
+        if isinstance(argument, (ast.Name, ast.Starred, ast.Attribute, ast.Subscript)):
+            yield from (Touch(name, "") for name in _roots(argument))
 
 
 def _own_level(tree: ast.Module) -> Iterator[ast.AST]:

@@ -74,3 +74,11 @@ def has_own_indexes(value: Any) -> bool:
 def is_own_type(dtype: Any) -> bool:
     """Whether a column's type is numpy's or pandas' own: another one, and the array of it, would run code that is not known."""
     return type(dtype).__module__.partition(".")[0] in ("numpy", "pandas")
+
+
+_TABLES = (("numpy", "ndarray"), ("torch", "Tensor"), ("pandas", "DataFrame"), ("pandas", "Series"), ("polars", "DataFrame"), ("polars", "Series"))
+
+
+def is_table(value: Any) -> bool:
+    """Whether it is an array, a tensor or a table of a known library, or of a class derived from one."""
+    return any(descends(type(value), loaded(module, name)) for module, name in _TABLES)

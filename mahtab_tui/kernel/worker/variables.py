@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, Any
+import time
+import types
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .marks import bound_names, touched_names
+from .fingerprints import Fingerprint, fingerprint
+from .marks import Touch, bound_names, called_names, touches
+from .own import is_table
 from .secret_names import summary_of
 from .statics import Classes
 from .summary import kind_of, size_of, summary, type_name
@@ -25,7 +29,11 @@ HIDDEN = frozenset(
         "_",
     )
 )
-_IMMUTABLE = Classes(int, float, complex, bool, str, bytes, tuple, frozenset, type(None), range)
+_IMMUTABLE = Classes(int, float, complex, bool, str, bytes, frozenset, type(None), range)
+_SECONDS = 0.03
+"""After this long, no fingerprint of a further object is taken."""
+_CALLS = 3
+"""How deep functions that call functions are followed."""
 
 if TYPE_CHECKING:
     Seen = tuple[int, type, int | None, str]
@@ -36,41 +44,91 @@ def described(name: str, value: object) -> dict[str, Any]:
     return {"name": name, "type": type_name(value), "summary": summary_of(name, value), "kind": kind_of(value)}
 
 
+class _Before(NamedTuple):
+    """An object before a cell ran."""
+
+    value_id: int
+    fingerprint: Fingerprint
+
+
 class NamespaceWatch:
     """Looks at a namespace from time to time and tells what changed. Nothing of the user's classes runs."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
         self._seen = self._look()
+        self._direct: frozenset[str] = frozenset()
+        self._before: dict[str, _Before] = {}
 
     def listing(self) -> list[dict[str, Any]]:
         """Every name that is not the interpreter's own."""
         return [described(name, value) for name, value in self._items()]
 
+    def expect(self, tree: ast.Module) -> None:
+        """Called before a cell runs: keeps fingerprints of what its code may change in place."""
+        direct, reached = self._suspects(tree)
+        self._direct = direct
+        self._before = {}
+        until = time.monotonic() + _SECONDS
+        for name in (*direct, *reached):
+            if time.monotonic() > until:
+                break
+            value = self._namespace.get(name)
+            known = next((before for before in self._before.values() if before.value_id == id(value)), None)
+            self._before[name] = known or _Before(id(value), fingerprint(value))
+
     def changes(self, tree: ast.Module | None) -> list[dict[str, Any]]:
         """What happened since the last call; `tree` is the source that ran, where there is one."""
         before, now = self._seen, self._look()
         self._seen = now
-        bound = bound_names(tree) if tree is not None else frozenset()
-        touched = touched_names(tree) if tree is not None else frozenset()
+        bound = bound_names(tree, imports=False) if tree is not None else frozenset()
         result: list[dict[str, Any]] = [{"name": name, "change": "deleted", "variable": None} for name in before if name not in now]
+        after: dict[int, Fingerprint] = {}
         for name, seen in now.items():
-            change = self._change(name, before.get(name), seen, bound, touched)
+            change = self._change(name, before.get(name), seen, bound) or self._change_inside(name, after)
             if change is not None:
                 value = self._namespace.get(name)
                 result.append({"name": name, "change": change, "variable": described(name, value)})
+        self._direct, self._before = frozenset(), {}
         return result
 
-    def _change(self, name: str, old: Seen | None, new: Seen, bound: frozenset[str], touched: frozenset[str]) -> str | None:
+    def _change(self, name: str, old: Seen | None, new: Seen, bound: frozenset[str]) -> str | None:
         if old is None:
             return "added"
         if old[:2] != new[:2] or name in bound:
             return "rebound"
-        if old != new:
+        return "changed" if old != new else None
+
+    def _change_inside(self, name: str, after: dict[int, Fingerprint]) -> str | None:
+        """Whether the object that a name has held all the time holds something else now."""
+        before = self._before.get(name)
+        if before is None:
+            return "perhaps" if name in self._direct else None
+        if before.value_id not in after:
+            after[before.value_id] = fingerprint(self._namespace.get(name))
+        now = after[before.value_id]
+        if now.digest != before.fingerprint.digest:
             return "changed"
-        if name in touched and new[1] not in _IMMUTABLE and kind_of(self._namespace.get(name)) == "data":
-            return "perhaps"
-        return None
+        return "perhaps" if name in self._direct and not (now.complete and before.fingerprint.complete) else None
+
+    def _suspects(self, tree: ast.Module) -> tuple[frozenset[str], frozenset[str]]:
+        """The names whose objects a cell may change in place: by its own code, and by the functions that it calls."""
+        ids = {id(self._namespace[touch.name]) for touch in touches(tree) if self._may_change(touch)}
+        direct = frozenset(name for name, seen in self._seen.items() if seen[0] in ids) if ids else frozenset()
+        reached: set[str] = set()
+        pending = called_names(tree)
+        for _ in range(_CALLS):
+            functions = [self._namespace.get(name) for name in pending]
+            codes = [function.__code__ for function in functions if type(function) is types.FunctionType and function.__globals__ is self._namespace]
+            pending = frozenset(name for code in codes for name in code.co_names)
+            reached |= {name for name in pending if self._may_change(Touch(name, ""))}
+        return direct, frozenset(reached) - direct
+
+    def _may_change(self, touch: Touch) -> bool:
+        value = self._namespace.get(touch.name)
+        if type(value) in _IMMUTABLE or kind_of(value) != "data" or touch.name in HIDDEN:
+            return False
+        return touch.changes_tables or not is_table(value)
 
     def _items(self) -> list[tuple[str, Any]]:
         # A copy of the items in one step: other threads may change the namespace meanwhile.

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.panes.namespace.row import Row, row_of
-
-SIGNS: Mapping[str, str] = {"added": "+", "deleted": "−"}
-"""Of other changes it is ~."""
 
 
 class Difference:
@@ -40,7 +38,8 @@ class Difference:
 
 def _compared(row: Row, change: Mapping[str, object], known: Mapping[str, Row]) -> Row:
     """A row that tells what was before, too."""
-    sign = SIGNS.get(str(change["change"]), "~")
+    row = row._replace(perhaps=False)  # its sign says so
+    sign = CHANGE_SIGNS.get(str(change["change"]), "~")
     before = known.get(row.name)
     if sign == "−":
         return row._replace(sign=sign, type=before.type if before else "", summary=before.summary if before else "")

@@ -31,7 +31,7 @@ HEAD = 2
 FADE = 1.0
 """Seconds in which a changed row fades back."""
 _STEPS = 5
-_SIGNS = {"+": "good", "~": "moon", "−": "bad"}
+_SIGNS = {"+": "good", "~": "moon", "?": "muted", "−": "bad"}
 """Colours of what became of a name."""
 _EMPTY = "Variables show here as they are made: type, size, and who made or changed them. Enter looks inside."
 _NO_CHANGES = "What a cell of the model's adds, changes and deletes shows here."
@@ -169,7 +169,7 @@ class NamespacePane(LinesView, can_focus=True):
             (fitted(f"● {row.label}" if row.name in self._rows.watched and not row.sign else row.shown_name, columns.name) + " ", name),
             (fitted(row.type, columns.type) + " ", muted),
             (fitted(row.summary, columns.value) + " ", Style()),
-            (fitted(fitted_author(row.by, columns.by), columns.by), author),
+            *_author_parts(fitted(fitted_author(row.by, columns.by), columns.by), row.perhaps, author, muted),
         ]
         return self.strip(parts, width, style)
 
@@ -265,3 +265,9 @@ class NamespacePane(LinesView, can_focus=True):
 def _length(parts: Sequence[tuple[str, Style]], between: str) -> int:
     """Cells of a line of these parts."""
     return cell_len(between.join(text for text, _ in parts))
+
+
+def _author_parts(text: str, perhaps: bool, author: Style, muted: Style) -> list[tuple[str, Style]]:
+    """Who changed a name last; the question mark of a possible change since then is muted."""
+    who, mark, rest = text.rpartition("?") if perhaps else (text, "", "")
+    return [(who, author), (mark + rest, muted)]

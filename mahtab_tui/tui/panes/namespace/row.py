@@ -20,7 +20,7 @@ class Row(NamedTuple):
     party: str
     cell: int
     perhaps: bool
-    """The cell may have changed it in place; nothing visible says so."""
+    """A later cell may have changed it in place; nobody can tell."""
     number: int
     """Counts changes: a higher one is more recent."""
     time: float
@@ -28,7 +28,7 @@ class Row(NamedTuple):
     guest: int | None = None
     """The number of the colour of another agent who changed it."""
     sign: str = ""
-    """Where changes are shown: what became of it, ``+``, ``~`` or ``−``."""
+    """Where changes are shown: what became of it, ``+``, ``~``, ``?`` or ``−``."""
 
     @property
     def shown_name(self) -> str:
@@ -42,8 +42,8 @@ class Row(NamedTuple):
 
     @property
     def by(self) -> str:
-        """Who made or last changed it, and in which cell."""
-        return f"{'~' if self.perhaps else ''}{self.party} {self.cell}" if self.cell else self.party
+        """Who made or last changed it, and in which cell; with a ``?`` where a later cell may have changed it."""
+        return f"{self.party} {self.cell}{'?' if self.perhaps else ''}" if self.cell else self.party
 
     @property
     def special(self) -> bool:

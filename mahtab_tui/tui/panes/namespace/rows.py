@@ -98,5 +98,9 @@ class Rows:
             if change["change"] == "deleted":
                 self._rows.pop(name, None)
                 continue
-            self._number += 1
-            self._rows[name] = row_of(record, change, self._number)
+            row = row_of(record, change, self._number + 1)
+            if row.perhaps and (known := self._rows.get(name)) is not None:
+                self._rows[name] = known._replace(type=row.type, summary=row.summary, perhaps=True)
+            else:
+                self._number += 1
+                self._rows[name] = row

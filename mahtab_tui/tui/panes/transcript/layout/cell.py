@@ -9,6 +9,7 @@ from typing import Any
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
@@ -24,8 +25,6 @@ WAS = 24
 
 PATIENCE = 0.3
 """Seconds that a cell runs before its time is shown: most are done by then."""
-
-_SIGNS = {"added": "+", "rebound": "~", "changed": "~", "perhaps": "~", "deleted": "−"}
 
 
 class CellRows:
@@ -72,10 +71,11 @@ class CellRows:
     def _changes(self) -> Iterator[Row]:
         """What the cell did to the namespace, in one line (wrapped between names)."""
         palette = self._palette
-        styles = {"+": palette.good, "~": palette.moon, "−": palette.bad}
+        styles = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
         items: list[list[Span]] = []
-        for change in self._cell.changes[:CHANGES]:
-            sign = _SIGNS.get(change.get("change", ""), "~")
+        certain_first = sorted(self._cell.changes, key=lambda change: change.get("change") == "perhaps")
+        for change in certain_first[:CHANGES]:
+            sign = CHANGE_SIGNS.get(change.get("change", ""), "~")
             described = _described(change)
             item: list[Span] = [(f"{sign} ", styles[sign]), (" ".join(plain(str(change.get("name", ""))).split()), styles[sign])]
             if described and sign != "−":
