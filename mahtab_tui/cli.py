@@ -170,12 +170,12 @@ def rlm(
     sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
     max_depth: Annotated[int | None, typer.Option(help="How deep calls may nest")] = None,
     max_turns: Annotated[int | None, typer.Option(help="Turns of one call")] = None,
-    max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search")] = None,
+    max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search; 200 without it")] = None,
     max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
     concurrency: Annotated[int | None, typer.Option(help="Model calls at a time")] = None,
     log: Annotated[Path | None, typer.Option(help="Keep the events in this file, as JSON lines")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Large fan-outs run; without it they are refused")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="More than 50 sub-calls run; without it they are refused")] = False,
     json: Json = False,
     given: Given = None,
     replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Open the tree of a kept search on the screen")] = None,
@@ -183,8 +183,8 @@ def rlm(
 ) -> None:
     """Answer a question over a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
 
-    The answer goes to stdout, how it goes to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer at the end
-    of a budget, 130 interrupted.
+    The answer goes to stdout, how it goes to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer,
+    130 interrupted.
     """
     if replay is not None:
         _replay(replay, speed)

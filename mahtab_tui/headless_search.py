@@ -160,7 +160,7 @@ def search_once(
     if not as_json:
         stdout.write(plain(secrets.mask(answer.text)))
     if answer.state == "partial":
-        _tell("mahtab-tui: the answer is partial: the search came to its limits.")
+        _tell("mahtab-tui: the answer is partial: the search ended before it was complete.")
     return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
 
 

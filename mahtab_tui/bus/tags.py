@@ -52,7 +52,7 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
   stream have ``seq`` (from 0 in the tree), and so have the tree's ``usage`` records, with ``turn``.
   ``rlm-call`` (text: the query), ``event``: "begin" (``parent``, ``depth``, ``kind`` "rlm" or "llm", ``batch``, ``index``, ``of``, ``spans`` of the
   root text, ``chars``, ``model``, ``replaces``; of the root ``limits``, ``cell``, ``source``), "turn" (``turn``, ``turns``), "back-off" (``seconds``),
-  "fan-out" (``request``, ``batch``, ``calls``, ``tokens``, ``usd``, ``state``: "waiting", "run", "refused"), "touch" (``how``: "peek", "grep",
+  "fan-out" (``request``, ``batch``, ``calls``, ``tokens``, ``usd``, ``made``: sub-calls before it, ``state``: "waiting", "run", "refused"), "touch" (``how``: "peek", "grep",
   "handed", "answer"; ``spans``), "memo" (``of_node``).
   ``rlm-chat-stream`` and ``rlm-chat`` (what the model says in a ``turn``; ``cut``: what came after its code was dropped).
   ``rlm-repl-in`` (code), ``rlm-repl-out`` (text: the ends of what was printed; ``status``, ``duration``, ``chars``), both with ``turn``.

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.providers import default_model
-from mahtab_tui.recursion.budget import limits_of
+from mahtab_tui.recursion.budget import MAX_CALLS, limits_of
 from mahtab_tui.recursion.log import Log
 from mahtab_tui.recursion.search import Answer, Search
 
@@ -32,12 +33,13 @@ def rlm(
     sub_model: str | BaseChatModel | None = None,
     max_depth: int = 3,
     max_turns: int = 10,
-    max_calls: int | None = None,
+    max_calls: int = MAX_CALLS,
     max_usd: float | None = None,
     max_seconds: float | None = None,
     concurrency: int | None = None,
     log: str | os.PathLike[str] | None = None,
     yes: bool = False,
+    raw: bool = False,
     on_event: Callable[[Record], None] | None = None,
 ) -> str:
     """Answer a query over a context of any size, by a model that explores it with code and calls itself on parts. Ctrl+C stops it.
@@ -46,9 +48,11 @@ def rlm(
     model: a name as `get_llm` takes it, or a LangChain chat model; by default `claude` where the CLI is there, else `demo`.
     sub_model: for all calls but the root's, perhaps a cheaper one.
     max_depth, max_turns: how deep it calls itself, and how often one call may run code.
-    max_calls, max_usd (US dollars), max_seconds: limits for all calls together. At the end of one the best answer so far is returned.
+    max_calls, max_usd (US dollars), max_seconds: limits for all calls together; one call may cost more than was left.
+    At the end of a limit, or where the model fails after something was found, the best answer so far is returned.
     concurrency: how many calls run at a time. log: a file that gets the events, for ``mahtab-tui rlm --replay``.
-    yes: large fan-outs run too; else they are refused, and the model makes do with smaller ones.
+    yes: the search may make more than 50 sub-calls; else further ones are refused, and the model makes do with what it has.
+    raw: the answer as the model wrote it; else without escape sequences and control characters, which could drive a terminal.
     on_event: given every event of the search, on another thread; a notice among them says where the answer is a partial one.
 
     Raises `SearchFailed` where there is no answer, `ModelError` for a model that cannot be had, `ContextError` for what is not a context,
@@ -72,12 +76,12 @@ def rlm(
         search = stack.enter_context(contextlib.closing(Search(emit)))
         answer = search.run(query, context, model=model or default_model(), sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
         if answer.state in ("error", "stopped"):
-            raise SearchFailed(answer.text)
+            raise SearchFailed(plain(answer.text))
         if answer.state == "partial":
             emit(Record(tags.NOTICE, _partial(answer), {"level": "warning"}))
     if kept is not None and kept.trouble:
         warnings.warn(kept.trouble, stacklevel=2)
-    return answer.text
+    return answer.text if raw else plain(answer.text)
 
 
 class _Guarded:
@@ -91,7 +95,7 @@ class _Guarded:
             return
         try:
             self._take(record)
-        except Exception as error:  # the caller's own code
+        except BaseException as error:  # the caller's own code, also where it wants to leave: this is the search's thread
             self._take = None
             warnings.warn(f"on_event failed, and is not called any more: {type(error).__name__}: {error}", stacklevel=2)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -13,6 +15,10 @@ _ANSWER_TOKENS = 600
 """What an answer is taken for before one has come."""
 
 
+MAX_CALLS = 200
+"""Of models in one search, where nobody has said otherwise."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """What a tree may do and spend; None: no limit."""
@@ -21,7 +27,7 @@ class Limits:
     """Of one node."""
     max_depth: int = 3
     """Calls at this depth are plain ones; the root is at depth 0."""
-    max_calls: int | None = None
+    max_calls: int | None = MAX_CALLS
     """Of models, in the whole tree; so are the following."""
     max_tokens: int | None = None
     """Read and written."""
@@ -36,7 +42,7 @@ class Limits:
     plain: int = 400_000
     """Characters that one plain call may read."""
     ask_above: int = 50
-    """Parts of a fan-out that need no consent."""
+    """Sub-calls of the whole tree that need no consent."""
 
     def is_plain(self, depth: int, chars: int) -> bool:
         """Whether a text of this size is given to the model as it is, at this depth."""
@@ -140,6 +146,16 @@ class Budget:
         """A call has been made whose price is not known."""
         self._unpriced = self._limits.max_usd is not None
 
+    @property
+    def usd_left(self) -> float | None:
+        """Dollars that are not spent, whatever is promised; None where there is no limit."""
+        return None if self._limits.max_usd is None else self._limits.max_usd - self.spent.usd
+
+    def check_usd(self, usd: float) -> None:
+        """Raises `BudgetSpent` where so many dollars are not there any more."""
+        if self.usd_left is not None and usd > self.usd_left:
+            raise BudgetSpent(_SPENT.format(f"${self._limits.max_usd:.2f}"))
+
     def left(self) -> Left:
         """What is neither spent nor promised."""
         used, limits = self.spent.plus(self._held), self._limits
@@ -148,6 +164,42 @@ class Budget:
             None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
             None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
         )
+
+
+class Dollars:
+    """Holds the calls of one tree to its limit in dollars, so that one call at the most can pass it. Lives in one loop."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._running = 0
+        self._worst = 0.0
+        """What the calls that run may come to together."""
+        self._ended = asyncio.Event()
+        """One of them has ended; a new event for the next."""
+
+    @asynccontextmanager
+    async def paying(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
+        """While a call goes on; one that could pass the limit together with others waits until it is alone. Raises `BudgetSpent`.
+
+        estimate: US dollars. worst: asked, where there is a limit, how many it may come to.
+        """
+        if self._budget.usd_left is None:
+            yield
+            return
+        most = worst()
+        while self._running and self._worst + most > self._budget.usd_left:
+            await self._ended.wait()
+            most = worst()  # the first calls of a model tell
+        self._budget.check_usd(estimate)  # the last one may have cost more than was thought
+        self._running += 1
+        self._worst += most
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._worst = self._worst - most if self._running else 0.0  # infinite, perhaps
+            self._ended.set()
+            self._ended = asyncio.Event()
 
 
 class Prices:
@@ -162,6 +214,8 @@ class Prices:
         self._written = 0
         self._weighted = 0.0
         self._usd = 0.0
+        self.dearest: float | None = None
+        """US dollars of the dearest call; None before the first one has told."""
 
     def learn(self, read: int, written: int, usd: float | None) -> None:
         """Take in a call."""
@@ -169,6 +223,7 @@ class Prices:
         self._written += written
         if usd is not None:
             self._usd += usd
+            self.dearest = max(self.dearest or 0.0, usd)
             self._weighted += read + self._weight * written
 
     def estimate(self, chars: int, calls: int = 1) -> Amount:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.failures import explained, is_busy
-from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Prices
+from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Dollars, Prices
 from mahtab_tui.recursion.events import Events
 from mahtab_tui.recursion.listening import Said
 from mahtab_tui.recursion.models import Conversation, Model
@@ -31,6 +32,7 @@ class Calls:
         self._schedule = schedule
         self._gates = gates
         self._spending = spending
+        self._dollars = Dollars(budget)
         self._prices: dict[Model, Prices] = {}
 
     def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
@@ -67,7 +69,7 @@ class Calls:
         if kept is None:
             self.budget.hold(held)
         try:
-            async with self._affording(conversation):
+            async with self._dollars.paying((kept or held).usd, lambda: self._worst(conversation)), self._affording(conversation):
                 try:
                     said = await conversation.say(hear)
                 except asyncio.CancelledError:
@@ -121,6 +123,11 @@ class Calls:
         self.budget.spend(amount)
         self.usage.add(**used)
         self._events.send(tags.USAGE, node, turn=turn, source="rlm", **used)
+
+    def _worst(self, conversation: Conversation) -> float:
+        """US dollars that a call may come to; infinite where nobody knows, and before the model's first call has told."""
+        dearest, worst = self._prices_of(conversation.model).dearest, conversation.worst_cost()
+        return math.inf if worst is None or dearest is None else max(worst, dearest)
 
     def _prices_of(self, model: Model) -> Prices:
         return self._prices.setdefault(model, Prices(model.usd_per_token))

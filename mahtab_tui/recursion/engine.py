@@ -13,10 +13,11 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.recursion import prompts
-from mahtab_tui.recursion.budget import Budget, BudgetSpent, Deadline, Limits
+from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Deadline, Limits
 from mahtab_tui.recursion.calls import Calls, as_sentence
 from mahtab_tui.recursion.events import Events
 from mahtab_tui.recursion.fan_out import Consent, FanOuts
+from mahtab_tui.recursion.kept import Kept, size_of
 from mahtab_tui.recursion.live import Batch, Node, Outcome, Source
 from mahtab_tui.recursion.memo import Memo
 from mahtab_tui.recursion.models import Model
@@ -27,8 +28,10 @@ from mahtab_tui.recursion.text import Span, Text
 from mahtab_tui.recursion.turns import Exploration
 from mahtab_tui.usage import Spending
 
-_CHILDREN = 20_000
-"""Sub-calls of one node."""
+_NODES = 20_000
+"""Of a whole tree."""
+_MADE = 256 * 2**20
+"""Bytes of the texts that code has made on the way, for all nodes that have not ended."""
 _UNWINDING = 0.3
 """Seconds that a stopped node waits for its children's end."""
 
@@ -59,7 +62,15 @@ class Engine:
         self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
         # A node that explores has a process; those of one depth wait for deeper ones only, so none can wait for itself.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
+        self._reading = Gate(concurrency)
+        """Plain calls wait here: one that is under way holds its text twice."""
         self._nodes: dict[str, Node] = {}
+        """Those that run, and of those that have ended the ones that can be run again."""
+        self._kept = Kept()
+        self._begun = 0
+        self._attempts = 0
+        """Roots that there have been."""
+        self._made = 0
         self._memo = Memo()
         self._roots = Batch(0, 1)
         self._deadline = Deadline()
@@ -84,9 +95,9 @@ class Engine:
         return bool(self._running())
 
     @property
-    def chars(self) -> int:
-        """Characters of the root's text."""
-        return len(self._text.text)
+    def size(self) -> int:
+        """Bytes of the root's text."""
+        return size_of(self._text.text)
 
     def stop(self, node_id: str) -> None:
         """Stop a node and what it has called."""
@@ -97,17 +108,18 @@ class Engine:
         """A part of the root's text."""
         return self._text.text[max(0, start) : max(0, end)]
 
-    def retry(self, node_id: str, query: str | None) -> None:
-        """Run a node again in a new one, which takes its place where that still matters."""
+    def retry(self, node_id: str, query: str | None) -> bool:
+        """Run a node again in a new one, which takes its place where that still matters. False where it is not kept any more."""
         old = self._nodes.get(node_id)
         if old is None:
-            return
+            return False
         if not self._running():
             self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
         new = self._make(old.parent, query or old.query, old.source, old.model, old.batch, old.index, plain=old.kind == "llm", replaces=old.id)
         if old.task is not None:
             old.task.cancel()
         self._begin(new)
+        return True
 
     async def close(self) -> None:
         """Stop what runs, and wait for the sandboxes' end."""
@@ -122,7 +134,8 @@ class Engine:
         self, parent: Node | None, query: str, source: Source, model: Model, batch: Batch, index: int, *, plain: bool, replaces: str = ""
     ) -> Node:
         if parent is None:
-            node_id = str(1 + sum(1 for node in self._nodes.values() if node.parent is None))
+            self._attempts += 1
+            node_id = str(self._attempts)
         else:
             parent.children += 1
             node_id = f"{parent.id}.{parent.children}"
@@ -138,7 +151,7 @@ class Engine:
         self._events.call(
             node.id,
             "begin",
-            node.query,
+            self._events.query(node.query, self._text.text),
             parent=parent.id if parent else None,
             depth=node.depth,
             kind=node.kind,
@@ -174,12 +187,18 @@ class Engine:
         node.outcome = outcome = Outcome("It was stopped.", "stopped") if task.cancelled() else task.result()
         if node.parent is not None:
             node.parent.running.pop(node, None)
+            if not outcome.failed:
+                node.parent.found.answered(node.query, node.index, node.batch.size, outcome.text)
         late = outcome.state != "stopped" and not node.batch.waiting
         self._events.touch(node.id, "answer", outcome.spans)
         self._events.send(
             tags.RLM_FINAL, node.id, outcome.text, state=outcome.state, duration=time.monotonic() - began, spans=list(outcome.spans), late=late
         )
         node.batch.ended(node)
+        if node.parent is not None:  # the search itself can always be run again
+            made = 0 if node.source.text is self._text else size_of(node.source.text.text)
+            for forgotten in self._kept.add(node, made + size_of(node.query) + size_of(outcome.text)):
+                del self._nodes[forgotten.id]
 
     async def _unwind(self, nodes: list[Node]) -> None:
         """Stop nodes, and wait a little for their end."""
@@ -191,7 +210,8 @@ class Engine:
 
     async def _work(self, node: Node) -> Outcome:
         if node.kind == "llm":
-            return await self._plain(node)
+            async with self._reading:
+                return await self._plain(node)
         gate = self._exploring[node.depth]
         await gate.enter()
         exploration = Exploration(node, self.calls, self._events, self._limits, self._sandboxes, self._left)
@@ -203,17 +223,19 @@ class Engine:
             closing.add_done_callback(self._background.discard)
 
     async def _plain(self, node: Node) -> Outcome:
-        if node.source.chars > self._limits.plain:
-            raise CallRefused(
-                f"A text of {node.source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
-            )
+        self._may_be_plain(node.source)
         message = prompts.plain_message(node.query, node.source.take().text)
         conversation = node.model.conversation(SystemMessage(prompts.plain_system()), HumanMessage(message))
         try:
-            async with asyncio.timeout_at(self._deadline_of(node).end):
+            async with asyncio.timeout_at(self._deadline_of(node).end) as limit:
                 said = await self.calls.say(node.id, 1, 1, conversation)
-        except TimeoutError:
-            return Outcome("The time for the search is up.", "error")
+        except Exception as error:  # also a provider's own code
+            why = "The time for the search is up." if limit.expired() else as_sentence(error)
+            if not conversation.heard.strip() and not limit.expired():
+                raise
+            if not conversation.heard.strip():
+                return Outcome(why, "error")
+            return Outcome(f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial")
         finally:
             conversation.ended = True
         self._events.send(tags.RLM_CHAT, node.id, said.text, turn=1, cut=False)
@@ -225,15 +247,42 @@ class Engine:
 
     async def _ask(self, parent: Node, request: Request, text: Text) -> list[Outcome]:
         """What a node's code called for on its text. Raises `CallRefused`."""
-        if parent.children + len(request.parts) > _CHILDREN:
-            raise CallRefused(f"{_CHILDREN:,} sub-calls are the most for one search within the tree, and {parent.children:,} have been made.")
+        if self._begun + len(request.parts) > _NODES:
+            raise CallRefused(f"{_NODES:,} sub-calls are the most for one search, and {self._begun:,} have been made.")
+        made = sum(size_of(part) for part in request.parts if isinstance(part, str))
+        if self._made + made > _MADE:
+            raise CallRefused(
+                f"The texts that code makes may have {_MADE // 2**20} MiB at a time in the whole search."
+                " Hand on parts of `context` as they are, or less text."
+            )
         sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
+        try:  # what would come to nothing makes no nodes, which would hold its text
+            self._budget.free(self._budget.hold(Amount(1)))
+            if request.plain:
+                self._may_be_plain(sources[0])
+        except (BudgetSpent, CallRefused) as error:
+            return [Outcome(str(error), "error")] * len(sources)
+        self._made += made
+        try:
+            return await self._asked(parent, request, sources)
+        finally:
+            self._made -= made
+
+    def _may_be_plain(self, source: Source) -> None:
+        """Raises `CallRefused`."""
+        if source.chars > self._limits.plain:
+            raise CallRefused(
+                f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
+            )
+
+    async def _asked(self, parent: Node, request: Request, sources: list[Source]) -> list[Outcome]:
         parent.batches += 1
         batch = Batch(parent.batches, len(sources))
         if not parent.over:
             await self._fan_outs.consented(parent, request, sources, batch.number)
         if parent.over:
             raise CallRefused("The search that called has ended.")
+        self._begun += len(sources)
         nodes = [
             self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
         ]

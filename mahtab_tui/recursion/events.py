@@ -8,9 +8,13 @@ from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.recursion.coverage import Intervals
 from mahtab_tui.recursion.text import Span
 
 Emit = Callable[[Record], None]
+
+LONGEST_QUERY = 4_000
+"""Characters of a query that its event has."""
 
 
 class Events:
@@ -20,6 +24,8 @@ class Events:
         self.tree = tree
         self._emit = emit
         self._seq = 0
+        self._query = ("", "")
+        """The last long query, and what was told of it: the parts of a fan-out have the same."""
 
     def send(self, tag: str, node: str, text: str = "", /, **attrs: Any) -> None:
         """One event, with the next number."""
@@ -34,18 +40,21 @@ class Events:
         """A piece of what the model says; it has no number, since the whole follows."""
         self._emit(Record(tags.RLM_CHAT_STREAM, text, {"tree": self.tree, "node": node, "turn": turn}, time.time()))
 
+    def query(self, query: str, root: str) -> str:
+        """A query as it is told: of a long one the two ends, and where the rest stands in the root's text, if it does."""
+        if len(query) <= LONGEST_QUERY:
+            return query
+        if self._query[0] != query:
+            half = LONGEST_QUERY // 2
+            rest = query[half:-half]
+            start = root.find(rest)
+            place = f" (characters {start:,} to {start + len(rest):,} of the text)" if start >= 0 else ""
+            self._query = (query, f"{query[:half]}\n… {len(rest):,} characters left out{place} …\n{query[-half:]}")
+        return self._query[1]
+
     def touch(self, node: str, how: str, spans: Sequence[Span]) -> None:
         """Spans of the root's text that a node has seen or handed on."""
         if spans:
-            self.call(node, "touch", how=how, spans=merged(spans))
-
-
-def merged(spans: Sequence[Span]) -> list[Span]:
-    """Spans in order, those that overlap or touch made one."""
-    result: list[Span] = []
-    for start, end in sorted(spans):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(end, result[-1][1]))
-        else:
-            result.append((start, end))
-    return result
+            merged = Intervals()
+            merged.add(spans)
+            self.call(node, "touch", how=how, spans=list(merged))

@@ -109,7 +109,7 @@ class Reading:
         except Exception as error:  # the thread's outermost frame: it is raised where the answer is waited for
             failure = error
         except BaseException as error:  # a provider's loop was cancelled, its code wants to leave: this is not its process to end
-            failure = ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")
+            failure = left(error)
         with contextlib.suppress(RuntimeError):  # the loop has been closed
             self._loop.call_soon_threadsafe(self._end, said, failure)
 
@@ -121,3 +121,8 @@ class Reading:
             self.ended.set_result(said)
         else:
             self.ended.set_exception(failure)
+
+
+def left(error: BaseException) -> ModelError:
+    """What becomes of an error that is meant to end a program or a task (`SystemExit`)."""
+    return ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")

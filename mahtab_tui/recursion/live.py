@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from mahtab_tui.recursion.found import Found
 from mahtab_tui.recursion.models import Model
 from mahtab_tui.recursion.text import Span, Text
 
@@ -110,12 +111,15 @@ class Node:
     replaces: str = ""
     children: int = 0
     """How many there have been."""
+    turn: int = 0
+    """Which of its turns runs, from 1."""
     batches: int = 0
     """How often it has called for some."""
     running: dict[Node, None] = field(default_factory=dict)
     """Children that have not ended, in order."""
     asking: set[asyncio.Future[bool]] = field(default_factory=set)
     """Its fan-outs that wait for consent."""
+    found: Found = field(default_factory=Found)
     over: bool = False
     """It ends: it cannot call for any more children."""
     task: asyncio.Task[Outcome] | None = None

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from mahtab_tui.recursion.events import Events
 from mahtab_tui.recursion.live import Node, Outcome, Source
 
-_Question = tuple[str, str, str, bytes]
-"""Model, kind, query, and the text's digest."""
+_Question = tuple[str, str, bytes, bytes]
+"""Model, kind, and the digests of the query and the text: no text is held for a memo."""
 _QUICK = 1_000_000
-"""Characters whose digest takes about a millisecond."""
+"""Characters whose digest takes about a millisecond; so many are encoded at a time."""
 
 
 class Memo:
@@ -28,7 +28,7 @@ class Memo:
         """The answer of an equal node, also of one that still works on it; else the node's own. One that is run again asks anew."""
         if node.parent is None:
             return await work(node)
-        question = (node.model.name, node.kind, node.query, await _digest(node.source))
+        question = (node.model.name, node.kind, hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(), await _digest(node.source))
         place = (question, -1 if node.kind == "llm" else node.depth)
         while not node.replaces:
             if question in self._answers:
@@ -62,9 +62,16 @@ class Memo:
 
 
 async def _digest(source: Source) -> bytes:
-    text = source.take().text
-    return _of(text) if len(text) <= _QUICK else await asyncio.to_thread(_of, text)
+    return _of(source) if source.chars <= _QUICK else await asyncio.to_thread(_of, source)
 
 
-def _of(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _of(source: Source) -> bytes:
+    """Of a text where it stands: a copy of each part of a fan-out could be more than the memory there is."""
+    digest = hashlib.blake2b(digest_size=16)
+    text = source.text.text
+    for number, (start, end) in enumerate(source.places or ((0, len(text)),)):
+        if number:
+            digest.update(b"\n")
+        for place in range(start, end, _QUICK):
+            digest.update(text[place : min(end, place + _QUICK)].encode("utf-8", "surrogatepass"))
+    return digest.digest()

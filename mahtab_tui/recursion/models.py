@@ -15,7 +15,7 @@ from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.usage import is_priced, model_name, usd_per_token, worst_cost
-from mahtab_tui.recursion.listening import Hearing, OnWords, Reading, Said
+from mahtab_tui.recursion.listening import Hearing, OnWords, Reading, Said, left
 
 CONCURRENCY = 16
 CLI_CONCURRENCY = 3
@@ -113,11 +113,17 @@ class Conversation:
         self.instance: Instance | None = None
         self.ended = False
         """Nobody will say anything more."""
+        self.heard = ""
+        """What has come of the last answer, perhaps not all."""
 
     def add(self, message: BaseMessage) -> None:
         """What was said, or is to be said with the next call."""
         self._messages.append(message)
         self.chars += len(str(message.content))
+
+    def beginning(self, count: int) -> list[BaseMessage]:
+        """The first messages."""
+        return self._messages[:count]
 
     def worst_cost(self) -> float | None:
         """US dollars that the next call may come to; None where nobody knows."""
@@ -128,21 +134,38 @@ class Conversation:
 
         Raises `ModelError`, or what the provider's code raises.
         """
+        self.heard = ""
+
+        def hear(words: str) -> None:
+            self.heard += words
+            on_words(words)
+
         instance = self.model.lease(self)
         messages = masked_messages(self._messages, self.model.secrets)
         if self.model.native:
-            hearing = Hearing(instance.llm, on_words)
-            async for chunk in instance.llm.astream(messages):
-                hearing.take(chunk)
-            return hearing.said()
+            return await self._native(instance.llm, messages, hear)
         self.instance, instance.known_by = instance, self
-        reading = Reading(instance.llm, messages, on_words)
+        reading = Reading(instance.llm, messages, hear)
         reading.ended.add_done_callback(lambda ended: self.model.give_back(instance))
         try:
             return await asyncio.shield(reading.ended)
         except asyncio.CancelledError:
             reading.stop()
             raise
+
+    async def _native(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> Said:
+        hearing = Hearing(llm, on_words)
+        try:
+            async for chunk in llm.astream(messages):
+                hearing.take(chunk)
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException as error:
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            raise left(error) from None  # its code wants to leave, or cancels itself: this is not its loop to end
+        return hearing.said()
 
 
 def _fresh(llm: BaseChatModel) -> BaseChatModel:

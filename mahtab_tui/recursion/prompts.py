@@ -158,11 +158,12 @@ def feedback_message(feedback: str, left: Left) -> str:
     return _joined(feedback, _left(left))
 
 
-def last_message(why: str, query: str) -> str:
-    """Asks for the best answer from what was found. why: a sentence on what is used up."""
+def last_message(why: str, query: str, found: str = "") -> str:
+    """Asks for the best answer from what was found. why: a sentence on what is used up. found: what the model may not have been shown."""
     return _joined(
         f"{LAST_CALL} {why}",
         "Answer the query now in words, from what you have found so far, with its figures. Say in a sentence what is still open. Write no code.",
+        _tagged(OUTPUT, found) if found else "",
         _tagged(QUERY, query),
     )
 

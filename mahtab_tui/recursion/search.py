@@ -37,8 +37,8 @@ T = TypeVar("T")
 
 KEPT_TREES = 8
 """Trees whose nodes can be run again."""
-KEPT_CHARS = 300_000_000
-"""Characters of their texts together; the newest tree is always kept."""
+KEPT_BYTES = 300_000_000
+"""Of their texts together; the newest tree is always kept."""
 _CLOSING = 5.0
 """Seconds that sandboxes and models have to end."""
 _STOPPING = 0.5
@@ -92,7 +92,7 @@ class Search:
         """Held while a caller comes in, so that none comes in unseen by `close`."""
         self._callers: set[Future[Answer]] = set()
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="rlm", daemon=True)
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rlm", daemon=True)
         self._thread.start()
 
     def run(
@@ -139,7 +139,12 @@ class Search:
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
         """Run a node again; see `Control`."""
-        self._on_tree(tree, lambda engine: engine.retry(node, query))
+
+        def retry(engine: Engine) -> None:
+            if not engine.retry(node, query):
+                self._notice("warning", f"The call {node} of the search cannot be run again: its text is not kept any more.")
+
+        self._on_tree(tree, retry)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
         """A part of a tree's text; None where it is not held any more."""
@@ -209,7 +214,7 @@ class Search:
 
     async def _forget(self) -> None:
         """Let go of the oldest trees that have ended."""
-        while len(self._trees) > 1 and (len(self._trees) > KEPT_TREES or sum(engine.chars for engine in self._trees.values()) > KEPT_CHARS):
+        while len(self._trees) > 1 and (len(self._trees) > KEPT_TREES or sum(engine.size for engine in self._trees.values()) > KEPT_BYTES):
             oldest = next((tree for tree, engine in self._trees.items() if not engine.running), None)
             if oldest is None:
                 return
@@ -267,6 +272,15 @@ class Search:
     def _later(self, action: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # it has been closed
             self._loop.call_soon_threadsafe(action)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped. A task of a provider's code that raises `SystemExit` ends itself, not the searches."""
+    while True:
+        try:
+            return loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):
+            continue
 
 
 def _stopped() -> Answer:

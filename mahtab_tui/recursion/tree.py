@@ -13,7 +13,7 @@ from mahtab_tui.recursion.coverage import HOWS, Coverage
 from mahtab_tui.recursion.node import FINISHED, Batch, Left, Node, State, Turn, Used, shortened
 
 HELD = 16_000_000
-"""Characters of the turns of finished nodes that a tree keeps; of the oldest ones beyond, the ends."""
+"""Characters of the finished nodes that a tree keeps; of the oldest ones beyond, the ends."""
 ENDS = 600
 """Characters that stay of each of their texts."""
 ANSWER = 40_000
@@ -207,12 +207,13 @@ class Tree:
             each.shape += 1
 
     def _hold(self, node: Node) -> None:
-        """The turns of a finished node stay; those of the oldest ones are shortened when there are too many."""
-        size = sum(turn.size for turn in node.turns)
+        """The texts of a finished node stay; those of the oldest ones are shortened when there are too many."""
+        size = len(node.query) + len(node.answer) + sum(turn.size for turn in node.turns)
         self._finished.append((node, size))
         self._held += size
         while self._held > HELD and len(self._finished) > 1:
             oldest, size = self._finished.popleft()
+            oldest.query, oldest.answer = shortened(oldest.query, ENDS), shortened(oldest.answer, ENDS)
             for turn in oldest.turns:
                 turn.shorten(ENDS)
             self._held -= size
@@ -235,7 +236,10 @@ class Tree:
     def _fan_out(self, node: Node, record: Record) -> None:
         attrs = record.attrs
         batch = self._batch(node, str(attrs.get("batch")))
+        self.questions.pop(batch.request, None)
         batch.request = str(attrs.get("request") or "")
+        if (asked := self.questions.pop(batch.request, None)) is not None:
+            asked[1].asks = False
         batch.calls, batch.tokens = count(attrs.get("calls")), count(attrs.get("tokens"))
         batch.usd = number(attrs.get("usd"))
         batch.version += 1
@@ -243,8 +247,6 @@ class Tree:
         batch.refused = attrs.get("state") == "refused"
         if batch.asks:
             self.questions[batch.request] = (node, batch)
-        else:
-            self.questions.pop(batch.request, None)
         self._reshape(node)
 
     def _touch(self, node: Node, record: Record) -> None:

@@ -9,15 +9,16 @@ from typing import Any
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.bus import tags
+from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.recursion import prompts
 from mahtab_tui.recursion.answer_code import AnswerCode, code_of, last_answer
 from mahtab_tui.recursion.budget import Amount, BudgetSpent, Deadline, Limits
-from mahtab_tui.recursion.calls import Calls
+from mahtab_tui.recursion.calls import Calls, as_sentence
 from mahtab_tui.recursion.events import Events
 from mahtab_tui.recursion.listening import Said
 from mahtab_tui.recursion.live import Node, Outcome
 from mahtab_tui.recursion.requests import Request, read_call, read_final, read_touch
-from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes, TurnResult
+from mahtab_tui.recursion.sandbox.base import Sandbox, SandboxError, Sandboxes, TurnResult
 from mahtab_tui.recursion.text import Span, Text
 
 _OUTPUT = 10_000
@@ -81,13 +82,15 @@ class Exploration:
         """To be closed by the caller."""
         self._conversation = node.model.conversation()
         self._turn = 0
+        self._too_long = False
+        """The conversation is more than the model reads."""
         self._kept = Amount()
         """Held for the last call."""
 
     async def run(self, ask: Ask, deadline: Deadline) -> Outcome:
         """Turn after turn until there is an answer; out of turns, budget or time the best there is.
 
-        Raises `BudgetSpent` where not even a first call is left, `SandboxError`, and what models raise.
+        Raises `BudgetSpent` where not even a first call is left, `SandboxError`, and what models raise before anything was found.
         """
         text = self._node.source.take()
         turns, deeper = self._limits.max_turns, self._node.depth + 1 < self._limits.max_depth
@@ -97,22 +100,30 @@ class Exploration:
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
         self._conversation.add(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
-        desk = Desk(self._node, text, self._events, ask)
+        desk, found = Desk(self._node, text, self._events, ask), self._node.found
         try:
-            try:
-                async with asyncio.timeout_at(deadline.work):
-                    outcome, reason = await self._explore(desk, text)
-            except TimeoutError:
-                outcome, reason = None, "The time for the search is up."
-            if outcome is not None:
-                return outcome
-            async with asyncio.timeout_at(deadline.end):
-                return await self._last(reason)
-        except TimeoutError:
-            return Outcome("The time for the search is up, and there is no answer.", "error")
+            outcome, reason = await self._until(deadline.work, self._explore(desk, text))
+            if outcome is None:
+                outcome, reason = await self._until(deadline.end, self._last(reason))
+            if outcome is None and not found:
+                return Outcome(f"{reason.rstrip('.')}, and there is no answer.", "error")
+            return outcome or Outcome(found.as_answer(reason), "partial")
         finally:
             self._conversation.ended = True
             self._calls.budget.free(self._kept)
+
+    async def _until(self, end: float | None, work: Awaitable[tuple[Outcome | None, str]]) -> tuple[Outcome | None, str]:
+        """The answer, or why there is none: the time is up, or the model failed after something had been found."""
+        try:
+            async with asyncio.timeout_at(end) as limit:
+                return await work
+        except Exception as error:  # also a provider's own code
+            if limit.expired():
+                return None, "The time for the search is up."
+            if not self._node.found:
+                raise
+            self._too_long = self._too_long or isinstance(error, ContextTooLong)
+            return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else as_sentence(error)
 
     async def _explore(self, desk: Desk, text: Text) -> tuple[Outcome | None, str]:
         """The answer, or why there is none."""
@@ -130,12 +141,14 @@ class Exploration:
             self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=turn, cut=found.cut)
             self._conversation.add(AIMessage(said.text if self._node.model.remembers else _heard(said.text, found)))
             if found.code is None:
+                self._node.found.printed(said.text)
                 self._conversation.add(HumanMessage(prompts.feedback_message(found.feedback, self._left(self._limits.max_turns - turn))))
                 continue
             result = await self._run_code(turn, await starting, found.code, desk)
             if desk.final is not None:
                 answer, spans = desk.final
                 return Outcome(answer, "done", text.to_root(spans)), ""
+            self._node.found.printed(result.output)
             left = self._left(self._limits.max_turns - turn)
             self._conversation.add(HumanMessage(prompts.turn_message(result, left, cut=found.cut)))
         return None, f"All {self._limits.max_turns} turns are used."
@@ -150,6 +163,7 @@ class Exploration:
             raise
 
     async def _run_code(self, turn: int, sandbox: Sandbox, code: str, desk: Desk) -> TurnResult:
+        self._node.turn = turn
         self._events.send(tags.RLM_REPL_IN, self._node.id, code, turn=turn)
         running = asyncio.ensure_future(sandbox.run(code, self._limits.turn_seconds))
         answered = asyncio.ensure_future(desk.answered.wait())
@@ -168,13 +182,27 @@ class Exploration:
         self._events.send(tags.RLM_REPL_OUT, self._node.id, output, turn=turn, status=result.status, duration=result.duration, chars=result.chars)
         return result
 
-    async def _last(self, reason: str) -> Outcome:
+    async def _last(self, reason: str) -> tuple[Outcome | None, str]:
         """The best answer from what was found, by the call that was kept back."""
-        self._conversation.add(HumanMessage(prompts.last_message(reason, self._node.query)))
+        node, found = self._node, self._node.found
+        if self._too_long:  # the turns between its beginning and its end go
+            self._conversation.ended = True
+            self._conversation = node.model.conversation(*self._conversation.beginning(2))
+        known = found.text if self._too_long else found.answers
+        self._conversation.add(HumanMessage(prompts.last_message(reason, node.query, known)))
         kept, self._kept = self._kept, Amount()
-        said = await self._hear(kept)
-        self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=self._turn, cut=False)
-        return Outcome(last_answer(said.text), "partial")
+        try:
+            said = await self._hear(kept)
+        except ContextTooLong as error:
+            if self._too_long or not found:
+                raise
+            self._too_long = True
+            return await self._last(as_sentence(error))
+        except Exception:
+            found.printed(self._conversation.heard)  # as far as it came
+            raise
+        self._events.send(tags.RLM_CHAT, node.id, said.text, turn=self._turn, cut=False)
+        return Outcome(last_answer(said.text), "partial"), ""
 
     def _keep(self) -> None:
         """Hold what a last call would take after one more turn. Raises `BudgetSpent`, and holds what it held then."""

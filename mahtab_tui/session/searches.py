@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.settings import Settings
 from mahtab_tui.usage import Spending
 
@@ -80,10 +81,10 @@ class Searches:
         except (ValueError, OSError, ModelError, SandboxError) as error:
             raise RuntimeError(str(error)) from None
         if answer.state in ("error", "stopped"):
-            raise RuntimeError(answer.text)
+            raise RuntimeError(plain(answer.text))
         if answer.state == "partial":
-            emit(self._log, tags.NOTICE, "The answer of rlm() is partial: the search came to its limits.", level="warning")
-        return answer.text
+            emit(self._log, tags.NOTICE, "The answer of rlm() is partial: the search ended before it was complete.", level="warning")
+        return answer.text if args.get("raw") else plain(answer.text)
 
     def stop_all(self) -> None:
         """Stop every search whose answer a cell waits for."""

@@ -60,11 +60,13 @@ class NodeActions(Widget):
             return
         tree, node = chosen
 
-        def edited(query: str | None) -> None:
-            if query:
-                self.control.retry(tree.id, node.id, query)
+        shown = plain(node.query)
 
-        self.app.push_screen(EditQuery(plain(node.query)), edited)
+        def edited(query: str | None) -> None:
+            if query:  # one that was left as it is runs whole, also where only its ends are shown
+                self.control.retry(tree.id, node.id, None if query == shown else query)
+
+        self.app.push_screen(EditQuery(shown), edited)
 
     def action_copy_answer(self) -> None:
         if (chosen := self.chosen) is None:

@@ -133,7 +133,7 @@ def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
         await asyncio.sleep(0.001 * (int(number) % 7))  # they end in another order
         return number
 
-    found = bench.run(reply, {"many": many}, max_depth=1, ask_above=200)
+    found = bench.run(reply, {"many": many}, max_depth=1, ask_above=200, max_calls=None)
     assert found.text == " ".join(map(str, range(200)))
     begun = bench.story.of(tags.RLM_CALL, event="begin")[1:]
     assert [record.attrs["index"] for record in begun] == list(range(200))
@@ -373,8 +373,8 @@ def test_what_cannot_be_sent_is_replaced(bench: Bench) -> None:
     assert found.text == "which \ufffd? half \ufffd"
 
 
-def test_one_node_has_only_so_many_children(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.recursion.engine._CHILDREN", 10)
+def test_a_tree_has_only_so_many_nodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mahtab_tui.recursion.engine._NODES", 10)
 
     async def endless(seat: Seat) -> None:
         while True:

@@ -23,14 +23,16 @@ def rlm(
     max_seconds: float | None = None,
     concurrency: int | None = None,
     yes: bool = False,
+    raw: bool = False,
 ) -> str:
     """Answer a question over a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
 
     context: a str, bytes, a path object (file or folder), a list of texts or documents, a dict of them, or a DataFrame.
     model, sub_model: by name, for the whole and for the parts; the session's and the configuration's where there is none.
     max_depth (3), max_turns (10): how deep it calls itself, and how often one call may run code.
-    max_calls, max_usd (US dollars), max_seconds: limits of the whole search, at whose end the best answer so far comes back.
-    concurrency: calls of models at a time. yes: a large fan-out needs no consent.
+    max_calls (200), max_usd (US dollars), max_seconds: limits of the whole search, at whose end the best answer so far comes back.
+    concurrency: calls of models at a time. yes: more than 50 sub-calls need no consent.
+    raw: the answer as the model wrote it, also with what could drive a terminal.
     The pane "recursion" shows it at work; Escape stops it. Raises RuntimeError where there is no answer.
     Example: from pathlib import Path; print(rlm("Which requests timed out, and why?", Path("server.log"))).
     """
@@ -64,6 +66,7 @@ def rlm(
                     "about": taken.about,
                     "options": {name: value for name, value in given.items() if value is not None},
                     "yes": bool(yes),
+                    "raw": bool(raw),
                 },
             )
         )

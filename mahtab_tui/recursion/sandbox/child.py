@@ -39,6 +39,9 @@ MAX_THREADS = 256
 MAX_CALLS = 256
 """Open at once."""
 
+MAX_UNREAD = 16 * 2**20
+"""Bytes that it has been sent and has not read, beside the last message."""
+
 _MAX_BARE = 4 * 2**20
 _MAX_OUTPUT = 20_000
 """Characters: the sandbox keeps fewer."""
@@ -70,7 +73,10 @@ class Child(asyncio.Protocol):
         """Raises `TypeError` or `FrameError` for what cannot be carried."""
         data = encode(frame)
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+            if self._transport.get_write_buffer_size() > MAX_UNREAD:
+                self.kill("it did not read its answers")
+            else:
+                self._transport.write(data)
 
     async def run(self, code: str, seconds: float) -> TurnResult:
         """Run a turn (`Sandbox.run`)."""

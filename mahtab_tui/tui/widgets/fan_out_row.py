@@ -22,9 +22,10 @@ _CHIPS = (
 
 
 def estimate(record: Record) -> str:
-    """What the calls will come to: ``340 calls at once, about 1.2 M tokens, about $1.10``."""
-    calls, tokens, usd = (record.attrs.get(name) for name in ("calls", "tokens", "usd"))
-    words = [f"{calls:,} calls at once" if isinstance(calls, int) else "many calls at once"]
+    """What the calls will come to: ``340 calls at once, about 1.2 M tokens, about $1.10``; behind others ``40 calls more after 50``."""
+    calls, tokens, usd, made = (record.attrs.get(name) for name in ("calls", "tokens", "usd", "made"))
+    count = f"{calls:,} call{'' if calls == 1 else 's'}" if isinstance(calls, int) else "many calls"
+    words = [f"{count} more after {made:,}" if isinstance(made, int) and made else f"{count} at once"]
     if isinstance(tokens, int):
         words.append(f"about {tokens / 1e6:.1f} M tokens" if tokens >= 100_000 else f"about {tokens:,} tokens")
     words.append(f"about ${usd:.2f}" if isinstance(usd, int | float) else "at a price that is not known")
