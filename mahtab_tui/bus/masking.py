@@ -98,7 +98,8 @@ class MaskedStream:
         forms = self._secrets.forms
         spans = forms.spans(text)
         begun, tolerated = forms.begun(text)
-        begun = max(begun, spans[-1].end if spans else 0)
+        if spans and begun > spans[-1].start:  # a whole secret may end as it begins
+            begun = max(begun, spans[-1].end)
         end = len(text) if len(text) - begun <= tolerated else max(begun, shown)
         self._tail, self._shown = text[begun:], end - begun
         return _between(text, spans, shown, end)
@@ -166,7 +167,7 @@ def dotted(text: str, spans: Sequence[Span]) -> str:
 
 
 def _between(text: str, spans: Sequence[Span], start: int, end: int) -> str:
-    if not spans:
+    if not spans or start >= end:
         return text[start:end]
     pieces: list[str] = []
     for span in spans:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 LONG = 8
@@ -14,6 +15,8 @@ WORD = 4
 """Characters from which a shorter one is found where it stands as a word of its own; below, only where it is the whole text."""
 PART = 20
 """Characters of a secret's beginning or end that are found without the rest, which may have been cut off."""
+_SHORT = 100
+"""Characters of a text that may be a short secret as a literal, and blanks around it."""
 REACH = 4_096
 """Characters of a text's end in which the beginning of a secret is looked for."""
 
@@ -25,9 +28,11 @@ _INVISIBLE = re.compile(rf"[{_SINGLE}]")
 _ESCAPES = r"\x1b\[[0-?]*[ -/]*[@-~]?|\x1b[ -/]*[0-~]?"
 _STRINGS = r"\x1b[\]PX^_][^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)?"
 # A newline too: programs break long lines.
+_SINGLE_NOISE = re.compile(rf"[{_SINGLE}\n]+")
 _NOISE = re.compile(rf"{_ESCAPES}|[{_SINGLE}\n]+")
 _NOISE_WITH_STRINGS = re.compile(rf"{_STRINGS}|{_ESCAPES}|[{_SINGLE}\n]+")
 _NOISE_IN_LINE = re.compile(rf"{_ESCAPES}|[{_SINGLE}]+")
+_NEWLINES = re.compile("\n+")
 _BEGINS_STRING = re.compile(r"\x1b[\]PX^_]")
 
 
@@ -44,28 +49,28 @@ class Forms:
     def __init__(self, secrets: Sequence[str]) -> None:
         self.secrets = tuple(secrets)
         self._whole = {quoted for secret in secrets if len(secret) < WORD for quoted in _quoted(secret)}
-        words = [secret for secret in secrets if WORD <= len(secret) < LONG]
-        self._words = sorted({form for secret in words for form in _escaped(secret)}, key=len, reverse=True)
-        long = [secret for secret in secrets if len(secret) >= LONG]
-        self._long = sorted({form for secret in long for form in (*_escaped(secret), *_encoded(secret))}, key=len, reverse=True)
-        self.longest = max(map(len, (*self._long, *self._words)), default=0)
+        self._words = _seen(form for secret in secrets if WORD <= len(secret) < LONG for form in _escaped(secret))
+        written = _seen(form for secret in secrets if len(secret) >= LONG for form in _escaped(secret))
+        self._beginnings = (*written, *self._words)
+        """What may come piece by piece."""
+        encoded = {form for secret in secrets if len(secret) >= LONG for form in _encoded(secret)}
+        self._long: dict[str, set[str]] = {}
+        """What is looked for, and the forms that it is of: a text that was cut has only the beginning of a secret, or its end."""
+        for form in (*encoded, *written):
+            self._long.setdefault(form[:PART], set()).add(form)
+        for form in written:
+            self._long.setdefault(form[-PART:], set()).add(form)
+        self.longest = max(map(len, (*self._words, *encoded, *written)), default=0)
 
     def spans(self, text: str, *, words: bool = True) -> list[Span]:
         """Where the secrets stand, in order, none touching another. words: those too that are found only as a word or as the whole text."""
         if not self.secrets or not text:
             return []
-        if words and self._whole and len(text) < 100 and text.strip() in self._whole:
+        if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
             return [Span(0, len(text))]
-        forms = (*self._long, *self._words) if words else self._long
-        found = list(self._found(text, text, forms, None))
-        if _INVISIBLE.search(text):
-            found += self._without(_NOISE, text, forms)
-            if _BEGINS_STRING.search(text):
-                found += self._without(_NOISE_WITH_STRINGS, text, forms)
-        elif "\n" in text:
-            bare = text.replace("\n", "")
-            if any(needle in bare for form in forms for needle in _needles(form)):
-                found += self._without(_NOISE, text, forms)
+        found = [span for noise in _noises(text) for span in self._long_ones(_Removed(noise, text))]
+        if words and self._words:
+            found += self._single_words(_Removed(_NOISE_IN_LINE, text))
         return _merged(found)
 
     def begun(self, text: str) -> tuple[int, int]:
@@ -74,7 +79,7 @@ class Forms:
         start, shown = len(text), 0
         near = max(0, len(text) - REACH)
         removed = _Removed(_NOISE_IN_LINE, text[near:])
-        for form in (*self._long, *self._words):
+        for form in self._beginnings:
             place = max(0, len(removed.bare) - len(form) + 1)
             while (place := removed.bare.find(form[0], place)) >= 0:
                 if form.startswith(removed.bare[place:]):
@@ -84,68 +89,73 @@ class Forms:
                 place += 1
         return start, shown
 
-    def _without(self, noise: re.Pattern[str], text: str, forms: Sequence[str]) -> Iterator[Span]:
-        removed = _Removed(noise, text)
-        return self._found(text, removed.bare, forms, removed)
+    def _long_ones(self, removed: _Removed) -> list[Span]:
+        bare = removed.bare
+        needles = [needle for needle in self._long if needle in bare]
+        return [removed.span(place) for needle in needles for place in _places(bare, needle, self._long[needle])]
 
-    def _found(self, text: str, bare: str, forms: Sequence[str], removed: _Removed | None) -> Iterator[Span]:
-        for form in forms:
-            for start, end in _places(bare, form):
-                span = Span(start, end) if removed is None else Span(removed.start(start), removed.end(end))
-                if len(form) >= LONG or _stands_alone(text, span, form):
-                    yield span
+    def _single_words(self, removed: _Removed) -> list[Span]:
+        found = [(word, removed.span(place)) for word in self._words for place in _places(removed.bare, word, (word,))]
+        return [span for word, span in found if _stands_alone(removed.text, span, word)]
 
 
 class _Removed:
     """A text without what a pattern matches, and where its characters stood."""
 
     def __init__(self, noise: re.Pattern[str], text: str) -> None:
-        pieces: list[str] = []
-        self._at: list[int] = []
-        """Where in `bare` something was removed."""
-        self._before: list[int] = [0]
-        """Characters removed so far."""
-        kept = size = 0
-        for found in noise.finditer(text):
-            pieces.append(text[kept : found.start()])
-            size += found.start() - kept
-            kept = found.end()
-            self._at.append(size)
-            self._before.append(kept - size)
-        pieces.append(text[kept:])
-        self.bare = "".join(pieces)
+        self.text = text
+        self.bare = text.replace("\n", "") if noise is _NEWLINES else noise.sub("", text)
+        self._noise = noise
+
+    def span(self, found: Span) -> Span:
+        """Where what was found in `bare` stands in the text."""
+        return Span(self.start(found.start), self.start(found.end - 1) + 1)
 
     def start(self, place: int) -> int:
         """Where the character of `bare` at a place stands in the text."""
-        return place + self._before[bisect_right(self._at, place)]
+        at, removed = self._removals
+        return place + removed[bisect_right(at, place)]
 
-    def end(self, place: int) -> int:
-        """Where what ends before a place of `bare` ends in the text."""
-        return self.start(place - 1) + 1
+    @cached_property
+    def _removals(self) -> tuple[list[int], list[int]]:
+        """The places of `bare` at which something was removed, and how many characters were before each and after the last."""
+        at, removed = [], [0]
+        for found in self._noise.finditer(self.text):
+            at.append(found.start() - removed[-1])
+            removed.append(removed[-1] + len(found[0]))
+        return at, removed
 
 
-def _needles(form: str) -> tuple[str, ...]:
-    """What is looked for: a long form's beginning and its end, so that one that was cut is found."""
-    return (form[:PART], form[-PART:]) if len(form) >= PART + WORD else (form,)
+def _seen(forms: Iterable[str]) -> set[str]:
+    """The forms without what is taken out of a text before they are looked for."""
+    bare = {_SINGLE_NOISE.sub("", form) for form in forms}
+    return {form for form in bare if len(form) >= WORD}
 
 
-def _places(text: str, form: str) -> Iterator[tuple[int, int]]:
-    """Where a form stands, or the beginning or the end of a long one."""
-    head, *tail = _needles(form)
-    place = text.find(head)
+def _noises(text: str) -> Iterator[re.Pattern[str]]:
+    """What may stand between the letters of a secret; a control sequence may also be what hides a whole one."""
+    yield _NEWLINES
+    if _INVISIBLE.search(text):
+        yield _SINGLE_NOISE
+    if "\x1b" in text:
+        yield _NOISE
+        if _BEGINS_STRING.search(text):
+            yield _NOISE_WITH_STRINGS
+
+
+def _places(text: str, needle: str, forms: Collection[str]) -> Iterator[Span]:
+    """Where forms stand of which a needle is the beginning or the end: as much of each as is there."""
+    place = text.find(needle)
     while place >= 0:
-        end = place + len(head)
-        if tail:
-            end = place + _common(text[place : place + len(form)], form)
-        yield place, end
-        place = text.find(head, end)
-    for needle in tail:
-        place = text.find(needle)
-        while place >= 0:
-            end = place + len(needle)
-            before = text[max(0, end - len(form)) : end]
-            yield end - _common(before[::-1], form[::-1]), end
-            place = text.find(needle, end)
+        start, end = place, place + len(needle)
+        for form in forms:
+            if form.startswith(needle):
+                end = max(end, place + _common(text[place : place + len(form)], form))
+            if form.endswith(needle):
+                last = place + len(needle)
+                start = min(start, last - _common(text[max(0, last - len(form)) : last][::-1], form[::-1]))
+        yield Span(start, end)
+        place = text.find(needle, end)
 
 
 def _common(one: str, other: str) -> int:
@@ -160,10 +170,9 @@ def _common(one: str, other: str) -> int:
 
 
 def _stands_alone(text: str, span: Span, form: str) -> bool:
-    """Whether a short form is in one line, and no part of a longer word."""
+    """Whether a short form is no part of a longer word."""
     before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
-    inside = (_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1]))
-    return not inside and "\n" not in text[span.start : span.end]
+    return not ((_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1])))
 
 
 def _is_word(character: str) -> bool:
@@ -199,7 +208,8 @@ def _escaped(secret: str) -> Iterator[str]:
     for literal in (repr(f"'\"{secret}")[4:-1], ascii(f"'\"{secret}")[4:-1], repr(b"'\"" + data)[5:-1]):
         literals += (literal, literal.replace("\\'", "'"))
     yield from literals
-    yield from (literal.replace("\\", "\\\\") for literal in literals)
+    for literal in literals:  # a literal in a literal
+        yield from (literal.replace("\\", "\\\\"), json.dumps(literal, ensure_ascii=False)[1:-1])
     markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     yield from (markup, markup.replace('"', "&quot;"), markup.replace('"', "&quot;").replace("'", "&#x27;"))
     yield from (quote(data, safe=""), quote(data), quote_plus(data))
