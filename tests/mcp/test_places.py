@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import socket
 from pathlib import Path
@@ -22,6 +23,8 @@ from mahtab_tui.mcp.private import PrivatePlace
 from mahtab_tui.mcp.shared import SharedPlace
 from mahtab_tui.mcp.toolbox import ModeArguments
 from mahtab_tui.session.shared_sessions import Running
+from tests.mcp.clients import agent
+from tests.secrecy import KEY, SAY, assert_masked
 
 ENDLESS = "class Endless:\n    def _repr_png_(self):\n        while True: pass\nEndless()"
 
@@ -171,3 +174,16 @@ async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(tmp_path: 
         with pytest.raises(PlaceError, match="The session closed the connection"):
             await SharedPlace.join(None, tmp_path, "codex", Journal())
         await closing
+
+
+async def test_an_agents_own_worker_its_log_and_its_answers_have_no_key(project: Path, home: Path) -> None:
+    (project / "key.txt").write_text(KEY)
+    (home / ".mahtab").mkdir()
+    (home / ".mahtab" / "config.toml").write_text(f"[api_keys]\nopenai = {json.dumps(KEY)}\n")
+    async with agent("--private", cwd=project) as a:
+        await a.text("log_viewer", mode="file")
+        assert_masked(str(await a.call("eval", code=f"{SAY}\nkey")))
+        assert_masked(str(await a.call("eval", code=f"mine = {KEY!r}\nraise ValueError(mine)")))
+        assert_masked(str(await a.call("info")))
+        assert_masked(str(await a.client.read_resource("mahtab://variable/mine")))
+    assert_masked((home / ".mahtab" / "logs" / "repl.log").read_text())

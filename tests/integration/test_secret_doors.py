@@ -1,0 +1,382 @@
+"""A key, in every disguise, at every door of the program: it is masked behind each."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import MASK
+from mahtab_tui.bus.records import Record
+from mahtab_tui.headless import ask_once
+from mahtab_tui.headless_search import search_once
+from mahtab_tui.kernel.looking import Arranged
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.recursion.budget import Limits
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.guest_calls import GuestCalls
+from mahtab_tui.session.guests import Call
+from mahtab_tui.settings import Settings, load_settings
+from mahtab_tui.store.history import History
+from mahtab_tui.store.sqlite import SqliteStore
+from tests.integration.sessions import Opened, Watched
+from tests.recursion_scripts import ScriptedModel, replies
+from tests.secrecy import KEY, SAY, assert_masked
+from tests.services import OPENAI, Service, serving
+from tests.trust import trust_project
+from tests.waiting import wait_for
+
+
+class Everything(logging.Handler):
+    """All records of a bus, those of streams too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[Record] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(Record.of(record))
+
+    def streamed(self, **attrs: Any) -> str:
+        return "".join(record.text for record in self.records if record.tag in tags.STREAMS and attrs.items() <= record.attrs.items())
+
+    def told(self) -> str:
+        return "".join(f"{record.text}\n{json.dumps(record.attrs, ensure_ascii=False)}\n" for record in self.records)
+
+
+@pytest.fixture
+def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """The key is that of a provider, and in a file of the project."""
+    with serving() as service:
+        (project / ".env").write_text(f"MAHTAB_BASE_URL={service.url}/v1\n")
+        trust_project()
+        (project / "key.txt").write_text(KEY)
+        (home / ".mahtab" / "config.toml").write_text(f"[api_keys]\nopenai-compatible = {json.dumps(KEY)}\n")
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield service
+
+
+class Doors(Opened):
+    """A session that everything is listened to in."""
+
+    everything: Everything
+
+    def run(self, code: str) -> Record:
+        """Run a cell of the person's to its end."""
+        cell = self.session.cells.last + 1
+        self.session.submit("python", code)
+        return self.store.wait(tags.USER_REPL_OUT, cell=cell)
+
+
+def open_doors(settings: Settings) -> Doors:
+    store = Watched()
+    session = Session(settings, ProcessKernel, NoFace(), store=store, name="test")
+    doors = Doors(session, store)
+    doors.everything = Everything()
+    session.log.addHandler(doors.everything)
+    session.start()
+    return doors
+
+
+@pytest.fixture
+def it(service: Service) -> Iterator[Doors]:
+    doors = open_doors(load_settings(model="openai:our-own", reflection="never", approval="auto"))
+    yield doors
+    doors.session.close()
+
+
+def answer_hidden(it: Doors, text: str) -> None:
+    """Type a line that is not shown."""
+    record = it.store.wait(tags.INPUT, state="waiting")
+    assert record.attrs["password"] is True
+    it.session.answer_input(record.attrs["request"], text)
+
+
+def type_hidden(it: Doors, name: str, text: str) -> Record:
+    """`name = getpass()`, answered."""
+    cell = it.session.cells.last + 1
+    it.session.submit("python", f"import getpass\n{name} = getpass.getpass('Key: ')")
+    answer_hidden(it, text)
+    return it.store.wait(tags.USER_REPL_OUT, cell=cell)
+
+
+# The bus: the screen, the store, watchers
+
+
+def test_what_a_cell_prints_shows_and_raises(it: Doors) -> None:
+    shown = it.run(f"{SAY}\nkey")
+    assert shown.text.count(MASK) > 10
+    assert_masked(shown.text)
+    assert_masked(it.everything.streamed(cell=1))
+    sizes = sum(size for _, size in shown.attrs["kinds"])
+    assert sizes == len(shown.text), "what is a value and what was printed is known still"
+    assert shown.attrs["kinds"][-1] == ["value", len(f"'{MASK}'\n")]
+    assert_masked(it.run("raise ValueError(key)").text)
+    it.run("class H:\n    def _repr_markdown_(self): return f'**{key}**'\nH()")
+    assert_masked(json.dumps([record.attrs for record in it.store.records if record.tag == tags.DISPLAY]))
+    it.run("import threading\nthreading.Thread(target=lambda: print(key, 'late')).start()")
+    wait_for(lambda: "late" in it.everything.told())
+    it.run("globals()[key] = 5\nd = {key: key}\nimport subprocess\nsubprocess.run(['echo', key])")
+    assert_masked(it.everything.told())
+
+
+def test_the_code_that_has_it_and_the_question_that_asks_it(it: Doors, service: Service) -> None:
+    it.run(f"x = {KEY!r}")
+    service.replies = [OPENAI.reply("So.")]
+    it.session.submit("ask", f"is {KEY} right, or {KEY[:9]}\0{KEY[9:]}?")
+    it.store.wait(tags.ASSISTANT_CHAT)
+    assert_masked(it.everything.told())
+    assert_masked(json.dumps(service.asked))
+
+
+# The model
+
+
+def test_nothing_that_goes_to_a_model_holds_it(it: Doors, service: Service) -> None:
+    it.run(f"{SAY}\npair = (key, 1)")
+    say = "```python\nsay(key); key\n```"
+    service.replies = [OPENAI.reply(say), OPENAI.reply("Done."), OPENAI.reply("Again."), OPENAI.reply("Again.")]
+    it.session.submit("ask", f"look at @key.txt and @key and @pair, !`cat key.txt`, {KEY}")
+    it.store.wait(tags.AGENT, state="done", turn=1)
+    assert len(service.asked) >= 2
+    assert_masked(json.dumps(service.asked))
+    assert_masked(json.dumps(service.asked, ensure_ascii=False))
+    assert "cat key.txt" in json.dumps(service.asked)
+
+
+def test_no_model_of_a_search_is_told_it(it: Doors, service: Service) -> None:
+    it.run("key = open('key.txt').read()")
+    service.replies = [OPENAI.reply("```python\nprint(context, peek(50))\nFINAL(context[:60])\n```")]
+    shown = it.run("rlm(f'what is {key}?', f'the key is {key}, and that is all ' * 3000)")
+    assert "the key is" in shown.text
+    assert_masked(shown.text)
+    assert_masked(json.dumps(service.asked))
+    assert_masked(it.everything.told())
+    tree = next(record.attrs["tree"] for record in it.store.records if record.tag == tags.RLM_CALL)
+    text = it.session.searches.text(tree, 15, 60) or ""
+    assert len(text) == 45, "its places are known by their numbers"
+    assert_masked(text, told=False)
+    assert "•" in text
+
+
+# Files
+
+
+def test_the_last_session_and_the_input_history(it: Doors, service: Service, home: Path) -> None:
+    service.replies = [OPENAI.reply(f"It is {KEY}.")]
+    assert it.session.agent.ask(f"is it {KEY}?")
+    assert_masked((home / ".mahtab" / "last_session.json").read_text())
+    history = History(home / ".mahtab" / "history.db", "here", it.session.secrets.mask)
+    history.add(f"x = {KEY!r}", "python")
+    history.close()
+    with sqlite3.connect(home / ".mahtab" / "history.db") as connection:
+        assert_masked(str(connection.execute("select text from input").fetchall()))
+
+
+def test_the_database_of_sessions_has_it_nowhere(service: Service, home: Path) -> None:
+    path = home / ".mahtab" / "sessions.db"
+    session = Session(load_settings(model="demo"), ProcessKernel, NoFace(), store=SqliteStore(path, "test"), name="test")
+    session.start()
+    session.kernel.variables()
+    session.cells.run(SAY)
+    session.cells.run("key")
+    session.close()
+    kept = b"".join(file.read_bytes() for file in path.parent.glob("sessions.db*"))
+    assert MASK.encode() in kept
+    assert_masked(kept.decode("latin-1"), told=False)
+
+
+# Agents
+
+
+def test_an_agent_of_another_program_is_not_told_it(it: Doors) -> None:
+    frames: list[Any] = []
+    guest, calls = it.session.guests.join("codex", lambda sentence: None, None), GuestCalls(it.session)
+
+    def serve(what: str, **args: Any) -> str:
+        return json.dumps(calls.serve(guest, Call(frames.append), what, args), ensure_ascii=False)
+
+    it.run(f"mine = {KEY!r}")
+    assert_masked(serve("inside", seen=True))
+    assert_masked(serve("run", code=f"{SAY}\nkey", follow=True))
+    assert_masked(json.dumps(frames, ensure_ascii=False))
+    assert_masked(serve("inspect", name="key"))
+    assert_masked(serve("inspect", name="mine"))
+
+
+# The inspector and the editor
+
+
+def test_no_page_of_the_inspector_shows_it(it: Doors) -> None:
+    it.run(
+        "key = open('key.txt').read()\nlong = 'x' * 90 + key + 'y' * 90\ndata = long.encode()\nhome = {'a': key, key: 1}\n"
+        "class It:\n    '''Its doc.'''\n    def __init__(self): self.k = key\n    def __repr__(self): return f'It({key})'\n    @property\n"
+        "    def p(self): return key\nit = It()\nrows = [{'k': key, 'n': 1}, {'k': 'b', 'n': 2}]"
+    )
+    look = it.session.look()
+
+    def path(name: str) -> Any:
+        return look.open((["name", name],)).path
+
+    assert_masked(str(look.open((["name", "key"],))))
+    assert_masked(str(look.children(path("home"), 0, 9)))
+    assert_masked(str(look.children(path("it"), 0, 9, attributes=True)))
+    assert_masked(str(look.evaluate(path("it"), "p")))
+    assert_masked(str(look.representation(path("it"))))
+    for size in (1, 13, 30, 1000):
+        pages = "".join(look.text(path("long"), start, start + size).text for start in range(0, 90 + len(KEY) + 90, size))
+        assert pages == "x" * 90 + "•" * len(KEY) + "y" * 90
+        octets = b"".join(look.data(path("data"), start, start + size) for start in range(0, 90 + len(KEY) + 90, size))
+        assert octets == b"x" * 90 + b"*" * len(KEY) + b"y" * 90
+    assert look.text(path("long"), 100, 120).size == 180 + len(KEY)
+    headings = look.headings(path("rows"), [0, 1])
+    assert [heading.name for heading in headings] == ["k", "n"]
+    assert_masked(str(look.rows(path("rows"), 0, 2, [0, 1], Arranged())))
+    look.close()
+
+
+def test_completion_and_help_do_not_show_it(it: Doors) -> None:
+    it.run("key = open('key.txt').read()\nd = {key: 1, 'other': key}\ndef f(x=key):\n    'The doc.'\n")
+    for code in ("ke", "d['", "f("):
+        assert_masked(str(it.session.complete(code, len(code))), told=False)
+        assert_masked(str(it.session.explain(code, len(code))), told=False)
+    assert [item.label for item in it.session.complete("d['oth", 6).items] == ["other"]
+
+
+# Without a screen
+
+
+def test_a_question_without_a_screen(service: Service, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
+    for as_json in (False, True):
+        service.replies = [OPENAI.reply(f"```python\n{SAY}\nkey\n```"), OPENAI.reply(f"It is {KEY}, \0{chr(0).join(KEY)}.")]
+        settings = load_settings(model="openai:our-own", reflection="never", approval="auto")
+        assert ask_once(f"is it {KEY}?", settings, [], as_json=as_json) == 0
+        told = capsys.readouterr()
+        assert_masked(told.out)
+        assert_masked(told.err, told=not as_json)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_search_without_a_screen(service: Service, project: Path, capsys: pytest.CaptureFixture[str], as_json: bool) -> None:
+    (project / "long.txt").write_text(f"the key is {KEY}\n" * 3000)
+    model = ScriptedModel(reply=replies({f"what is it, {MASK}?": "```python\nprint(peek(50))\nFINAL('\\0'.join(peek(40)))\n```"}))
+    settings, log = load_settings(), project / "log.jsonl"
+    code = search_once(
+        f"what is it, {KEY}?",
+        "long.txt",
+        model="scripted",
+        sub_model=None,
+        limits=Limits(),
+        log=log,
+        as_json=as_json,
+        yes=False,
+        make_llm=lambda *args, **more: model,
+        secrets=Session(settings, ProcessKernel, NoFace()).secrets,
+    )
+    told = capsys.readouterr()
+    assert code == 0, told.err
+    assert_masked(told.out)
+    assert_masked(told.err, told=False)
+    assert_masked(log.read_text())
+
+
+# What was typed hidden
+
+
+def test_what_getpass_returned_is_known_to_the_code_and_shown_nowhere(it: Doors, service: Service) -> None:
+    type_hidden(it, "word", "xyzzy-of-mine")
+    assert it.run("len(word), word == 'xyzzy' + '-of-mine', word[::-1]").text == "(13, True, 'enim-fo-yzzyx')\n"
+    assert it.run("word").text == f"'{MASK}'\n"
+    it.run("pair = [word]; print(word, '\\0'.join(word)); raise ValueError(word)")
+    service.replies = [OPENAI.reply("Fine.")]
+    it.session.agent.ask("what is in xyzzy-of-mine?")
+    assert "xyzzy-of-mine" not in it.everything.told()
+    assert "xyzzy-of-mine" not in json.dumps(service.asked)
+    (row,) = [row for record in it.store.records if record.tag == tags.NAMESPACE for row in record.attrs["changes"] if row["name"] == "word"]
+    assert (row["type"], row["summary"]) == ("str", f"'{MASK}'")
+
+
+def test_it_is_a_secret_before_anything_of_it_can_be_printed(it: Doors) -> None:
+    it.session.submit("python", "import getpass\nfor letter in getpass.getpass(): print(letter, end='', flush=True)")
+    answer_hidden(it, "xyzzy-of-mine")
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == f"Password: \n{MASK}"
+    assert "xyzz" not in it.everything.streamed()
+
+
+def test_a_short_one_is_masked_alone_and_nothing_else_with_it(it: Doors) -> None:
+    type_hidden(it, "pin", "12")
+    assert it.run("print('12 of 12')").text == "12 of 12\n"
+    assert it.run("pin").text == f"{MASK}\n"
+    assert [variable.summary for variable in it.session.kernel.variables() if variable.name == "pin"] == [MASK]
+
+
+def test_what_an_agents_cell_asks_for_hidden_is_a_secret_too(it: Doors) -> None:
+    calls, guest, answers = GuestCalls(it.session), it.session.guests.join("codex", lambda sentence: None, None), []
+    code = "import getpass\nword = getpass.getpass()\nprint(word)\nword"
+    run = threading.Thread(target=lambda: answers.append(calls.serve(guest, Call(lambda frame: None), "run", {"code": code})))
+    run.start()
+    answer_hidden(it, "xyzzy-of-mine")
+    run.join()
+    assert "xyzzy" not in json.dumps(answers)
+    assert "xyzzy" not in it.everything.told()
+
+
+def test_a_line_that_was_typed_openly_is_no_secret(it: Doors) -> None:
+    it.session.submit("python", "word = input()")
+    record = it.store.wait(tags.INPUT, state="waiting")
+    it.session.answer_input(record.attrs["request"], "open-and-seen")
+    it.store.wait(tags.USER_REPL_OUT, cell=1)
+    assert it.run("word").text == "'open-and-seen'\n"
+
+
+@pytest.mark.parametrize("typed", ["password", "stdout", "waiting", "interrupted", "duration", "assistant", "namespace", "cell", "None"])
+def test_a_session_goes_on_when_a_word_of_its_own_was_typed_hidden(it: Doors, service: Service, typed: str) -> None:
+    type_hidden(it, "word", typed)
+    service.replies = [OPENAI.reply("```python\nprint(len(word))\n```"), OPENAI.reply("Done.")]
+    it.session.submit("ask", "how long?")
+    it.store.wait(tags.AGENT, state="done")
+    assert it.run("len(word)").text == f"{len(typed)}\n"
+    assert not [record for record in it.store.records if record.tag == tags.NOTICE and record.attrs["level"] == "error"]
+
+
+# Names that look like secrets
+
+
+def test_values_under_names_that_look_like_secrets_are_in_no_list(it: Doors, service: Service) -> None:
+    it.run("password = 'opensesame'; API_KEY = b'opensesame'; token = 70707070; tokens = 70; config = {'db_password': 'opensesame'}")
+    service.replies = [OPENAI.reply("Fine.")]
+    it.session.submit("ask", "what is @password?")
+    it.store.wait(tags.ASSISTANT_CHAT)
+    asked = json.dumps(service.asked)
+    assert "opensesame" not in asked.replace("password = 'opensesame'; API_KEY = b'opensesame'", "").replace("'db_password': 'opensesame'", "")
+    rows = {row["name"]: row["summary"] for r in it.store.records if r.tag == tags.NAMESPACE for row in r.attrs["changes"]}
+    assert {name: rows[name] for name in ("password", "API_KEY", "token", "tokens", "config")} == {
+        "password": MASK,
+        "API_KEY": MASK,
+        "token": MASK,
+        "tokens": "70",
+        "config": "1 item",
+    }
+    detail = it.session.kernel.inspect("password")
+    assert (detail.summary, detail.text) == (MASK, MASK)
+    assert "looks like a secret" in detail.error
+    calls, guest = GuestCalls(it.session), it.session.guests.join("codex", lambda sentence: None, None)
+    for what, args in (("inside", {"seen": True}), ("inspect", {"name": "API_KEY"})):
+        answer: dict[str, Any] = calls.serve(guest, Call(lambda frame: None), what, args)
+        answer.pop("others", None)
+        assert "opensesame" not in json.dumps(answer)
+    assert "opensesame" not in str(it.session.complete("passw", 5))
+    assert "opensesame" not in str(it.session.explain("password", 8))
+    look = it.session.look()
+    assert [row.summary for row in look.children(look.open((["name", "config"],)).path, 0, 9)[1]] == [MASK]
+    assert look.text((["name", "password"],), 0, 99).text == "opensesame", "who opens it sees it"
+    assert it.run("password").text == "'opensesame'\n", "and who asks for it"

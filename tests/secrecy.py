@@ -1,0 +1,49 @@
+"""A key in all its disguises, and whether anything of it came through a door."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+
+from mahtab_tui.bus.masking import MASK
+from mahtab_tui.bus.sanitize import plain
+
+KEY = "sk-proj-Qx7\"Zw9'Kd-Vb3mTn5Rj8Lp2Hs6"
+"""With both quotes, so that every literal of it differs from it."""
+PART = 6
+"""Characters in a row that tell of it: "sk-proj" is no secret."""
+
+SAY = r"""
+import base64, json, sys
+from pathlib import Path
+key = Path("key.txt").read_text()
+def say(key):
+    print(key, repr(key), [key], json.dumps(key), key.encode())
+    print("\0".join(key), key[:9] + "\x1b[31m" + key[9:] + "\x1b[0m", "\u200b".join(key))
+    print(key[:17] + "\x1b]0;x\x07" + key[17:], f"\x1b]52;c;{key}\x07")
+    print(base64.b64encode(f"user:{key}".encode()).decode(), key.encode().hex())
+    for letter in key:
+        print(letter, end="", flush=True)
+    print()
+say(key)
+"""
+"""A cell that prints it in every way; the key is in a file."""
+
+
+def leak(text: str) -> str:
+    """What of the key can be read in a text, as it is or once it is drawn; empty where there is nothing."""
+    hexed, coded = KEY.encode().hex(), base64.b64encode(f"user:{KEY}".encode()).decode()
+    secret = [KEY[start : start + PART] for start in range(8, len(KEY) - PART)]
+    secret += [json.dumps(part)[1:-1] for part in secret]
+    secret += [hexed[start : start + 12] for start in range(16, len(hexed) - 12)]
+    secret += [coded[start : start + 12] for start in range(20, len(coded) - 20)]
+    seen = [text, plain(text), re.sub(r"[^ -~]|\\u....|\\n", "", text), re.sub(r"\\x1b\[\d*m|\\u001b\[\d*m|\[\d*m|\\x..|\\u....|\\", "", plain(text))]
+    return next((part for part in secret for view in seen if part in view), "")
+
+
+def assert_masked(text: str, *, told: bool = True) -> None:
+    """Nothing of the key is in a text. told: the mask is there in its place."""
+    found = leak(text)
+    assert not found, f"{found!r} in {text!r}"
+    assert not told or MASK in text or json.dumps(MASK)[1:-1] in text, text
