@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from mahtab_tui.kernel.told import Call
 from mahtab_tui.kernel.worker.frames import Frame
 
 
@@ -27,11 +28,11 @@ class Answers:
         self._lock = threading.Lock()
         self._open: dict[int, str] = {}
 
-    def begin(self, frame: Frame) -> None:
+    def begin(self, call: Call) -> None:
         """Code in the kernel calls."""
         with self._lock:
-            self._open[frame["id"]] = frame["name"]
-        threading.Thread(target=self._answer, args=(frame,), name="mahtab-call", daemon=True).start()
+            self._open[call.id] = call.name
+        threading.Thread(target=self._answer, args=(call,), name="mahtab-call", daemon=True).start()
 
     def cancel(self, number: int) -> None:
         """The kernel no longer waits."""
@@ -45,14 +46,14 @@ class Answers:
         for number in list(self._open):
             self.cancel(number)
 
-    def _answer(self, frame: Frame) -> None:
-        answer: Frame = {"op": "answer", "id": frame["id"]}
+    def _answer(self, call: Call) -> None:
+        answer: Frame = {"op": "answer", "id": call.id}
         try:
-            self._send_if_open({**answer, "value": self._host.call(frame["name"], frame["args"])})
+            self._send_if_open({**answer, "value": self._host.call(call.name, call.args)})
         except BaseException as error:  # the outermost frame of the call's thread: it is raised where the caller waits
             self._send_if_open({**answer, "error": str(error) or type(error).__name__})
         with self._lock:
-            self._open.pop(frame["id"], None)
+            self._open.pop(call.id, None)
 
     def _send_if_open(self, answer: Frame) -> None:
         if answer["id"] in self._open:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any, cast, get_args
 
 from mahtab_tui.kernel.base import (
     CellResult,
     Change,
-    Completion,
-    Completions,
-    Detail,
     Display,
     Mime,
     OnDisplay,
@@ -20,9 +17,9 @@ from mahtab_tui.kernel.base import (
     OutputKind,
     Status,
     TracebackFrame,
-    Variable,
 )
 from mahtab_tui.kernel.output import Output
+from mahtab_tui.kernel.told import Done
 from mahtab_tui.kernel.worker.capture import OutputLimitError
 
 DISPLAYED = 100_000_000
@@ -72,15 +69,15 @@ class RunningCell:
             self._tell(lambda: on_display(display))
         self._add("display", display.text)
 
-    def done(self, frame: Mapping[str, Any]) -> None:
+    def done(self, done: Done) -> None:
         """The kernel says how it ended."""
-        status, pieces, frames = Status(frame["status"]), frame["pieces"], tuple(TracebackFrame(*told) for told in frame["frames"])
+        status, pieces, frames = done.status, done.pieces, tuple(TracebackFrame(*fields) for fields in done.frames)
         if self.over_limit and status is Status.INTERRUPTED:
             status, frames = Status.ERROR, ()
-            pieces = [("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n")]
+            pieces = (("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"),)
         for kind, text in pieces:
             self._add(kind, text)
-        self._finish(status, frame["duration"], changes(frame["changes"]), "", frames)
+        self._finish(status, done.duration, done.changes, "", frames)
 
     def lost(self, status: Status, how: str) -> None:
         """The kernel ended in the middle of it."""
@@ -106,23 +103,3 @@ class RunningCell:
             return
         text, kinds = self._output.text()
         self.result.set_result(CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays), frames))
-
-
-def variable(listed: Mapping[str, Any]) -> Variable:
-    """A variable as the worker lists it."""
-    return Variable(listed["name"], listed["type"], listed["summary"], listed["kind"])
-
-
-def changes(listed: Iterable[Mapping[str, Any]]) -> tuple[Change, ...]:
-    """Changes as the worker lists them."""
-    return tuple(Change(change["name"], change["change"], None if change["variable"] is None else variable(change["variable"])) for change in listed)
-
-
-def completions(found: Mapping[str, Any]) -> Completions:
-    """Completions as the worker lists them."""
-    return Completions(found["start"], tuple(Completion(**item) for item in found["items"]), found["more"])
-
-
-def detail(described: Mapping[str, Any]) -> Detail:
-    """A look inside a variable as the worker describes it."""
-    return Detail(**{**described, "attributes": tuple(variable(attribute) for attribute in described["attributes"])})

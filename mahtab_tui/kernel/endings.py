@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from mahtab_tui.kernel.launch import OLDEST, TOO_OLD
+from mahtab_tui.kernel.worker.frames import CONNECTION_LOST
 
 _WORDS = {
     signal.SIGKILL: "it was killed from outside, or by the system for lack of memory (SIGKILL)",
@@ -14,6 +15,8 @@ _WORDS = {
 
 def describe_end(code: int) -> str:
     """How a process ended that was not meant to: ``segmentation fault (SIGSEGV)``, ``it exited with code 3``."""
+    if code == CONNECTION_LOST:
+        return "code in it closed its connection to the session, or read from it"
     if code >= 0:
         return f"it exited with code {code}"
     number = -code

@@ -37,7 +37,8 @@ from mahtab_tui.kernel.base import (
     Variable,
 )
 from mahtab_tui.kernel.borrowed import BorrowedSurroundings, CellOutput
-from mahtab_tui.kernel.cells import RunningCell, completions, detail, variable
+from mahtab_tui.kernel.cells import RunningCell
+from mahtab_tui.kernel.told import Call, Done, checked
 from mahtab_tui.kernel.worker import detail as description
 from mahtab_tui.kernel.worker import toolbox
 from mahtab_tui.kernel.worker.awaiting import EventLoop
@@ -160,13 +161,13 @@ class InProcessKernel:
         """Nothing: the modules are the caller's program."""
 
     def variables(self) -> list[Variable]:
-        return [variable(listed) for listed in self._executor.watch.listing()]
+        return checked(list[Variable], self._executor.watch.listing())
 
     def inspect(self, name: str) -> Detail:
         described: Future[dict[str, Any]] = Future()
         threading.Thread(target=self._describe, args=(name, described), daemon=True).start()
         try:
-            return detail(described.result(INSPECT_TIMEOUT))
+            return checked(Detail, described.result(INSPECT_TIMEOUT))
         except KeyError:
             raise KernelError(f"There is no variable named {name}.") from None
         except FutureTimeout:
@@ -187,13 +188,13 @@ class InProcessKernel:
     def complete(self, code: str, cursor: int) -> Completions:
         from mahtab_tui.kernel.worker.completion.complete import complete
 
-        return completions(complete(self._namespace, code, cursor))
+        return checked(Completions, complete(self._namespace, code, cursor))
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
         from mahtab_tui.kernel.worker.completion.explaining import explain_at
 
         found = explain_at(self._namespace, code, cursor)
-        return None if found is None else Explanation(**found._asdict())
+        return None if found is None else checked(Explanation, found._asdict())
 
     def info(self) -> KernelInfo:
         return KernelInfo(python_version(), sys.executable, working_directory(), os.getpid(), self._state)
@@ -256,7 +257,7 @@ class InProcessKernel:
                 self._made.add(change["name"])
             elif change["change"] == "deleted":
                 self._made.discard(change["name"])
-        running.done({**outcome, "duration": duration})
+        running.done(checked(Done, {**outcome, "cell": running.cell, "duration": duration, "cwd": working_directory()}))
 
     def _printed(self, text: str) -> None:
         if self._cells:
@@ -281,7 +282,7 @@ class InProcessKernel:
             self._shown(frame["args"])
             self._deliver({"op": "answer", "id": frame["id"], "value": None})
         elif frame["op"] == "call":
-            self._answers.begin(frame)
+            self._answers.begin(checked(Call, frame))
         else:
             self._answers.cancel(frame["id"])
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.worker.frames import TOKEN_SIZE
 
 OLDEST = (3, 9)
 """The oldest Python that the kernel side runs in."""
@@ -49,6 +50,8 @@ class Process(NamedTuple):
     channel: socket.socket
     output: int
     """The read end of the pipe that is its fd 1 and 2."""
+    token: bytes
+    """Stands in each frame that it sends. Only the kernel knows it, by the first bytes that it reads."""
 
 
 def find_interpreter(python: str | None) -> str:
@@ -105,6 +108,8 @@ def spawn(executable: str, cwd: str, env: Mapping[str, str]) -> Process:
     kernel.
     """
     ours, theirs = socket.socketpair()
+    token = os.urandom(TOKEN_SIZE)
+    ours.sendall(token)
     output, write_end = os.pipe()
     try:
         child = subprocess.Popen(
@@ -124,4 +129,4 @@ def spawn(executable: str, cwd: str, env: Mapping[str, str]) -> Process:
     finally:
         theirs.close()
         os.close(write_end)
-    return Process(child, ours, output)
+    return Process(child, ours, output, token)

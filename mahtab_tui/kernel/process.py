@@ -23,8 +23,8 @@ from mahtab_tui.kernel.base import (
     Status,
     Variable,
 )
-from mahtab_tui.kernel.cells import completions, detail, variable
 from mahtab_tui.kernel.launch import environment, find_interpreter
+from mahtab_tui.kernel.told import checked
 from mahtab_tui.kernel.worker_process import WorkerProcess
 from mahtab_tui.working_folder import existing_folder, moved
 
@@ -149,34 +149,32 @@ class ProcessKernel:
             self._worker.tell("reload", on=on)
 
     def variables(self) -> list[Variable]:
-        return [variable(listed) for listed in self._needed_worker().request("variables", VARIABLES_TIMEOUT)]
+        return checked(list[Variable], self._needed_worker().request("variables", VARIABLES_TIMEOUT))
 
     def inspect(self, name: str) -> Detail:
-        return detail(self._needed_worker().request("inspect", INSPECT_TIMEOUT, name=name))
+        return checked(Detail, self._needed_worker().request("inspect", INSPECT_TIMEOUT, name=name))
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = self._needed_worker().request("look", LOOK_TIMEOUT, asked=asked)
-        return answer
+        return checked(dict[str, Any], self._needed_worker().request("look", LOOK_TIMEOUT, asked=asked))
 
     def complete(self, code: str, cursor: int) -> Completions:
         worker = self._worker
         if worker is None:
             raise KernelError(self._failure)
-        return completions(worker.request("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor))
+        return checked(Completions, worker.request("complete", COMPLETE_TIMEOUT, code=code, cursor=cursor))
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
         worker = self._worker
         if worker is None:
             raise KernelError(self._failure)
         found = worker.request("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
-        return None if found is None else Explanation(**found)
+        return None if found is None else checked(Explanation, found)
 
     def info(self) -> KernelInfo:
         worker = self._worker
         if worker is None:
             return KernelInfo("", self._executable, self._cwd, 0, self._state)
-        hello = worker.hello
-        return KernelInfo(hello["python"], hello["executable"], worker.cwd, hello["pid"], self._state)
+        return self._info_of(worker, self._state)
 
     def close(self) -> None:
         self._closed = True
@@ -205,8 +203,11 @@ class ProcessKernel:
             self._worker = None
             self._cwd = worker.cwd
             self._state = KernelState.STARTING
-        self._host.kernel_state(self._info_of(worker, KernelState.DEAD), how)
-        self._restart()
+        try:
+            self._host.kernel_state(self._info_of(worker, KernelState.DEAD), how)
+            self._restart()
+        except Exception as error:  # the thread's outermost frame: cells wait for what comes of this
+            self._failed(f"No new kernel could be started: {type(error).__name__}: {error}")
 
     def _restart(self) -> None:
         """Put a new process in the place of one that died. Runs on the dead one's reader thread."""
@@ -234,7 +235,7 @@ class ProcessKernel:
             self._state = KernelState.STARTING
         if old is not None:
             old.end(Status.KILLED, why)
-        self._begin(now.format_map(new.hello))
+        self._begin(now.format(python=new.hello.python, executable=new.hello.executable))
 
     def _begin(self, text: str) -> None:
         """Run what a new process begins with, and tell that it is ready. Cells wait until then."""
@@ -298,4 +299,4 @@ class ProcessKernel:
 
     def _info_of(self, worker: WorkerProcess, state: KernelState) -> KernelInfo:
         hello = worker.hello
-        return KernelInfo(hello["python"], hello["executable"], worker.cwd, hello["pid"], state)
+        return KernelInfo(hello.python, hello.executable, worker.cwd, hello.pid, state)

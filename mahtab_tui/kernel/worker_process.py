@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import itertools
 import os
 import selectors
 import signal
@@ -12,6 +11,7 @@ import struct
 import subprocess
 import termios
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -22,7 +22,10 @@ from mahtab_tui.kernel.base import CellResult, KernelError, OnDisplay, OnOutput,
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import Process, spawn
+from mahtab_tui.kernel.outgoing import Outgoing, OutgoingFullError
 from mahtab_tui.kernel.output import Chunks
+from mahtab_tui.kernel.requests import Requests
+from mahtab_tui.kernel.told import Call, Done, Ready, checked
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.waiting import result_of
 
@@ -46,23 +49,22 @@ class WorkerProcess:
     """A kernel process. Methods may be called from any thread."""
 
     def __init__(self, executable: str, cwd: str, env: Mapping[str, str], listener: Listener) -> None:
-        self.hello: Mapping[str, Any] = {}
-        """What it said of itself when it was ready: python, executable, pid."""
+        self.hello = Ready("", executable, cwd, 0)
+        """What it said of itself when it was ready."""
         self.cwd = cwd
         self._start_with = (executable, cwd, env)
         self._listener = listener
         self._ready: Future[None] = Future()
         self._lock = threading.RLock()
-        self._sending = threading.Lock()
+        self._outgoing: Outgoing | None = None
         self._process: Process | None = None
         self.over = False
         """The process has ended."""
         self._intent: tuple[Status, str] | None = None
         self._cells: list[RunningCell] = []
-        self._ids = itertools.count(1)
-        self._requests: dict[int, Future[Any]] = {}
-        self._answers = Answers(listener, self._send_frame)
-        self._frames = FrameReader()
+        self._requests = Requests(self._send_frame)
+        self.request = self._requests.ask
+        self._answers = Answers(listener, self._send_answer)
         self._chunks = Chunks(self._printed)
         self._early: list[str] = []
         # The thread lives as long as the process: it is also the one that starts it (see `spawn`).
@@ -79,57 +81,46 @@ class WorkerProcess:
 
     def execute(self, code: str, cell: int, on_output: OnOutput, limit: int | None, nested: bool, on_display: OnDisplay | None = None) -> CellResult:
         """Run a cell and wait for its end. Raises what `on_output` raised; `KernelError` for code too large to send."""
+        running = RunningCell(cell, on_output, limit, on_display)
         try:
             data = encode({"op": "execute", "cell": cell, "code": code, "limit": limit, "nested": nested})
-        except FrameError as error:
-            raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
-        running = RunningCell(cell, on_output, limit, on_display)
-        with self._lock:
-            if self.over:
-                running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))
-            else:
-                self._cells.append(running)
-        self._send(data)
-        return result_of(running.result)
-
-    def request(self, op: str, timeout: float, **fields: Any) -> Any:
-        """Ask the control thread something. Raises `KernelError`: with its words, or where it does not answer."""
-        number = next(self._ids)
-        answer: Future[Any] = Future()
-        with self._lock:
-            if self.over:
-                raise KernelError("The kernel has ended.")
-            self._requests[number] = answer
-        self._send_frame({"op": op, "id": number, **fields})
-        try:
-            return answer.result(timeout)
-        except FutureTimeout:
-            raise KernelError("The kernel does not answer: code that cannot be interrupted keeps its interpreter busy.") from None
-        finally:
             with self._lock:
-                self._requests.pop(number, None)
+                if self.over:
+                    running.lost(*(self._intent or (Status.DIED, "The kernel had ended before the cell began.")))
+                else:
+                    self._cells.append(running)
+            self._send(data)
+        except (FrameError, OutgoingFullError) as error:
+            with self._lock:
+                self._cells = [other for other in self._cells if other is not running]
+            raise KernelError(f"The cell cannot be sent to the kernel: {error}.") from None
+        return result_of(running.result)
 
     def tell(self, op: str, **fields: Any) -> None:
         """Say something that needs no answer."""
-        self._send_frame({"op": op, **fields})
+        with contextlib.suppress(OutgoingFullError):  # of a kernel that reads nothing
+            self._send_frame({"op": op, **fields})
 
     def interrupt(self) -> bool:
         """Stop the innermost running cell, as Ctrl+C in a terminal does; False where none runs."""
         with self._lock:
             if not self._cells:
                 return False
-            cell = self._cells[-1].cell
-        self.tell("interrupt", cell=cell)
-        return True
+            # By signal, because code that keeps the interpreter to itself keeps the control thread from reading. To the whole group, as Ctrl+C
+            # in a terminal: the children that a cell waits for end too. The message is for a cell that has not begun yet, and for one that
+            # does not get the signal; it is sent within the lock so that it comes before the next cell.
+            asked = time.monotonic()
+            self._signal(signal.SIGINT)
+            self.tell("interrupt", cell=self._cells[-1].cell, asked=asked)
+            return True
 
     def end(self, status: Status, how: str) -> None:
         """End it: at once if a cell runs, else with its exit handlers. Waits until nothing of it is left."""
         with self._lock:
             self._intent = (status, how)
             busy = bool(self._cells)
-        if not busy and self._process is not None:
-            with contextlib.suppress(OSError):
-                self._process.channel.shutdown(1)
+        if not busy and self._outgoing is not None:
+            self._outgoing.end()
             self._thread.join(END_TIMEOUT)
         self._signal(signal.SIGKILL)
         self._thread.join()
@@ -143,12 +134,23 @@ class WorkerProcess:
     def _send_frame(self, frame: Frame) -> None:
         self._send(encode(frame))
 
+    def _send_answer(self, answer: Frame) -> None:
+        try:
+            self._send_frame(answer)
+        except OutgoingFullError:
+            if "error" not in answer:
+                raise  # which becomes an answer that is shorter
+            self._break("it does not read the answers to what it asks")
+
     def _send(self, data: bytes) -> None:
-        process = self._process
-        if process is None:
-            return
-        with self._sending, contextlib.suppress(OSError):  # a dead kernel is noticed, and told, by the reader thread
-            process.channel.sendall(data)
+        if self._outgoing is not None:  # a dead kernel is noticed, and told, by the reader thread
+            self._outgoing.send(data)
+
+    def _break(self, why: str) -> None:
+        """It cannot be talked to any more."""
+        with self._lock:
+            self._intent = self._intent or (Status.DIED, f"The kernel died: {why}.")
+        self._signal(signal.SIGKILL)
 
     def _signal(self, number: int) -> None:
         with self._lock:
@@ -162,28 +164,40 @@ class WorkerProcess:
         executable, cwd, env = self._start_with
         try:
             process = self._process = spawn(executable, cwd, env)
-        except OSError as error:
-            self._ready.set_exception(KernelError(f"{executable} cannot be started: {error.strerror or error}."))
+        except (OSError, ValueError) as error:
+            self._ready.set_exception(KernelError(f"{executable} cannot be started: {getattr(error, 'strerror', None) or error}."))
             return
-        broken = ""
+        outgoing = self._outgoing = Outgoing(process.channel)
         try:
             self._read(process)
-        except FrameError as error:
-            broken = f"something wrote on its connection that is not of the session ({error})"
-            self._signal(signal.SIGKILL)
+        except Exception as error:  # code may have written anything there: its cells end with a sentence, and another process takes its place
+            self._break(f"something wrote on its connection that is not of the session ({error})")
         code = self._reap(process)
-        self._drain(process)
-        self._chunks.end()
-        process.channel.close()
-        os.close(process.output)
+        try:
+            self._drain(process)
+            self._chunks.end()
+        finally:
+            outgoing.close()
+            os.close(process.output)
+            self._over(executable, code)
+
+    def _over(self, executable: str, code: int) -> None:
         if not self._ready.done():
             self._ready.set_exception(KernelError(describe_failed_start(executable, code, "".join(self._early))))
             return
-        status, how = self._intent or (Status.DIED, f"The kernel died: {broken or describe_end(code)}.")
-        self._fail_all(status, how)
-        self._listener.ended(self, how)
+        status, how = self._intent or (Status.DIED, f"The kernel died: {describe_end(code)}.")
+        with self._lock:
+            cells, self._cells = self._cells, []
+        self._requests.end(how)
+        for cell in reversed(cells):
+            cell.lost(status, how)
+        try:
+            self._answers.cancel_all()
+        finally:
+            self._listener.ended(self, how)
 
     def _read(self, process: Process) -> None:
+        frames = FrameReader(token=process.token)
         with selectors.DefaultSelector() as selector:
             selector.register(process.output, selectors.EVENT_READ)
             selector.register(process.channel, selectors.EVENT_READ)
@@ -204,7 +218,7 @@ class WorkerProcess:
                         return
                     if not data:
                         return
-                    for frame in self._frames.feed(data):
+                    for frame in frames.feed(data):
                         self._handle(process, frame)
 
     def _drain(self, process: Process) -> None:
@@ -242,35 +256,38 @@ class WorkerProcess:
             self._listener.late_output(text)
 
     def _handle(self, process: Process, frame: Frame) -> None:
-        try:
-            op = frame["op"]
-            if op == "done":
-                self._drain(process)
-                self._chunks.end()
-                self._done(frame)
-            elif op == "call" and frame["name"] == "display":
-                self._drain(process)
-                self._chunks.flush()
-                self._shown(frame["args"])
-                self._send_frame({"op": "answer", "id": frame["id"], "value": None})
-            elif op == "reply":
-                self._replied(frame)
-            elif op == "call":
-                self._answers.begin(frame)
-            elif op == "cancelled":
-                self._answers.cancel(frame["id"])
-            elif op == "ready":
-                self.hello = frame
-                self.cwd = frame["cwd"] or self.cwd
-                self._ready.set_result(None)
-        except (KeyError, TypeError, ValueError) as error:
-            raise FrameError(f"{type(error).__name__}: {error}") from error
+        """Raises an exception of any class for what is not said by the kernel."""
+        op = frame["op"]
+        if not self._ready.done():
+            self.hello = checked(Ready, frame)
+            self.cwd = self.hello.cwd or self.cwd
+            self._ready.set_result(None)
+        elif op == "done":
+            self._drain(process)
+            self._chunks.end()
+            self._done(checked(Done, frame))
+        elif op == "call" and frame["name"] == "display":
+            self._drain(process)
+            self._chunks.flush()
+            self._shown(frame["args"])
+            self._send_answer({"op": "answer", "id": frame["id"], "value": None})
+        elif op == "reply":
+            self._requests.replied(frame)
+        elif op == "call":
+            self._answers.begin(checked(Call, frame))
+        elif op == "cancelled":
+            self._answers.cancel(frame["id"])
+        else:
+            raise FrameError(f"a message {op!r}")
 
-    def _done(self, frame: Frame) -> None:
+    def _done(self, done: Done) -> None:
         with self._lock:
-            cell = self._cells.pop()
-        self.cwd = frame["cwd"] or self.cwd  # empty: it was deleted
-        cell.done(frame)
+            cell = next((cell for cell in self._cells if cell.cell == done.cell), None)
+            if cell is None:
+                raise FrameError("the end of a cell that does not run")
+            self._cells.remove(cell)
+        self.cwd = done.cwd or self.cwd  # empty: it was deleted
+        cell.done(done)
 
     def _shown(self, shown: Mapping[str, Any]) -> None:
         with self._lock:
@@ -279,23 +296,3 @@ class WorkerProcess:
             self._listener.late_output(shown["text"])
         else:
             cell.shown(shown)
-
-    def _replied(self, frame: Frame) -> None:
-        with self._lock:
-            answer = self._requests.pop(frame["id"], None)
-        if answer is None:
-            return
-        if "error" in frame:
-            answer.set_exception(KernelError(frame["error"]))
-        else:
-            answer.set_result(frame["value"])
-
-    def _fail_all(self, status: Status, how: str) -> None:
-        with self._lock:
-            cells, self._cells = self._cells, []
-            requests, self._requests = self._requests, {}
-        self._answers.cancel_all()
-        for answer in requests.values():
-            answer.set_exception(KernelError(how))
-        for cell in reversed(cells):
-            cell.lost(status, how)

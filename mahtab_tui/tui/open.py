@@ -23,6 +23,7 @@ from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import Collector
 from mahtab_tui.tui.face import ScreenFace
 from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.thread_failures import thread_failures_told
 
 if TYPE_CHECKING:
     from mahtab_tui.session.share_server import ShareServer
@@ -87,7 +88,7 @@ def open_screen(
             afterwards.append(text)
 
     try:
-        with ScreenGuard(line_came) as guard:
+        with ScreenGuard(line_came) as guard, thread_failures_told(line_came):
             app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector)
             face.app = app
             if moved:

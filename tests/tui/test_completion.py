@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from mahtab_tui.kernel.base import Completion, Completions, KernelError
-from mahtab_tui.kernel.cells import completions
+from mahtab_tui.kernel.told import checked
 from mahtab_tui.kernel.worker.completion.complete import complete
 from mahtab_tui.tui.panes.editor.completer import Answer, Question
 from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
@@ -37,7 +37,7 @@ class Kernel:
         assert self.free.wait(30)
         if self.busy:
             raise KernelError("The kernel does not answer.")
-        return completions(complete(NAMESPACE, code, cursor))
+        return checked(Completions, complete(NAMESPACE, code, cursor))
 
 
 @pytest.fixture

@@ -22,12 +22,15 @@ from .calls import HostCalls
 from .console import Console
 from .control import Channel, Control, python_version, working_directory
 from .executor import Executor
-from .frames import Frame
+from .frames import TOKEN_SIZE, Frame
 from .interrupts import Interrupts
 from .stdlib import late_import
 from .surroundings import ProcessSurroundings
 
 _PR_SET_PDEATHSIG = 1
+
+UNHEARD = 0.1
+"""Seconds after which an interrupt that has not reached a cell's code is tried in another way."""
 
 SECOND_SIGNAL = 1.0
 """Seconds after which a cell that has not reacted is signalled once more."""
@@ -36,18 +39,18 @@ SECOND_SIGNAL = 1.0
 class Worker:
     """The parts of a kernel process, put together."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, token: bytes) -> None:
         main = ModuleType("__main__")
         main.__dict__["__builtins__"] = builtins
         sys.modules["__main__"] = main
         self._jobs: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
-        # Each is written by one thread: the control thread knows of a cell before the main thread does.
-        self._begun = self._ended_cells = 0
+        self._open: set[int] = set()
+        """The cells that run or wait: the control thread knows of one before the main thread does."""
         self._loop = EventLoop()
         self._interrupts = Interrupts()
         self._interrupts.cancel_await = self._loop.cancel
         self._interrupts.idle_task_in_the_way = lambda: self._loop.idle and not self._jobs.empty()
-        self._channel = Channel(fd, self._interrupts)
+        self._channel = Channel(fd, self._interrupts, token=token)
         self._calls = HostCalls(self._channel.send, self._execute)
         for replacement in Console(self._calls.call).replacements():
             setattr(*replacement)
@@ -65,7 +68,7 @@ class Worker:
                 "reload": self._reload,
                 "functions": self._add_functions,
             },
-            active=lambda: self._begun != self._ended_cells or self._loop.exists,
+            active=lambda: bool(self._open) or self._loop.exists,
             flush=self._surroundings.flush,
             repair=self._surroundings.repair_builtins,
             ended=self._ended,
@@ -93,7 +96,7 @@ class Worker:
     def _execute(self, frame: Frame, refusal: str | None) -> None:
         start = time.perf_counter()
         outcome = self._executor.run(frame["cell"], frame["code"], frame["limit"], refusal)
-        self._ended_cells += 1
+        self._open.discard(frame["cell"])
         self._channel.send(
             {
                 "op": "done",
@@ -105,7 +108,8 @@ class Worker:
         )
 
     def _received(self, frame: Frame) -> None:
-        self._begun += frame["op"] == "execute"
+        if frame["op"] == "execute":
+            self._open.add(frame["cell"])
         if (frame["op"] == "answer" or frame["nested"]) and self._calls.deliver(frame):
             return
         if frame["op"] == "execute":
@@ -113,19 +117,20 @@ class Worker:
             self._loop.wake()
 
     def _interrupt(self, frame: Frame) -> None:
-        # To the whole group, as Ctrl+C in a terminal: the children that a cell waits for shall end too.
-        self._interrupts.requested = frame["cell"]
-        os.killpg(0, signal.SIGINT)
-        if self._interrupts.requested is not None:
+        cell, asked = frame["cell"], frame["asked"]
+        if cell in self._open and self._interrupts.handled_at < asked:
+            self._interrupts.requested = cell
+            threading.Thread(target=self._insist, args=(cell, asked), daemon=True).start()
+
+    def _insist(self, cell: int, asked: float) -> None:
+        """Interrupt a cell that the host's signal has not reached."""
+        time.sleep(UNHEARD)
+        if cell in self._open and self._interrupts.handled_at < asked:
             # `os.system` lets the process ignore the signal while it waits; this flag cannot be ignored.
             _thread.interrupt_main()
-            again = threading.Timer(SECOND_SIGNAL, self._interrupt_again, (frame["cell"],))
-            again.daemon = True
-            again.start()
-
-    def _interrupt_again(self, cell: int) -> None:
-        """A child that had not yet been started when the first signal came has not got it, and the cell waits for the child."""
-        if self._interrupts.requested == cell and self._executor.depth > 0:
+        time.sleep(SECOND_SIGNAL)
+        if cell in self._open and self._interrupts.handled_at < asked and self._executor.depth > 0:
+            # A child that had not yet been started when the first signal came has not got it, and the cell waits for the child.
             os.killpg(0, signal.SIGINT)
 
     def _reload(self, frame: Frame) -> None:
@@ -138,7 +143,7 @@ class Worker:
         self._channel.send({"op": "reply", "id": frame["id"], "value": self._executor.watch.listing()})
 
     def _ended(self) -> None:
-        if self._begun != self._ended_cells:
+        if self._open:
             self._surroundings.flush()
             os._exit(0)
         self._jobs.put(None)
@@ -147,9 +152,10 @@ class Worker:
 
 def main(fd: int) -> None:
     """Run the kernel over the socket `fd`. The standard library's imports are done by now."""
+    token = os.read(fd, TOKEN_SIZE)
     fd = _hide(fd)
     _die_with_host()
-    worker = Worker(fd)
+    worker = Worker(fd, token)
     sys.argv = [""]
     # Out of the collector's way, and of copy-on-write's where the person forks.
     gc.freeze()

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .frames import MAX_FRAME, Frame, FrameReader, encode
+from .frames import CONNECTION_LOST, MAX_FRAME, Frame, FrameError, FrameReader, encode
 from .interrupts import Interrupts
 from .stdlib import late_import
 
@@ -22,9 +22,10 @@ FLUSH_EVERY = 50
 class Channel:
     """Sends frames: whole, one after the other, from any thread."""
 
-    def __init__(self, fd: int, interrupts: Interrupts, limit: int = MAX_FRAME) -> None:
+    def __init__(self, fd: int, interrupts: Interrupts, limit: int = MAX_FRAME, token: bytes = b"") -> None:
         self.fd = fd
         self._limit = limit
+        self._token = token
         self._interrupts = interrupts
         self._lock = threading.Lock()
         self._main = threading.get_ident()
@@ -32,7 +33,7 @@ class Channel:
 
     def send(self, frame: Frame) -> None:
         """Raises `TypeError` or `FrameError` for what cannot be carried; ends the process where nobody listens."""
-        data = encode(frame, self._limit)
+        data = encode(frame, self._limit, self._token)
         if threading.get_ident() == self._main:
             with self._interrupts.shielded():
                 self._write(data)
@@ -48,7 +49,7 @@ class Channel:
                 while view:
                     view = view[os.write(self.fd, view) :]
             except OSError:
-                os._exit(1)
+                os._exit(CONNECTION_LOST)
 
     def _cut(self) -> None:
         """In a forked child: the conversation with the host is the parent's."""
@@ -106,6 +107,8 @@ class Control:
                     break
                 for frame in reader.feed(data):
                     self._handle(frame)
+            except FrameError:  # code has read from the descriptor, or closed it: what comes cannot be made out any more
+                os._exit(CONNECTION_LOST)
             except:  # noqa: E722  (the thread's outermost frame; even the name BaseException may be gone)
                 self._repair()
         self._ended()

@@ -1,4 +1,4 @@
-"""Frames between host and kernel: a length of four bytes (network order), then a JSON object in ASCII.
+"""Frames between host and kernel: a length of four bytes (network order), a token where one was agreed on, then a JSON object in ASCII.
 
 ASCII, because JSON's escapes carry any Python string, lone surrogates included.
 """
@@ -12,6 +12,12 @@ from typing import Any
 MAX_FRAME = 256 * 1024 * 1024
 """Bytes. A length above it means that something else than a frame was written."""
 
+TOKEN_SIZE = 16
+"""Bytes of a token, which tells the frames of the kernel from what code writes to the same descriptor."""
+
+CONNECTION_LOST = 87
+"""Exit code of a kernel that cannot read or write frames any more."""
+
 _LENGTH = struct.Struct("!I")
 
 Frame = dict[str, Any]
@@ -21,7 +27,7 @@ class FrameError(ValueError):
     """This is not a frame, or it is too large to be one."""
 
 
-def encode(frame: Frame, limit: int = MAX_FRAME) -> bytes:
+def encode(frame: Frame, limit: int = MAX_FRAME, token: bytes = b"") -> bytes:
     """The frame's bytes, at most `limit`. Raises `TypeError` for what JSON cannot carry and `FrameError` for what is too large."""
     try:
         body = json.dumps(frame, separators=(",", ":")).encode("ascii")
@@ -29,7 +35,7 @@ def encode(frame: Frame, limit: int = MAX_FRAME) -> bytes:
         raise FrameError("the value is nested too deeply") from None
     if len(body) > limit:
         raise FrameError(f"a message of {len(body):,} bytes is too large (at most {limit:,})")
-    return _LENGTH.pack(len(body)) + body
+    return _LENGTH.pack(len(body)) + token + body
 
 
 class FrameReader:
@@ -39,8 +45,9 @@ class FrameReader:
     an empty list become sixty, while a string takes about what it has.
     """
 
-    def __init__(self, limit: int = MAX_FRAME, bare_limit: int | None = None) -> None:
+    def __init__(self, limit: int = MAX_FRAME, bare_limit: int | None = None, token: bytes = b"") -> None:
         self._limit = limit
+        self._token = token
         self._bare_limit = bare_limit
         self._buffer = bytearray()
 
@@ -48,15 +55,18 @@ class FrameReader:
         """The frames that `data` completes. Raises `FrameError`; after that the stream cannot be trusted any more."""
         self._buffer += data
         frames: list[Frame] = []
-        start = 0
-        while len(self._buffer) - start >= _LENGTH.size:
+        start, head = 0, _LENGTH.size + len(self._token)
+        while len(self._buffer) - start >= head:
             (length,) = _LENGTH.unpack_from(self._buffer, start)
             if length > self._limit:
                 raise FrameError(f"a frame of {length:,} bytes was announced")
-            end = start + _LENGTH.size + length
+            # Before the frame is whole: a length that is not ours must not make all that follows it part of a frame that never ends.
+            if self._buffer[start + _LENGTH.size : start + head] != self._token:
+                raise FrameError("a frame without the token")
+            end = start + head + length
             if len(self._buffer) < end:
                 break
-            body = bytes(self._buffer[start + _LENGTH.size : end])
+            body = bytes(self._buffer[start + head : end])
             if self._bare_limit is not None and length > self._bare_limit:
                 _check_bare(body, self._bare_limit)
             frames.append(_parse(body))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,6 +17,8 @@ class Interrupts:
         """A cell's code (or a `__repr__` of the person's) runs."""
         self._shielded = False
         self._pending = False
+        self.handled_at = 0.0
+        """When one last reached code of the person's, by `now`."""
         self.requested: int | None = None
         """The cell that shall stop: kept, because the signal may come before the cell has begun."""
         self.cancel_await: Callable[[], bool] = lambda: False
@@ -23,11 +26,15 @@ class Interrupts:
         self.idle_task_in_the_way: Callable[[], bool] = lambda: False
         """Whether a background task keeps the next cell from running."""
 
+    now = staticmethod(time.monotonic)
+    """Seconds, by a clock that the host reads too."""
+
     def handle(self, signum: int, frame: FrameType | None) -> None:
         if not self.running:
             if self.idle_task_in_the_way():
                 raise KeyboardInterrupt
             return
+        self.handled_at = self.now()
         if self._shielded:
             self._pending = True
             return
@@ -48,6 +55,7 @@ class Interrupts:
         try:
             self.running = True
             if cell is not None and self.requested == cell:
+                self.handled_at = self.now()
                 raise KeyboardInterrupt
             yield
         finally:

@@ -1,0 +1,86 @@
+"""What the host sends to a kernel. No caller waits: a cell that holds the interpreter keeps its kernel from reading, perhaps for good."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections import deque
+
+LIMIT = 64 * 2**20
+"""Bytes that may wait behind one another. A single message may be larger."""
+
+
+class OutgoingFullError(ValueError):
+    """The kernel does not read, and too much waits for it already."""
+
+
+class Outgoing:
+    """Sends whole messages over a socket, one after the other. What the socket does not take at once is sent by a thread, which ends when
+    nothing waits any more. Any thread may call."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._waiting: deque[memoryview] = deque()
+        """The first is being sent, and stays here until it is."""
+        self._size = 0
+        self._writer: threading.Thread | None = None
+        self._closed = False
+
+    def send(self, data: bytes) -> None:
+        """Send a message, or let it wait. Raises `OutgoingFullError`; says nothing of a kernel that has ended."""
+        with self._lock:
+            if self._closed:
+                return
+            view = memoryview(data)
+            if not self._waiting:
+                try:
+                    view = view[self._channel.send(view, socket.MSG_DONTWAIT) :]
+                except BlockingIOError:
+                    pass
+                except OSError:
+                    return
+                if not view:
+                    return
+            elif self._size + len(view) > LIMIT:
+                raise OutgoingFullError("the kernel does not read what it is sent")
+            self._waiting.append(view)
+            self._size += len(view)
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write, name="mahtab-outgoing", daemon=True)
+                self._writer.start()
+
+    def end(self) -> None:
+        """Tell the kernel that nothing more comes."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Close the socket. What waits is dropped."""
+        with self._lock:
+            self._closed = True
+            writer = self._writer
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
+        if writer is not None:
+            writer.join()
+        self._channel.close()
+
+    def _write(self) -> None:
+        while True:
+            with self._lock:
+                if self._closed or not self._waiting:
+                    self._writer = None
+                    return
+                first = view = self._waiting[0]
+            try:
+                while view:
+                    view = view[self._channel.send(view) :]
+            except OSError:
+                with self._lock:
+                    self._closed = True
+                return
+            with self._lock:
+                self._waiting.popleft()
+                self._size -= len(first)

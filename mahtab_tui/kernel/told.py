@@ -1,0 +1,63 @@
+"""What a kernel says, made into values. Code in the kernel may have said it as well, so everything is checked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
+
+from mahtab_tui.kernel.base import Change, KernelError, OutputKind, Status
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """It is ready: the first that a kernel says."""
+
+    python: str
+    executable: str
+    cwd: str
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A cell is over."""
+
+    cell: int
+    status: Status
+    pieces: tuple[tuple[OutputKind, str], ...]
+    changes: tuple[Change, ...]
+    frames: tuple[tuple[str, int, str, int], ...]
+    """The fields of each `TracebackFrame`."""
+    duration: float
+    cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Code calls the host."""
+
+    id: int
+    name: str
+    args: dict[str, Any]
+
+
+def checked(kind: type[T], told: object) -> T:
+    """`told` (JSON values) as a value of `kind`. Raises `KernelError` where it is none."""
+    try:
+        value: T = _adapter(cast("Hashable", kind)).validate_python(told)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise KernelError(f"{kind.__name__} {place}: {first['msg']}") from None
+    return value
+
+
+@functools.cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

@@ -1,0 +1,74 @@
+"""Requests to a kernel that may not answer: few wait at a time, and none for good."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.requests import MOST, Requests
+from mahtab_tui.kernel.worker.frames import Frame
+from tests.waiting import wait_for
+
+
+def test_a_completion_is_sent_only_when_the_last_one_was_answered() -> None:
+    sent: list[Frame] = []
+    requests = Requests(sent.append)
+    for _ in range(60):
+        with pytest.raises(KernelError, match="does not answer"):
+            requests.ask("complete", 0.001, code="os.pa", cursor=5)
+    assert len(sent) == 1
+    requests.replied({"op": "reply", "id": sent[0]["id"], "value": "too late for anybody"})
+    with pytest.raises(KernelError, match="does not answer"):
+        requests.ask("complete", 0.001, code="os.pat", cursor=6)
+    assert [frame["code"] for frame in sent] == ["os.pa", "os.pat"]
+
+
+def test_a_completion_waits_for_the_last_ones_answer_within_its_time() -> None:
+    sent: list[Frame] = []
+    requests = Requests(sent.append)
+    answers: list[object] = []
+    threads = [threading.Thread(target=lambda: answers.append(requests.ask("complete", 60, code="")), daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in (1, 2):
+        wait_for(lambda number=number: len(sent) == number)  # type: ignore[misc]
+        requests.replied({"op": "reply", "id": sent[-1]["id"], "value": number})
+    for thread in threads:
+        thread.join(60)
+    assert sorted(map(str, answers)) == ["1", "2"]
+
+
+def test_not_more_requests_are_sent_than_a_kernel_can_be_expected_to_answer() -> None:
+    sent: list[Frame] = []
+    requests = Requests(sent.append)
+    for _ in range(2 * MOST):
+        with pytest.raises(KernelError, match="does not answer"):
+            requests.ask("variables", 0)
+    assert len(sent) == MOST
+
+
+def test_an_answer_without_a_value_is_refused_and_the_end_is_told_to_who_waits() -> None:
+    told: list[str] = []
+    sent: list[Frame] = []
+    requests = Requests(sent.append)
+
+    def ask() -> None:
+        try:
+            requests.ask("variables", 60)
+        except KernelError as error:
+            told.append(str(error))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    wait_for(lambda: sent)
+    bad: list[Frame] = [{"id": sent[0]["id"]}, {"id": []}, {}]
+    for frame in bad:
+        with pytest.raises((KeyError, TypeError)):
+            requests.replied({"op": "reply", **frame})
+    requests.end("The kernel died.")
+    thread.join(60)
+    assert told == ["The kernel died."]
+    with pytest.raises(KernelError, match="died"):
+        requests.ask("variables", 60)

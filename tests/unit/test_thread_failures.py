@@ -1,0 +1,30 @@
+"""What ends a thread of the program is told."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from mahtab_tui.tui.thread_failures import thread_failures_told
+
+
+def run(work: Callable[[], object]) -> None:
+    thread = threading.Thread(target=work, name="kernel reader")
+    thread.start()
+    thread.join()
+
+
+def test_an_error_that_ends_a_thread_is_told_with_the_threads_name_and_its_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    told: list[str] = []
+    before = threading.excepthook
+    with thread_failures_told(told.append):
+        run(lambda: [].pop())
+        run(sys.exit)
+    assert threading.excepthook is before
+    assert len(told) == 1
+    assert "'kernel reader'" in told[0]
+    assert told[0].endswith("IndexError: pop from empty list")
+    assert capfd.readouterr().err == ""
