@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -114,25 +114,41 @@ def edit(project: Project = False) -> None:
 
 
 @config_app.command()
-def trust() -> None:
-    """Allow what this project's files set that a project may not set by itself: each value as it is now."""
+def trust(yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False) -> None:
+    """Show each value that this project's files set and that waits for you, and use them from now on if you agree.
+
+    Exit codes: 0 done, 1 the record cannot be written, or you did not agree, 2 a file is wrong.
+    """
     from mahtab_tui.configuration.files import allow
-    from mahtab_tui.configuration.values import MASK, is_secret, shown
     from mahtab_tui.setting_sources import all_held_back
 
     try:
         found = all_held_back(Settings)
     except SettingsError as error:
         fail(str(error))
+    if not found:
+        say("Nothing that this project's files set waits for you.")
+        return
+    for each in found:
+        for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
+            say(f"{each.path}, line {line}: {key} = {_in_full(key, value)}")
+    if not yes:
+        typer.confirm("Trust these values?", abort=True)
     for each in found:
         try:
             allow(each.path, each.values)
         except SettingsError as error:
             fail(str(error), 1)
-        for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
-            say(f"Allowed: {each.path}, line {line}: {key} = {MASK if is_secret(key) else shown(value)}")
-    if not found:
-        say("Nothing that this project's files set is held back.")
+    say("Trusted. A value that changes waits again.")
+
+
+def _in_full(key: str, value: Any) -> str:
+    """A value with every character that cannot be seen written as an escape. Secrets are masked."""
+    from mahtab_tui.configuration.values import MASK, is_secret, shown
+
+    if is_secret(key):
+        return " ".join(f"{name!r}={MASK}" for name in value) if isinstance(value, dict) else MASK
+    return shown(repr(value))
 
 
 def _tell_held_back(settings: Settings) -> None:

@@ -54,42 +54,48 @@ def trust_record() -> Path:
     return home_folder() / "trusted.json"
 
 
-def held_back(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of what a configuration file sets that which does not hold before the person has allowed it; the person's own file may set all."""
+def held_back(settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a configuration file that wait for the person; those of the person's own file never do. Raises `SettingsError`."""
     project = project_folder()
     own = config_files(project)[1]
     if path == own or os.path.realpath(project) == os.path.realpath(Path.home()):
         return {}
-    found = trust.guarded(project, values, read_config(own)) if values else {}
+    defaults = {key: field.get_default() for key, field in settings_cls.model_fields.items()}
+    found = trust.guarded(values, {**defaults, **read_config(own)}) if values else {}
     known = trust.allowed(trust_record(), path) if found else {}
     return {key: value for key, value in found.items() if known.get(key) != trust.digest(value)}
 
 
-def _holding(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    without = held_back(path, values)
+def _holding(settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    without = held_back(settings_cls, path, values)
     return {key: value for key, value in values.items() if key not in without}
 
 
 class HeldBack(NamedTuple):
-    """A file of the project that sets what it may not."""
+    """A file of the project that sets what waits for the person."""
 
     path: Path
     values: dict[str, Any]
     lines: tuple[int, ...]
     """From 1, of each value."""
 
+    def place_of(self, key: str) -> str:
+        """File and line of a value, or of an entry of a table, as a person is told it."""
+        return env_file_line([variable_of(key)]) if self.path.name == ENV_FILE else f"{self.path}, line {line_of(self.path, key)}"
+
     @property
     def sentence(self) -> str:
+        """Says what waits, and what to do."""
         told = ", ".join(f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True))
-        return f"Left out of {self.path}: {told}. It holds once you allow it: mahtab-tui config trust."
+        return f"{self.path} sets {told}, which is not used until you trust it: run mahtab-tui config trust."
 
 
 def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
-    """What of the project's files does not hold, the file that wins first. Raises `SettingsError`."""
+    """The values of the project's files that wait for the person, the file that wins first. Raises `SettingsError`."""
     env, (file, _) = env_file(), config_files(project_folder())
-    values = held_back(env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
+    values = held_back(settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
     found = [HeldBack(env, values, tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()))]
-    values = held_back(file, read_config(file))
+    values = held_back(settings_cls, file, read_config(file))
     found.append(HeldBack(file, values, tuple(line_of(file, key) for key in values)))
     return [each for each in found if each.values]
 
@@ -126,11 +132,11 @@ class EnvFile(PydanticBaseSettingsSource):
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
-        return _holding(env_file(), self.values())
+        return _holding(self.settings_cls, env_file(), self.values())
 
     def values(self) -> dict[str, Any]:
         """All that the file sets. Raises `SettingsError` for what is no setting."""
-        values = self._source()
+        values = {key: value for key, value in self._source().items() if key in self.settings_cls.model_fields}
         for name in self._source.env_vars:
             key = name.removeprefix(PREFIX.lower())
             if key != name and key not in self.settings_cls.model_fields:
@@ -159,7 +165,7 @@ class TomlFile(PydanticBaseSettingsSource):
         for key in values:
             if key not in self.settings_cls.model_fields:
                 raise SettingsError(f"{self.path}, line {line_of(self.path, key)}: {no_setting(self.settings_cls, key)}")
-        return _holding(self.path, values)
+        return _holding(self.settings_cls, self.path, values)
 
 
 def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
@@ -251,7 +257,7 @@ def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
     yield Place(variable_of(table)), EnvSettingsSource(settings_cls)()
     yield Place(env_file_line(_variables_of(table, {name: None}))), EnvFile(DotEnvSettingsSource(settings_cls))()
     for path in config_files(project_folder()):
-        values = _holding(path, read_config(path))
+        values = _holding(settings_cls, path, read_config(path))
         yield Place(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
 
 

@@ -150,7 +150,7 @@ class Settings(BaseSettings):
 
     @property
     def held_back(self) -> tuple[str, ...]:
-        """What the project's files set and what the person has not allowed, so that it does not hold: a sentence for each file."""
+        """What the project's files set and the person has not trusted, so that it is not used: a sentence for each file."""
         return self._held_back
 
     def of_project(self, key: str) -> bool:
@@ -202,8 +202,7 @@ def load_settings(**given: Any) -> Settings:
         settings._keys_held_back = tuple(key for each in found for key in each.values.get("api_keys", {}).values())
         return settings
     except ValidationError as error:
-        setting, *inside = error.errors()[0]["loc"]
-        key = ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
+        key = _key(error)
         place = place_of(Settings, key, given).text
         where = f"--{key.replace('_', '-')}" if place == COMMAND_LINE else place if place == variable_of(key) else f"{place}: {key}"
         raise SettingsError(f"{where}: {reason(error)}.") from None
@@ -226,14 +225,20 @@ def _no_json(error: ValueError) -> str:
     return f'{where}: this is not JSON, as in {{"name": "value"}}.'
 
 
+def _key(error: ValidationError) -> str:
+    """The setting that is wrong, or the entry of a table ("keymap.help")."""
+    setting, *inside = error.errors()[0]["loc"]
+    return ".".join([str(setting), *(each for each in inside[:1] if isinstance(each, str))])
+
+
 def _checked(held: HeldBack) -> HeldBack:
-    """What is wrong is said also where it does not hold. Raises `SettingsError`."""
+    """Says what is wrong with a value also while it waits. Raises `SettingsError`."""
     draft = Settings.model_construct()
-    for line, (key, value) in zip(held.lines, held.values.items(), strict=True):
+    for key, value in held.values.items():
         try:
             setattr(draft, key, value)
         except ValidationError as error:
-            raise SettingsError(f"{held.path}, line {line}: {key}: {reason(error)}.") from None
+            raise SettingsError(f"{held.place_of(_key(error))}: {_key(error)}: {reason(error)}.") from None
     return held
 
 

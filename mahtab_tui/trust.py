@@ -1,7 +1,7 @@
-"""What a project's own files may not set before the person has allowed it: a project may come from anybody.
+"""What a project's own files may set by themselves, and the record of what the person allowed: a project may come from anybody.
 
-That is what runs a program, lets code run unasked, sends what is said somewhere else or without being asked, lets more be spent than
-the person has said, or opens folders outside of the project.
+The lists here name the settings that only change how things look, or make the program more careful. Every other setting waits until the
+person trusts it, and so does a setting that is added later.
 """
 
 from __future__ import annotations
@@ -9,41 +9,49 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-_GUARDED = frozenset({"python", "base_url", "suggestion_model"})
-"""Whatever they are set to."""
-_FOLDERS = frozenset({"code_dir", "skills_dir", "project"})
-"""Where they lead out of the project."""
-_LIMITS = frozenset({"max_usd", "rlm_max_usd"})
-"""Where they are above the person's own."""
+_LOOKS = frozenset({"theme", "pictures", "output_format", "highlight"})
+_LIMITS = frozenset(
+    "max_turns max_usd max_history model_timeout skills_budget"
+    " rlm_max_depth rlm_max_turns rlm_max_calls rlm_max_usd rlm_max_seconds rlm_ask_above".split()
+)
+"""Free up to what the person has: in their own file, or by default."""
+_COMMANDS = frozenset(
+    "toggle-mode history-search explain find-input jump next-pane previous-pane toggle-side toggle-namespace changes toggle-recursion maximize"
+    " wider narrower taller shorter settings dark-light palette help".split()
+)
+"""Commands that a project may put on other keys: they show something or move the focus."""
+_KEY = re.compile(r"f([1-6]|1\d|2[0-4])|alt\+([a-z0-9]|left|right|up|down)")
+"""Keys that a project may use. None of them stops, answers, approves or types."""
 
 
-def guarded(project: Path, values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """What needs the person's word, of the values that a file of a project sets. own: those that the person's file sets."""
-    return {key: value for key, value in values.items() if _is_guarded(project, key, value, own.get(key))}
+def guarded(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a project's file that wait for the person. own: what the person has without that file, at least of limits and keys."""
+    return {key: value for key, value in values.items() if not _is_harmless(key, value, own.get(key))}
 
 
-def _is_guarded(project: Path, key: str, value: Any, own: Any) -> bool:
-    if key in _FOLDERS:
-        folders = value if isinstance(value, list) else str(value).split(os.pathsep)
-        return any(_leads_out(project, folder) for folder in folders)
-    if key == "keymap":  # one that switches approval by another key than the person's
-        return isinstance(value, dict) and "cycle-approval" in value
-    if key == "api_keys":  # another account in the place of the person's
-        return isinstance(value, dict) and isinstance(own, dict) and any(own.get(name, each) != each for name, each in value.items())
+def _is_harmless(key: str, value: Any, own: Any) -> bool:
     if key in _LIMITS:
-        return own is not None and _is_above(value, own)
-    return key in _GUARDED or (key == "approval" and value != "ask")
+        return own is None or _is_at_most(value, own)
+    if key == "keymap":
+        taken = ",".join(map(str, own.values())).split(",") if isinstance(own, dict) else []
+        return isinstance(value, dict) and all(name in _COMMANDS and _are_free(keys, taken) for name, keys in value.items())
+    return key in _LOOKS or (key == "approval" and value == "ask")
 
 
-def _is_above(value: Any, own: Any) -> bool:
+def _are_free(keys: Any, taken: list[str]) -> bool:
+    return isinstance(keys, str) and all(_KEY.fullmatch(key) and key not in taken for key in keys.split(","))
+
+
+def _is_at_most(value: Any, own: Any) -> bool:
     try:
-        return not float(value) <= float(own)
-    except (TypeError, ValueError):
-        return False  # that it is no number is said when it is validated
+        return float(value) <= float(own)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def allowed(record: Path, file: Path) -> dict[str, str]:
@@ -76,12 +84,3 @@ def _name(file: Path) -> str:
     """A file by where the project really is; the file's own part of the path may be a link, which leads wherever the project wants."""
     project = file.parent.parent if file.parent.name == ".mahtab" else file.parent
     return str(Path(os.path.realpath(project)) / file.relative_to(project))
-
-
-def _leads_out(project: Path, value: Any) -> bool:
-    if not isinstance(value, str):
-        return False  # that it is no folder is said when it is validated
-    try:
-        return not Path(os.path.realpath(project / Path(value).expanduser())).is_relative_to(os.path.realpath(project))
-    except (OSError, RuntimeError, ValueError):
-        return False

@@ -39,9 +39,9 @@ def set_value(path: Path, key: str, value: Any) -> None:
         else:
             document[table] = {name: value}
 
-    others_held_back = bool(dot) and table in held_back(path, read_config(path))
+    others_held_back = bool(dot) and table in held_back(Settings, path, read_config(path))
     _change(path, change)
-    held = held_back(path, read_config(path))
+    held = held_back(Settings, path, read_config(path))
     if table in held and not others_held_back:
         allow(path, {table: held[table]})
 

@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 from mahtab_tui.cli import app
 from mahtab_tui.configuration import files
 from mahtab_tui.settings import Settings
+from tests.trust import trust_project
 
 MINE = """\
 # What I like
@@ -52,6 +53,7 @@ def rows(done: Result) -> dict[str, list[str]]:
 def test_every_setting_is_printed_with_where_it_comes_from(mine: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = write(project / ".mahtab" / "config.toml", "reload = true\n")
     write(project / ".env", "MAHTAB_REFLECTION=never\n")
+    trust_project()
     monkeypatch.setenv("MAHTAB_RLM_SMALL", "7")
     shown = rows(run("--set", "rlm_max_usd=0.5"))
     assert {key.partition(".")[0] for key in shown} == set(Settings.model_fields)
@@ -68,6 +70,7 @@ def test_every_setting_is_printed_with_where_it_comes_from(mine: Path, project: 
 def test_secrets_are_masked(home: Path, project: Path) -> None:
     write(home / ".mahtab" / "config.toml", '[api_keys]\nopenai = "sk-secret"\n')
     write(project / ".env", "ANTHROPIC_API_KEY=sk-other\n")
+    trust_project()
     done = run()
     assert "sk-" not in done.stdout
     assert rows(done)["api_keys.openai"] == ["••••••••", f"{home}/.mahtab/config.toml, line 2"]
@@ -276,6 +279,7 @@ def test_edit_says_what_is_wrong_with_the_editor(project: Path, monkeypatch: pyt
 
 def test_a_line_of_the_env_file_that_is_none_is_told_once(home: Path, project: Path) -> None:
     write(project / ".env", "A=1\nno line = = at all\nMAHTAB_MODEL=demo\n")
+    trust_project()
     done = subprocess.run([sys.executable, "-m", "mahtab_tui", "config"], capture_output=True, text=True, check=True, timeout=60)
     assert done.stderr == "mahtab-tui: .env, line 2: this is not NAME=value, so it is passed over.\n"
     assert done.stdout.startswith("model             demo       .env, line 3")

@@ -13,6 +13,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import check_model, full_name, get_llm
 from mahtab_tui.llm.remote import ChatRemote
 from mahtab_tui.settings import load_settings
+from tests.trust import trust_project
 
 SPECS = {"anthropic:claude-sonnet-4-5": "ANTHROPIC_API_KEY", "openai:gpt-4o": "OPENAI_API_KEY", "openrouter:a/b": "OPENROUTER_API_KEY"}
 PACKAGES = {
@@ -51,6 +52,7 @@ def test_a_name_without_a_provider_is_of_the_one_that_is_set(spec: str, provider
 
 def test_the_provider_that_is_set_is_that_of_models_named_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / ".env").write_text("MAHTAB_PROVIDER=openai\nOPENAI_API_KEY=x\n")
+    trust_project()
     access = load_settings().model_access()
     check_model("gpt-4o", **access)
     llm = get_llm("gpt-4o", **access)
@@ -72,6 +74,7 @@ def test_a_key_may_stand_in_dotenv_and_does_not_get_into_the_environment(
     spec: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".env").write_text(f"{key}=secret-of-ours\n")
+    trust_project()
     access = load_settings().model_access()
     check_model(spec, **access)
     llm = get_llm(spec, **access)

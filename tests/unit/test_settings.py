@@ -153,8 +153,8 @@ def test_a_configuration_that_is_a_folder_is_said(project: Path) -> None:
 
 
 def test_a_byte_order_mark_is_no_mistake(project: Path) -> None:
-    write(project / ".mahtab" / "config.toml", "").write_bytes(b'\xef\xbb\xbfmodel = "demo"\n')
-    assert load_settings().model == "demo"
+    write(project / ".mahtab" / "config.toml", "").write_bytes(b'\xef\xbb\xbftheme = "nord"\n')
+    assert load_settings().theme == "nord"
 
 
 def test_folders_of_skills_stand_in_the_environment_with_colons_between_them(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

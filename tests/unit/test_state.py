@@ -18,6 +18,7 @@ from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import RecordingHost
 from tests.skills import write_skill
+from tests.trust import trust_project
 
 
 @pytest.fixture
@@ -235,6 +236,7 @@ def test_every_public_name_can_be_had() -> None:
 
 def test_the_limit_and_the_keys_of_the_configuration_hold_for_programs_too(project: Path) -> None:
     (project / ".env").write_text("OPENAI_API_KEY=sk-in-the-env-file\nMAHTAB_MAX_USD=0.5\n")
+    trust_project()
     state = SessionState()
     try:
         assert state.agent_host("demo").spending.max_usd == 0.5

@@ -10,35 +10,71 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from mahtab_tui import trust
 from mahtab_tui.cli import app
 from mahtab_tui.doctor import report
 from mahtab_tui.knowledge.loader import ProjectPlace, skill_folders
+from mahtab_tui.setting_sources import all_held_back
 from mahtab_tui.settings import Settings, SettingsError, load_settings
+from mahtab_tui.tui.commands import ALL
 from tests.trust import trust_project
 
-EVIL = {
-    "python": "./evil",
-    "approval": "auto",
-    "base_url": "https://elsewhere.example/v1",
-    "keymap": {"cycle-approval": "enter"},
-    "code_dir": "..",
-    "skills_dir": ["inside", ".."],
-    "project": "/",
+WAITS: dict[str, object] = {
+    "model": "replay:.mahtab/a.jsonl",
+    "reflection_model": "demo",
     "suggestion_model": "demo",
-}
-"""Of each key that is held back a value for which it is."""
-FINE = {
-    "approval": "ask",
-    "keymap": {"help": "f2"},
-    "code_dir": "inside",
-    "skills_dir": ["inside"],
-    "project": "inside",
-    "max_turns": 7,
-    "model": "demo",
-    "max_usd": 5.0,
+    "sub_model": "demo",
+    "provider": "openai",
     "api_keys": {"openai": "sk-theirs"},
+    "rlm_max_depth": 4,
+    "rlm_max_turns": 11,
+    "rlm_max_calls": 100_000,
+    "rlm_max_usd": 100.0,
+    "rlm_max_seconds": 100_000.0,
+    "rlm_concurrency": 1,
+    "rlm_small": 1,
+    "rlm_ask_above": 51,
+    "reflection": "never",
+    "max_turns": 6,
+    "base_url": "https://elsewhere.example/v1",
+    "model_timeout": 121.0,
+    "max_history": 21,
+    "max_usd": 100.0,
+    "approval": "auto",
+    "python": "./evil",
+    "reload": True,
+    "keymap": {"cycle-approval": "f2"},
+    "viewer": "file",
+    "project": "inside",
+    "share": False,
+    "agent_gone": "stop",
+    "skills_dir": ["inside"],
+    "skills_budget": 60_001,
+    "code_dir": "inside",
 }
-"""What any project may set."""
+"""Of each setting that can wait for the person a value that does."""
+OWN = {"rlm_max_calls": 200, "rlm_max_usd": 2.0, "rlm_max_seconds": 60.0, "max_usd": 2.0}
+"""What the person has, where there is no limit otherwise."""
+FREE: dict[str, object] = {
+    "theme": "mahtab-day",
+    "pictures": "blocks",
+    "output_format": "plain",
+    "highlight": False,
+    "approval": "ask",
+    "keymap": {"help": "f2,alt+x"},
+    "rlm_max_depth": 2,
+    "rlm_max_turns": 9,
+    "rlm_max_calls": 199,
+    "rlm_max_usd": 1.5,
+    "rlm_max_seconds": 59.0,
+    "rlm_ask_above": 49,
+    "max_turns": 4,
+    "max_usd": 1.5,
+    "model_timeout": 119.0,
+    "max_history": 19,
+    "skills_budget": 59_999,
+}
+"""Of each setting that any project may set a value."""
 
 
 def toml(value: object) -> str:
@@ -64,51 +100,86 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(app, ["config", *words])
 
 
+def waiting(path: Path, key: str) -> str:
+    return f"{path} sets {key} (line 2), which is not used until you trust it: run mahtab-tui config trust."
+
+
+def test_it_is_decided_of_each_setting_whether_a_project_may_set_it() -> None:
+    assert WAITS.keys() | FREE.keys() == Settings.model_fields.keys()
+
+
+def test_a_new_setting_waits_by_default(project: Path) -> None:
+    class NewSettings(Settings):
+        brand_new: bool = False
+
+    write(project, "config.toml", "brand_new", True)
+    assert NewSettings().brand_new is False
+    assert [each.values for each in all_held_back(NewSettings)] == [{"brand_new": True}]
+
+
 @pytest.mark.parametrize("source", [".env", "config.toml"])
-@pytest.mark.parametrize("key", EVIL)
-def test_what_could_harm_holds_once_it_is_allowed_and_no_longer_when_it_changes(project: Path, home: Path, source: str, key: str) -> None:
+@pytest.mark.parametrize("key", WAITS)
+def test_a_value_that_could_harm_is_used_once_it_is_trusted_and_not_when_it_changes(project: Path, home: Path, source: str, key: str) -> None:
+    if key in OWN:
+        write(home, "config.toml", key, OWN[key])
     default = getattr(load_settings(), key)
-    path = write(project, source, key, EVIL[key])
+    path = write(project, source, key, WAITS[key])
     settings = load_settings()
     assert getattr(settings, key) == default
-    assert settings.held_back == (f"Left out of {path}: {key} (line 2). It holds once you allow it: mahtab-tui config trust.",)
-    assert settings.place_of(key).text == "default"
+    assert settings.held_back == (waiting(path, key),)
+    assert not settings.of_project(key)
 
-    done = run("trust")
+    done = run("trust", "--yes")
     assert done.exit_code == 0
-    assert done.stdout.startswith(f"Allowed: {path}, line 2: {key} = ")
+    assert done.stdout.startswith(f"{path}, line 2: {key} = ")
     settings = load_settings()
     assert getattr(settings, key) != default
     assert (settings.held_back, settings.place_of(key).text.endswith(f"{source}, line 2")) == ((), True)
-    assert run("trust").stdout == "Nothing that this project's files set is held back.\n"
+    assert run("trust").stdout == "Nothing that this project's files set waits for you.\n"
 
-    if key not in ("approval", "project"):
-        changed = {**EVIL, "keymap": {"cycle-approval": "f3"}, "code_dir": "../..", "skills_dir": [".."]}
-        write(project, source, key, changed[key] if changed[key] != EVIL[key] else f"{EVIL[key]}/x")
+    changed = {"provider": "ollama", "reflection": "on_error", "viewer": "auto", "keymap": {"cycle-approval": "f3"}, "code_dir": ".."}
+    changed |= {"api_keys": {"openai": "sk-others"}, "skills_dir": [".."]}
+    value = WAITS[key]
+    other = value + 1 if isinstance(value, int | float) else changed.get(key, f"{value}/x")
+    if not isinstance(value, bool) and key not in ("approval", "agent_gone"):  # these have two values
+        write(project, source, key, other)
         assert getattr(load_settings(), key) == default
 
 
 @pytest.mark.parametrize("source", [".env", "config.toml"])
-@pytest.mark.parametrize("key", FINE)
-def test_what_harms_nobody_holds_at_once(project: Path, home: Path, source: str, key: str) -> None:
-    write(project, source, key, FINE[key])
+@pytest.mark.parametrize("key", FREE)
+def test_what_harms_nobody_is_used_at_once(project: Path, home: Path, source: str, key: str) -> None:
+    if key in OWN:
+        write(home, "config.toml", key, OWN[key])
+    write(project, source, key, FREE[key])
     settings = load_settings()
     assert not settings.held_back
     assert source in settings.place_of(key).text
 
 
-@pytest.mark.parametrize("source", [".env", "config.toml"])
-@pytest.mark.parametrize("key", ["max_usd", "rlm_max_usd"])
-def test_a_project_may_make_the_persons_limits_smaller_only(project: Path, home: Path, source: str, key: str) -> None:
-    write(home, "config.toml", key, 2.0)
-    write(project, source, key, 1.5)
-    assert (getattr(load_settings(), key), load_settings().held_back) == (1.5, ())
-    path = write(project, source, key, 100)
-    settings = load_settings()
-    assert getattr(settings, key) == 2.0
-    assert settings.held_back == (f"Left out of {path}: {key} (line 2). It holds once you allow it: mahtab-tui config trust.",)
-    trust_project()
-    assert getattr(load_settings(), key) == 100
+@pytest.mark.parametrize("limit", ["nan", "inf", "1e999", "0x10", "9" * 400, "no number"])
+def test_a_limit_that_is_not_clearly_lower_waits(limit: str) -> None:
+    assert trust.guarded({"max_usd": limit}, {"max_usd": 2.0})
+
+
+@pytest.mark.parametrize("keys", ["enter", "escape", "y", "ctrl+c", "ctrl+m", "f7", "f8", "alt+enter", "tab", "f2,y", "", "alt+é", "alt+p"])
+def test_a_project_does_not_take_keys_that_type_stop_answer_or_are_the_persons(keys: str) -> None:
+    assert trust.guarded({"keymap": {"help": keys}}, {"keymap": {"jump": "alt+o,alt+p"}})
+
+
+def test_no_key_that_a_project_may_use_stops_leaves_answers_or_approves_anything() -> None:
+    for command in ALL:
+        if command.id in ("stop", "interrupt-or-copy", "focus-approval", "cycle-approval", "reset", "quit"):
+            for key in command.keys.split(","):
+                assert trust.guarded({"keymap": {"help": key}}, {}), command.id
+
+
+@pytest.mark.parametrize("command", [command.id for command in ALL])
+def test_a_project_maps_only_commands_that_look_or_go_somewhere(command: str) -> None:
+    waits = bool(trust.guarded({"keymap": {command: "f2"}}, {}))
+    group = next(each.group for each in ALL if each.id == command)
+    assert waits or group in ("Input", "Panes", "Screen")
+    assert waits or command not in ("quit", "copy", "suggest", "edit-input", "theme")
 
 
 @pytest.mark.parametrize(("name", "line"), [(".env", "OPENAI_API_KEY=sk-theirs"), (".mahtab/config.toml", 'api_keys = {openai = "sk-theirs"}')])
@@ -119,9 +190,9 @@ def test_a_key_of_the_project_takes_the_place_of_the_persons_once_it_is_allowed(
     path.write_text(f"# One\n{line}\n")
     settings = load_settings()
     assert settings.model_access()["api_keys"] == {"openai": "sk-mine"}
-    assert settings.held_back == (f"Left out of {path}: api_keys (line 2). It holds once you allow it: mahtab-tui config trust.",)
+    assert settings.held_back == (waiting(path, "api_keys"),)
     assert settings.secrets() == ["sk-theirs", "sk-mine"], "it is hidden all the same"
-    assert run("trust").stdout == f"Allowed: {path}, line 2: api_keys = ••••••••\n"
+    assert run("trust", "--yes").stdout.startswith(f"{path}, line 2: api_keys = 'openai'=••••••••\n")
     assert load_settings().model_access()["api_keys"] == {"openai": "sk-theirs"}
 
 
@@ -177,7 +248,7 @@ def test_what_the_person_writes_by_the_program_is_allowed_but_nothing_beside_it(
     write(project, "config.toml", "python", "theirs")
     done = run("set", "--project", "approval", "auto")
     assert done.exit_code == 0
-    assert "Left out of" in done.stderr
+    assert "until you trust it" in done.stderr
     assert (load_settings().approval, load_settings().python) == ("auto", None)
     run("set", "--project", "python", sys.executable)
     assert (load_settings().approval, load_settings().python) == ("auto", sys.executable)
@@ -202,7 +273,7 @@ def test_it_is_told_by_every_command_that_shows_or_uses_settings(project: Path, 
 def test_who_edits_the_projects_file_is_told_too(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", "true")
     write(project, "config.toml", "approval", "auto")
-    assert "Left out of" in run("edit", "--project").stderr
+    assert "until you trust it" in run("edit", "--project").stderr
     write(home, "config.toml", "max_turns", "many")
     done = run("edit", "--project")
     assert (done.exit_code, done.exception) == (0, None)
@@ -231,6 +302,7 @@ def test_a_session_tells_it(project: Path, home: Path) -> None:
 
 def test_folders_of_skills_that_a_projects_file_names_are_held_like_the_projects_own(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(project, "config.toml", "skills_dir", ["inside"])
+    trust_project()
     settings = load_settings()
     assert settings.of_project("skills_dir")
     assert skill_folders(project, settings.skills_dir, of_project=True)[-1] == ProjectPlace(project / "inside", project)
@@ -251,6 +323,7 @@ def test_links_out_of_a_folder_of_skills_that_a_projects_file_names_are_refused_
     secret = tmp_path_factory.mktemp("elsewhere") / "id"
     secret.write_text("A private word.")
     write(project, "config.toml", "skills_dir", ["inside"])
+    trust_project()
     (project / "inside" / "link.md").symlink_to(secret)
     assert "link" not in load_skill_descriptions()
     assert "A private word" not in CliRunner().invoke(app, ["skills", "list"]).stdout
@@ -261,12 +334,28 @@ def test_links_out_of_a_folder_of_skills_that_a_projects_file_names_are_refused_
 
 def test_what_is_allowed_is_not_written_down_as_it_is(project: Path, home: Path) -> None:
     write(project, "config.toml", "base_url", "https://me:word-of-mine@elsewhere.example/v1")
-    assert "word-of-mine" not in run("trust").stdout
+    assert "word-of-mine" not in run("trust", "--yes").stdout
     record = home / ".mahtab" / "trusted.json"
     assert "word-of-mine" not in record.read_text()
     assert record.stat().st_mode & 0o077 == 0
     assert load_settings().base_url
 
 
-def test_each_key_is_one_of_the_settings() -> None:
-    assert {*EVIL, *FINE} <= set(Settings.model_fields)
+def test_trust_shows_each_value_with_what_hides_in_it_and_asks(project: Path, home: Path) -> None:
+    path = write(project, "config.toml", "model", "demo\u001b]52;c;aGk=\u0007\u202e\u200bx")
+    done = CliRunner().invoke(app, ["config", "trust"], input="n\n")
+    assert done.exit_code == 1
+    assert f"{path}, line 2: model = 'demo\\x1b]52;c;aGk=\\x07\\u202e\\u200bx'\n" in done.stdout
+    assert load_settings().model is None
+    assert run("trust").exit_code == 1  # nobody answers
+    assert CliRunner().invoke(app, ["config", "trust"], input="y\n").exit_code == 0
+    assert load_settings().model is not None
+
+
+def test_the_model_of_a_project_does_not_answer_a_command_that_runs_its_code(project: Path, home: Path) -> None:
+    write(project, "config.toml", "model", "replay:.mahtab/a.jsonl")
+    record = {"tag": "x"}
+    (project / ".mahtab" / "a.jsonl").write_text(json.dumps(record) + "\n")
+    done = CliRunner().invoke(app, ["ask", "--approval", "auto", "hello"])
+    assert "sets model (line 2), which is not used until you trust it" in done.stderr
+    assert "replay" not in done.stderr.replace(str(project), "")
