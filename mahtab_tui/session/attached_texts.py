@@ -48,8 +48,8 @@ def size_of(count: int) -> str:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read. Raises `OSError`, also for what is none: a pipe that took its place meanwhile would be waited for otherwise."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    """A file to read, by a path whose links were followed. Raises `OSError`, also where a pipe or a link took the file's place meanwhile."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "not a file")

@@ -18,6 +18,7 @@ from mahtab_tui.knowledge.encodings import BinaryFile
 from mahtab_tui.llm.pictures import MOST, NoPicture, Picture
 from mahtab_tui.session import attached_pictures as pictures
 from mahtab_tui.session import attached_texts as texts
+from mahtab_tui.session.attached_paths import LeadsOut, Place, followed
 from mahtab_tui.session.mentions import Chip, Mention, begun, is_large, mentions
 
 CELL = "cell"
@@ -127,11 +128,10 @@ class Attachments:
         if self._is_cells(mention):
             return self._chip_of_cells(mention)
         try:
-            path = self._path(mention.name)
+            path, link_to = self._place(mention.name)
             about = os.stat(path)
-            if stat.S_ISREG(about.st_mode) and (size := pictures.measured_file(path)) is not None:
-                return Chip(mention.label, size, picture=True)
-        except NoPicture as error:
+            size = pictures.measured_file(path) if stat.S_ISREG(about.st_mode) else None
+        except (NoPicture, LeadsOut) as error:
             return Chip(mention.label, str(error), missing=True)
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
@@ -139,12 +139,14 @@ class Attachments:
             # A handle, a decorator: words. A folder in it, or an ending, says that a file is meant.
             looks_so = "/" in mention.name or "." in mention.name.strip(".")
             return Chip(mention.label, "no such file", missing=True) if looks_so else None
+        arrow = f"→ {link_to}, " * bool(link_to)
+        if size is not None:
+            return Chip(mention.label, arrow + size, picture=True)
         if stat.S_ISDIR(about.st_mode):
-            return Chip(mention.label, "folder")
+            return Chip(mention.label, f"{arrow}folder")
         if not stat.S_ISREG(about.st_mode):
             return Chip(mention.label, "not a file", missing=True)
-        size = texts.size_of(about.st_size)
-        return Chip(mention.label, size if mention.start is None else f"of {size}")
+        return Chip(mention.label, f"{arrow}{'of ' * (mention.start is not None)}{texts.size_of(about.st_size)}")
 
     def _chip_of_variable(self, mention: Mention, about: str) -> Chip:
         try:
@@ -170,6 +172,10 @@ class Attachments:
     def _path(self, name: str) -> Path:
         return Path(self._kernel.info().cwd, os.path.expanduser(name))
 
+    def _place(self, name: str) -> Place:
+        """The file that a path leads to. Raises `LeadsOut`, `OSError`."""
+        return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().cwd)))
+
     def _attachments(self, mention: Mention, chip: Chip, stopped: Callable[[], bool]) -> Iterable[Attachment]:
         if chip.missing:
             return [Attachment(chip.label, "", problem=chip.size)]
@@ -177,7 +183,7 @@ class Attachments:
             if self._is_cells(mention):
                 return self._of_cells(mention, chip)
             return [self._attachment(mention, chip, stopped)]
-        except (KernelError, StoreError, NoPicture) as error:
+        except (KernelError, StoreError, NoPicture, LeadsOut) as error:
             return [Attachment(chip.label, "", problem=str(error))]
         except BinaryFile:
             return [Attachment(chip.label, chip.size, problem="a binary file")]
@@ -188,15 +194,14 @@ class Attachments:
     def _attachment(self, mention: Mention, chip: Chip, stopped: Callable[[], bool]) -> Attachment:
         if mention.kind == "command":
             text, size = texts.printed(mention.name, self._kernel.info().cwd, stopped)
-        elif mention.kind == "variable":
+            return Attachment(chip.label, size, text)
+        if mention.kind == "variable":
             return self._of_variable(mention.name, chip)
-        elif chip.picture:
-            picture, size = pictures.picture_of_file(self._path(mention.name))
+        path = self._place(mention.name).path
+        if chip.picture:
+            picture, size = pictures.picture_of_file(path)
             return Attachment(chip.label, size, picture=picture)
-        elif chip.size == "folder":
-            text, size = texts.outline(self._path(mention.name), stopped)
-        else:
-            text, size = texts.read(self._path(mention.name), mention, chip.size, stopped)
+        text, size = texts.outline(path, stopped) if path.is_dir() else texts.read(path, mention, chip.size, stopped)
         return Attachment(chip.label, size, text)
 
     def _of_cells(self, mention: Mention, chip: Chip) -> list[Attachment]:

@@ -1,0 +1,34 @@
+"""Where the paths lead that questions point at: a link in a project may lead to a file that the person did not mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+
+class LeadsOut(Exception):
+    """A link leads out of the folder in which the person named it; the message says where, and how to send the file all the same."""
+
+
+class Place(NamedTuple):
+    """A file or folder, with all links followed."""
+
+    path: Path
+    link_to: str
+    """Where it is, in words, if the path leads over a link; else empty."""
+
+
+def followed(named: Path, projects: Iterable[Path]) -> Place:
+    """The file or folder that an absolute path names. It need not exist.
+
+    projects: folders that links must not leave. A path outside of them may lead about in the folder that it names. Raises `LeadsOut`.
+    """
+    named, real = Path(os.path.normpath(named)), Path(os.path.realpath(named))
+    folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
+    root = Path(os.path.realpath(folder))
+    if not real.is_relative_to(root):
+        raise LeadsOut(f"a link to {real}, which is outside of {folder}; write @{real} to send it")
+    inside = real.relative_to(root)
+    return Place(real, "" if inside == named.relative_to(folder) else str(inside))
