@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from mahtab_tui.session.mentions import Mention
+
 
 class LeadsOut(Exception):
     """A link leads out of the folder in which the person named it; the message says where, and how to send the file all the same."""
@@ -29,6 +31,6 @@ def followed(named: Path, projects: Iterable[Path]) -> Place:
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)
     root = Path(os.path.realpath(folder))
     if not real.is_relative_to(root):
-        raise LeadsOut(f"a link to {real}, which is outside of {folder}; write @{real} to send it")
+        raise LeadsOut(f"a link to {real}, which is outside of {folder}; write {Mention('path', str(real)).label} to send it")
     inside = real.relative_to(root)
     return Place(real, "" if inside == named.relative_to(folder) else str(inside))

@@ -109,15 +109,63 @@ def test_what_is_no_text_is_told_in_words(cells: Cells, project: Path, kind: str
     path = project / "thing.bin"
     if kind == "pipe":
         os.mkfifo(path)
-    elif kind == "device":
-        path.symlink_to("/dev/zero")
     elif kind == "binary":
         path.write_bytes(b"a\0b")
     elif kind == "unreadable":
         path.symlink_to(path)
-    [attachment] = gather(cells, "@thing.bin")
+    [attachment] = gather(cells, "@/dev/zero" if kind == "device" else "@thing.bin")
     assert attachment.problem in ("not a file", "a binary file", "no such file")
     assert not attachment.text
+
+
+def test_a_link_inside_the_project_is_followed_and_said(cells: Cells, project: Path) -> None:
+    (project / "docs").mkdir()
+    (project / "docs" / "real.md").write_text("sugar")
+    (project / "link.md").symlink_to("docs/real.md")
+    (project / "folder").symlink_to("docs")
+    assert Attachments(cells.kernel).chips("@link.md @folder @folder/real.md") == [
+        Chip("@link.md", "→ docs/real.md, 5 B"),
+        Chip("@folder", "→ docs, folder"),
+        Chip("@folder/real.md", "→ docs/real.md, 5 B"),
+    ]
+    assert [each.text for each in gather(cells, "@link.md @folder @folder/real.md")] == ["sugar", "real.md  5 B", "sugar"]
+
+
+@pytest.mark.parametrize("mention", ["@link", "@link:1", "@folder/key file", "@folder", "@picture.png", "@sub/../link", "@folder/../home/key file"])
+def test_a_link_out_of_the_project_is_refused_until_its_target_is_named(
+    cells: Cells, project: Path, tmp_path_factory: pytest.TempPathFactory, mention: str
+) -> None:
+    home = tmp_path_factory.mktemp("outside") / "home"
+    (project / "sub").mkdir()
+    home.mkdir()
+    secret = home / "key file"
+    secret.write_text("PRIVATE KEY")
+    (home / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (project / "link").symlink_to(secret)
+    (project / "picture.png").symlink_to(home / "picture.png")
+    (project / "folder").symlink_to(home)
+    mention = f'@"{mention[1:]}"' if " " in mention else mention
+    [chip] = Attachments(cells.kernel).chips(mention)
+    assert chip.missing
+    [refused] = gather(cells, mention)
+    assert (refused.text, refused.picture) == ("", None)
+    assert refused.problem.startswith(f"a link to {home}")
+    assert f"outside of {project}; write @" in refused.problem
+    if "key" in refused.problem:
+        [sent] = gather(cells, refused.problem.partition("; write ")[2].removesuffix(" to send it"))
+        assert sent.text == "PRIVATE KEY"
+
+
+def test_a_link_in_a_folder_that_was_named_does_not_leave_that_folder_either(
+    cells: Cells, project: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other, secret = tmp_path_factory.mktemp("other"), tmp_path_factory.mktemp("home") / "key"
+    secret.write_text("PRIVATE KEY")
+    (other / "link").symlink_to(secret)
+    (other / "plain").write_text("sugar")
+    refused, sent = gather(cells, f"@{other}/link @{other}/plain")
+    assert (refused.text, refused.problem.startswith(f"a link to {secret}")) == ("", True)
+    assert sent.text == "sugar"
 
 
 def test_words_with_an_at_sign_stay_words(cells: Cells) -> None:
