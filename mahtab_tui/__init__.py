@@ -1,7 +1,6 @@
 """A person and a language model at work in one live Python namespace."""
 
-from __future__ import annotations
-
+# Nothing is imported here, `__future__` neither: `python -m mahtab_tui` would take it from the working directory.
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False
@@ -71,7 +70,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """The public names, loaded when they are first wanted."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -54,7 +54,7 @@ def _system() -> str:
 def _kernel() -> str:
     try:
         executable = find_interpreter(load_settings().python)
-        command = [executable, "-c", "import platform; print(platform.python_version())"]
+        command = [executable, "-I", "-c", "import platform; print(platform.python_version())"]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
     except (KernelError, SettingsError) as error:
         return _line("kernel", "none", str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -20,6 +21,7 @@ OLDEST = (3, 9)
 TOO_OLD = 86
 """Exit code of an interpreter that is older."""
 
+_INTERPRETER = re.compile(r"(python|pypy)[\d.]*[a-z]?")
 _WANTED = "give a Python interpreter's file, or a virtual environment's folder"
 _WORKER = Path(__file__).resolve().parent / "worker"
 
@@ -57,21 +59,22 @@ class Process(NamedTuple):
 def find_interpreter(python: str | None) -> str:
     """The file of an interpreter: a path, a name on the PATH, a virtual environment's folder, or None for our own.
 
-    Raises `KernelError`.
+    ``python3`` and the like are looked up on the PATH only: a folder may have a file of that name. Raises `KernelError`.
     """
     if python is None:
         return sys.executable
     path = Path(python).expanduser()
-    if path.is_dir():
+    if os.sep not in python and (_INTERPRETER.fullmatch(python) or not path.is_dir()):
+        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        found = shutil.which(python, path=os.pathsep.join(filter(os.path.isabs, folders)))
+        if found is None:
+            raise KernelError(f"There is no {python} on the PATH: {_WANTED}, as in ./{python} for one that is here.")
+        path = Path(found)
+    elif path.is_dir():
         inside = path / "bin" / "python"
         if not inside.exists():
             raise KernelError(f"{path} is a folder without bin/python: {_WANTED}.")
         path = inside
-    elif os.sep not in python:
-        found = shutil.which(python)
-        if found is None and not path.exists():
-            raise KernelError(f"There is no {python} here, and none on the PATH: {_WANTED}.")
-        path = Path(found) if found is not None else path
     if not path.exists():
         raise KernelError(f"There is no file {path}: {_WANTED}.")
     if not os.access(path, os.X_OK):

@@ -31,7 +31,7 @@ def plugin_folder() -> Path:
 def command() -> list[str]:
     """How a client starts the server: by the installed program, else by this interpreter."""
     program = shutil.which("mahtab-tui")
-    return [program, "mcp"] if program else [sys.executable, "-m", "mahtab_tui", "mcp"]
+    return [program, "mcp"] if program else [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
 
 
 def configuration(client: ClientName, words: list[str]) -> str:

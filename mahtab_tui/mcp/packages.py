@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mahtab_tui.kernel.worker.habits.running import PIP
 from mahtab_tui.mcp.environments import prefix_of, project_of
 
 Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", "develop", "free"]
@@ -47,7 +48,7 @@ def plan(action: Action, packages: list[str], python: str, cwd: Path, uv: str | 
         return Plan([[python, "-m", "pytest", *packages]], project or cwd, environment)
     if uv and project is not None and prefix is not None and action != "status":
         return Plan(_of_project(uv, action, packages, project), project, {**environment, "UV_PROJECT_ENVIRONMENT": str(prefix)})
-    pip = [uv, "pip"] if uv else [python, "-m", "pip", "--disable-pip-version-check"]
+    pip = [uv, "pip"] if uv else [python, "-c", PIP, "--disable-pip-version-check"]
     where = ["--python", python] if uv else []
     note = "pyproject.toml was not changed: that needs uv." if project is not None and action in ("add", "rm") else ""
     return Plan(_of_environment(pip, where, action, packages, project or cwd), project or cwd, environment, note)

@@ -115,6 +115,13 @@ def interpreters() -> list[str]:
     return list(by_version.values())
 
 
+def executable(path: Path, text: str) -> str:
+    """A program of this text."""
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
 def _output(*command: str) -> str:
     """What a command prints; empty where it fails."""
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

@@ -12,15 +12,8 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError, KernelState, Status
 from mahtab_tui.kernel.process import ProcessKernel
-from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.kernels import Cells, RecordingHost, executable
 from tests.waiting import alive
-
-
-def executable(path: Path, text: str) -> str:
-    """A program of this text."""
-    path.write_text(text)
-    path.chmod(0o755)
-    return str(path)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +129,7 @@ def test_the_kernel_ends_with_its_host_even_in_c_code(project: Path) -> None:
 
 HOST_THAT_WAITS = """
 from mahtab_tui.kernel.process import ProcessKernel
-from tests.integration.kernels import RecordingHost
+from tests.integration.kernels import RecordingHost, executable
 kernel = ProcessKernel(RecordingHost())
 kernel.start()
 def on_output(kind, text):
@@ -163,7 +156,7 @@ def test_a_starting_thread_that_ends_does_not_take_the_kernel_with_it(project: P
     ("make", "wanted"),
     [
         (lambda folder: str(folder / "nothing"), "There is no file"),
-        (lambda folder: "no-such-python", "none on the PATH"),
+        (lambda folder: "no-such-python", "There is no no-such-python on the PATH"),
         (lambda folder: str(folder), "a folder without bin/python"),
         (lambda folder: str((folder / "text").write_text("x") and folder / "text"), "is not a program"),
         (lambda folder: executable(folder / "sh", "#!/bin/sh\necho I am a shell; exit 4"), "saying: I am a shell"),

@@ -10,6 +10,14 @@ from typing import Any
 from ..stdlib import late_import
 from .magics import Caller
 
+PIP = """\
+import sys
+sys.path[:] = [entry for entry in sys.path if entry]
+import runpy
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+"""Runs pip as ``python -m pip`` does, but imports nothing from the working directory. (``-P`` needs Python 3.11.)"""
+
 
 def run_file(rest: str, caller: Caller) -> None:
     """Run a script as a program of its own, and take its names into the namespace, whether or not it ends well."""
@@ -42,7 +50,7 @@ def change_directory(rest: str, caller: Caller) -> None:
 def run_pip(rest: str, caller: Caller) -> None:
     """pip, for the environment of this interpreter; where that has no pip, uv."""
     subprocess, words = late_import("subprocess"), late_import("shlex").split(rest)
-    command = [sys.executable, "-m", "pip", *words]
+    command = [sys.executable, "-c", PIP, *words]
     if late_import("importlib.util").find_spec("pip") is None:
         uv = late_import("shutil").which("uv")
         if uv is None:

@@ -1,0 +1,111 @@
+"""A folder whose files have the names of modules: the program, its helpers and the kernel's own parts import none of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.launch import find_interpreter
+from mahtab_tui.kernel.worker.habits.running import PIP
+from mahtab_tui.knowledge.code import CodeSearcher
+from mahtab_tui.mcp.install import command
+from mahtab_tui.mcp.packages import plan
+from tests.integration.kernels import Cells, executable
+
+OTHERS = (
+    "anyio click dotenv langchain_core mcp mahtab_worker PIL pathspec pip pydantic pydantic_settings pygments rich sitecustomize textual tomlkit typer"
+).split()
+IN_PROGRAM = "import sys; print(*sorted(sys.modules))"
+
+
+@pytest.fixture
+def poisoned(project: Path) -> Path:
+    """A file that names the modules that were imported from the folder; those do not work."""
+    told = project / "imported.txt"
+    told.touch()
+    for name in [*(name for name in sys.stdlib_module_names if name != "__main__"), *OTHERS]:
+        (project / f"{name}.py").write_text(f"open({str(told)!r}, 'a').write({name + ' '!r})\nraise ImportError('from the folder')\n")
+    return told
+
+
+@pytest.mark.parametrize("words", [["config"], ["doctor"], ["ask", "--model", "demo", "hello"], ["skills", "list"], ["mcp", "install", "--print"]])
+def test_a_command_imports_nothing_from_the_folder(poisoned: Path, words: list[str]) -> None:
+    program = str(Path(sys.executable).with_name("mahtab-tui"))
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=120)
+    assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
+    assert "does not answer" not in done.stdout
+
+
+@pytest.mark.parametrize("words", [["config"], ["doctor"]])
+def test_the_module_imports_nothing_from_the_folder_once_python_has_found_it(poisoned: Path, words: list[str]) -> None:
+    # What Python itself imports for `-m` comes before the first line of ours.
+    before = subprocess.run([sys.executable, "-P", "-c", f"import runpy, pkgutil; {IN_PROGRAM}"], capture_output=True, text=True, check=True)
+    for name in before.stdout.split():
+        poisoned.with_name(f"{name}.py").unlink(missing_ok=True)
+    assert poisoned.with_name("__future__.py").exists()
+    done = subprocess.run([sys.executable, "-m", "mahtab_tui", *words], capture_output=True, text=True, check=False, timeout=120)
+    assert (poisoned.read_text(), done.returncode) == ("", 0), done.stderr
+
+
+def test_a_search_imports_nothing_from_the_folder(poisoned: Path, project: Path) -> None:
+    (project / "notes.txt").write_text("sugar\n")
+    for ripgrep in ("rg", ""):
+        assert "sugar" in CodeSearcher(project, ripgrep=ripgrep).search("sugar", "*.txt").as_text()
+    assert poisoned.read_text() == ""
+
+
+def test_the_kernels_own_parts_import_nothing_from_the_folder(poisoned: Path, cells: Cells) -> None:
+    assert cells.text("numbers = {'a': [1, 2.5]}; numbers") == "{'a': [1, 2.5]}\n"
+    assert cells.kernel.complete("numbers.it", 10).items
+    assert cells.kernel.inspect("numbers").text
+    assert cells.run("1 / 0").status == "error"
+    cells.run("%timeit -n1 -r1 1")
+    cells.run("numbers?")
+    cells.run("!true")
+    assert "pip " in cells.text("%pip --version")
+    assert poisoned.read_text() == ""
+    assert "from the folder" in cells.run("import colorsys").output  # a cell's import is the person's
+
+
+def test_pip_for_an_agent_imports_nothing_from_the_folder(poisoned: Path, project: Path) -> None:
+    listing = plan("status", [], sys.executable, project, uv="").commands[0]
+    assert listing[:3] == [sys.executable, "-c", PIP]
+    done = subprocess.run(listing, cwd=project, capture_output=True, text=True, check=False, timeout=120)
+    assert poisoned.read_text() == ""
+    assert "Package" in done.stdout or "No module named pip" in done.stderr
+
+
+def test_a_client_starts_the_server_without_the_folders_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert command()[:2] == [sys.executable, "-P"]
+
+
+@pytest.mark.parametrize("path", [None, "", ".", ":/usr/bin", "bin"])
+@pytest.mark.parametrize("name", ["python", "python3", "python3.12", "pypy3"])
+def test_an_interpreters_name_never_means_a_file_of_the_folder(project: Path, monkeypatch: pytest.MonkeyPatch, name: str, path: str | None) -> None:
+    for place in (project, project / "bin"):
+        place.mkdir(exist_ok=True)
+        executable(place / name, "#!/bin/sh\n")
+    if path is not None:
+        monkeypatch.setenv("PATH", path)
+    found = ""
+    with suppress(KernelError):
+        found = find_interpreter(name)
+    assert not found.startswith(str(project))
+    assert find_interpreter(f"./{name}") == str(project / name)
+
+
+def test_an_interpreters_name_never_means_a_folder_of_the_folder_but_other_names_do(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+    for name in ("python9", "env"):
+        (project / name / "bin").mkdir(parents=True)
+        executable(project / name / "bin" / "python", "#!/bin/sh\n")
+    with pytest.raises(KernelError, match="no python9 on the PATH"):
+        find_interpreter("python9")
+    assert find_interpreter("env") == str(project / "env" / "bin" / "python")
