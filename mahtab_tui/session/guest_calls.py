@@ -43,14 +43,13 @@ class GuestCalls:
         }
 
     def serve(self, guest: Guest, call: Call, what: str, args: Mapping[str, Any]) -> Any:
-        """The answer to a call, a JSON value. Raises `Refused`."""
+        """The answer to a call, a JSON value; that of a paused agent waits. Raises `Refused`."""
         served = self._serve.get(what)
         if served is None:
             raise Refused(f"The session knows no {what!r}.")
         guest.calls.add(call)
         try:
-            if guest.gone:
-                raise Refused("The call was cancelled.")
+            self._session.guests.wait_while_paused(guest, call)
             return self._session.secrets.masked(served(guest, call, args))
         except KernelError as error:
             raise Refused(self._session.secrets.mask(str(error))) from None
@@ -59,7 +58,6 @@ class GuestCalls:
 
     def _run(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
         session, code, timeout, changed = self._session, self._checked(guest, str(args["code"])), args.get("timeout"), False
-        session.guests.wait_while_paused(guest, call)
         request = session.guests.new_call()
         if session.approval == "ask" and not guest.trusted:
             try:
@@ -125,7 +123,6 @@ class GuestCalls:
         """What touches the environment always needs the person's word. Raises `Declined`, `Refused`."""
         guests = self._session.guests
         action = self._checked(guest, action)
-        guests.wait_while_paused(guest, call)
         guests.approved(guest, call, guests.new_call(), action, is_code=False)
 
     def _checked(self, guest: Guest, code: str) -> str:

@@ -101,6 +101,8 @@ class Guests:
         """Notified when an agent is paused no more, or its call is over."""
         self._guests: list[Guest] = []
         self._numbers = itertools.count(1)
+        self._pauses: set[str] = set()
+        """Names of the agents that the person has paused. They may be gone: a pause lasts until the person ends it."""
         self.approvals: Requests[Decision] = Requests()
 
     @property
@@ -109,7 +111,10 @@ class Guests:
             return [guest.name for guest in self._guests]
 
     def join(self, wanted: str, leave: Callable[[str], None], told: Ended | None) -> Guest:
-        """An agent comes; it gets a name and a colour of its own. told: the last cell that has ended."""
+        """An agent comes; it gets a name and a colour of its own. told: the last cell that has ended.
+
+        While a pause lasts, whoever comes is paused, too: by its name, nobody can tell the paused agent from another one.
+        """
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
             taken = {"you", self._model().lower(), *(guest.name for guest in self._guests)}
@@ -117,8 +122,16 @@ class Guests:
             used = {guest.colour for guest in self._guests}
             colour = next((colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS)
             guest = Guest(name, colour, leave, told)
+            guest.paused = bool(self._pauses)
+            paused = ", ".join(sorted(self._pauses))
             self._guests.append(guest)
-        self._notice(f"{name} has joined the session. /agents lists who is here, /pause and /disconnect act on one.")
+        if guest.paused:
+            self._hold(name, True)
+            self._notice(
+                f"{name} has joined the session. It is paused, as {paused} is: /pause {name} lets it go on, /disconnect {name} sends it away."
+            )
+        else:
+            self._notice(f"{name} has joined the session. /agents lists who is here, /pause and /disconnect act on one.")
         return guest
 
     def left(self, guest: Guest, *, stop: bool) -> None:
@@ -129,25 +142,31 @@ class Guests:
             self._guests.remove(guest)
             guest.gone = True  # before its calls are looked at: one that comes now sees it
             calls = list(guest.calls)
-        self._hold(guest.name, False)
         self._look_again()
         running = [call for call in calls if call.running]
         for call in calls:
             if stop or call not in running:
                 call.cancel()
+        self._hold(guest.name, False)  # when nothing of it waits any more
         goes_on = " Its cell goes on." if running and not stop else ""
         self._notice(f"{guest.name} has left the session.{goes_on}")
 
     def pause(self, name: str = "") -> str:
-        """Hold an agent's calls back, or let them go on; returns a sentence. name: may be left out where there is one agent."""
+        """Hold all calls of an agent back, or let them go on; returns a sentence. name: may be left out where there is one agent."""
         guest = self._named(name)
         if isinstance(guest, str):
-            return guest
+            if name not in self._pauses:
+                return guest
+            with self._lock:
+                self._pauses.discard(name)
+            return f"{name} is not here, and no longer paused."
         guest.paused = not guest.paused
+        with self._lock:
+            (self._pauses.add if guest.paused else self._pauses.discard)(guest.name)
         self._hold(guest.name, guest.paused)
         self._look_again()
         if guest.paused:
-            return f"{guest.name} is paused: what it wants to run waits. /pause {guest.name} lets it go on."
+            return f"{guest.name} is paused: all that it asks for waits, also if it joins again. /pause {guest.name} lets it go on."
         return f"{guest.name} goes on."
 
     def disconnect(self, name: str = "") -> str:
@@ -163,7 +182,9 @@ class Guests:
         """Who is here."""
         with self._lock:
             here = [f"{guest.name}{' (paused)' if guest.paused else ''}, {guest.cells} cells" for guest in self._guests]
-        return "Agents in the session: " + "; ".join(here) + "." if here else "No agent is in the session."
+            gone = sorted(self._pauses - {guest.name for guest in self._guests})
+        sentence = f"Agents in the session: {'; '.join(here)}." if here else "No agent is in the session."
+        return f"{sentence} Paused, and gone: {', '.join(gone)}; /pause NAME ends that." if gone else sentence
 
     def close(self) -> None:
         """The session ends."""
@@ -181,9 +202,8 @@ class Guests:
 
     def wait_while_paused(self, guest: Guest, call: Call) -> None:
         """Returns when the agent may go on. Raises `Refused`."""
-        if not guest.paused:
-            return
-        call.say("the person has paused you")
+        if guest.paused:
+            call.say("the person has paused you")
         with call.stoppable(self._look_again), self._lock:
             self._lock.wait_for(lambda: call.cancelled or guest.gone or not guest.paused)
         if call.cancelled or guest.gone:

@@ -138,10 +138,10 @@ class _Connection:
     def _handle(self, frame: Frame) -> None:
         if frame["op"] == "probe":
             self._send(self._server.described())
-        elif frame["op"] == "join" and self._guest is None:
+        elif frame["op"] == "join" and self._guest is None and self._feed is None:
             self._guest = self._server.join(str(frame["name"]), self.leave)
             self._send({**self._server.described(), "you": self._guest.name})
-        elif frame["op"] == "watch" and self._feed is None:
+        elif frame["op"] == "watch" and self._feed is None and self._guest is None:
             self._feed = self._server.watch()
             threading.Thread(target=self._tell_records, args=(self._feed,), name="share-watch", daemon=True).start()
         elif frame["op"] == "cancel":

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.session.cells import Ended
+from mahtab_tui.session.guest_calls import GuestCalls
+from mahtab_tui.session.guests import Call, Refused
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
 
@@ -79,6 +83,8 @@ async def test_a_pause_holds_back_what_waits_in_the_queue_already(share: Share, 
     it.session.submit("python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)")
     it.store.wait(tags.USER_REPL_IN, cell=1)
     async with agent("--attach", cwd=project, name="codex") as a, agent("--attach", cwd=project, name="other") as b:
+        await a.data("info")
+        await b.data("info")  # whoever joins later is paused, too
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: a.eval("'waits'"))
             while not it.session.inbox._items:
@@ -176,6 +182,57 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
         assert (await a.eval("2"))["value"] == "2"
         assert (await a.data("mode", mode="shared"))["session"] == "moon"
         assert (await a.eval("after"))["value"] == "1"
+
+
+async def test_a_paused_agent_is_served_nothing_not_even_a_look_at_a_variable(share: Share, project: Path) -> None:
+    it = share()
+    it.session.submit("python", "class Told:\n    def __repr__(self):\n        open('looked', 'w').close()\n        return 'told'\nit = Told()")
+    await waited(it, tags.USER_REPL_OUT)
+    async with agent("--attach", cwd=project) as a:
+        await a.data("info")
+        (project / "looked").unlink(missing_ok=True)
+        it.session.guests.pause()
+        served: list[str] = []
+
+        async def call(tool: str, args: dict[str, Any]) -> None:
+            await a.client.call_tool(tool, args)
+            served.append(tool)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, "inspect", {"name": "it"})
+            group.start_soon(call, "info", {})
+            while not [call for guest in it.session.guests._guests for call in guest.calls]:
+                await anyio.sleep(0.01)
+            await anyio.sleep(0.1)
+            assert served == []
+            assert not (project / "looked").exists()
+            it.session.guests.pause()
+        assert sorted(served) == ["info", "inspect"]
+        assert (project / "looked").exists()
+
+
+def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> None:
+    calls = GuestCalls(share().session)
+    guests = calls._session.guests
+    guest = guests.join("codex", lambda text: None, None)
+    guests.pause()
+
+    def serve(call: Call, what: str) -> None:
+        with pytest.raises(Refused):
+            calls.serve(guest, call, what, {})
+
+    assert len(calls._serve) >= 8
+    for what in calls._serve:
+        told: list[Any] = []
+        call = Call(told.append)
+        serving = threading.Thread(target=serve, args=(call, what))
+        serving.start()
+        while not told:  # a call that is served fails instead, for want of arguments, or tells nothing
+            assert serving.is_alive(), what
+            serving.join(0.01)
+        assert told == [{"op": "progress", "text": "the person has paused you"}]
+        call.cancel()
+        serving.join()
 
 
 async def test_cancelling_interrupts_a_running_cell_and_withdraws_what_waits(share: Share, project: Path) -> None:

@@ -11,7 +11,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.session.guests import Guests
+from mahtab_tui.session.guests import Call, Guests
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.tui.panes.namespace.columns import fitted_author
 from mahtab_tui.tui.panes.transcript.entries import Cell
@@ -73,6 +73,47 @@ def test_names_and_colours_are_each_agents_own() -> None:
         assert [guest.colour for guest in joined[:4]] == [0, 1, 2, 3]
         guests.left(joined[1], stop=False)
         assert guests.join("codex", lambda text: None, None).colour == 1
+    finally:
+        close_logging(log)
+
+
+def test_joining_again_ends_no_pause_by_whatever_name() -> None:
+    log, _ = setup_logging(None)
+    held: list[tuple[str, bool]] = []
+    try:
+        guests = Guests(log, lambda party, on: held.append((party, on)), lambda: "Claude")
+        first = guests.join("codex", lambda text: None, None)
+        assert not first.paused
+        guests.pause("codex")
+        while_there = guests.join("other", lambda text: None, None)
+        guests.left(first, stop=False)
+        again = guests.join("codex", lambda text: None, None)
+        renamed = guests.join("somebody", lambda text: None, None)
+        assert [guest.paused for guest in (while_there, again, renamed)] == [True, True, True]
+        assert [on for party, on in held if party == "codex"] == [True, False, True]
+        guests.left(again, stop=False)
+        assert guests.sentence().endswith("Paused, and gone: codex; /pause NAME ends that.")
+        assert "goes on" in guests.pause("somebody")
+        assert guests.join("third", lambda text: None, None).paused
+        assert guests.pause("codex") == "codex is not here, and no longer paused."
+        assert not guests.join("codex", lambda text: None, None).paused
+        assert while_there.paused
+    finally:
+        close_logging(log)
+
+
+def test_what_a_paused_agent_has_in_the_queue_is_withdrawn_before_its_name_is_free() -> None:
+    log, _ = setup_logging(None)
+    order: list[str] = []
+    try:
+        guests = Guests(log, lambda party, on: order.append(f"held: {on}"), lambda: "Claude")
+        guest = guests.join("codex", lambda text: None, None)
+        guests.pause("codex")
+        call = Call(lambda told: None)
+        guest.calls.add(call)
+        with call.stoppable(lambda: order.append("withdrawn")):
+            guests.left(guest, stop=False)
+        assert order == ["held: True", "withdrawn", "held: False"]
     finally:
         close_logging(log)
 
