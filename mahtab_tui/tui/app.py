@@ -114,7 +114,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
             with Vertical(id="main"):
                 yield (transcript := TranscriptPane(id="transcript"))
                 yield FindRow(transcript, id="transcript-find")
-                yield ApprovalRow(lambda: self.editor.is_empty)
+                yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code)
                 with Vertical(id="lower"):
                     yield FanOutRow(lambda: self.editor.is_empty)
                     yield InputRow()

@@ -81,6 +81,8 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("usage", "usage", "", "Usage", "What the session, each question and each search have used and cost", "Session", slash="usage"),
     Command("clear", "clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear"),
+    Command("page-up", "page_transcript(-1)", "pageup", "Page up", "Scroll the transcript up by a page, also from the editor", "Panes"),
+    Command("page-down", "page_transcript(1)", "pagedown", "Page down", "Scroll the transcript down by a page", "Panes"),
     Command("jump", "jump", "ctrl+o", "Jump", "Focus any pane by one letter", "Panes", True),
     Command("next-pane", "next_pane", "f6", "Next pane", "Focus the next pane", "Panes"),
     Command("previous-pane", "previous_pane", "shift+f6", "Previous pane", "Focus the pane before", "Panes"),
@@ -273,6 +275,11 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),
     Row("ctrl+d", "Leave, when the editor is empty", "Editor"),
     Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),
+    Row(
+        "up, down, pageup, pagedown, home, end",
+        "Where long code waits: scroll it. Before its end was seen, y counts only when it comes twice",
+        "Approval",
+    ),
     Row("y, n", "Where a search wants to make many calls: run them, or don't", "Approval"),
     Row("delete", "Take back the chosen input", "Queue"),
     Row("letters", "Filter by name; escape ends it", "Namespace"),
@@ -291,14 +298,15 @@ PANE_KEYS: tuple[Row, ...] = (
 
 
 def bindings(commands: Sequence[Command] = COMMANDS) -> list[Binding]:
-    """A binding for each command that has a key. Those of the whole application come first, whatever has the focus."""
+    """A binding for each command that has a key. Those of the whole application come first, whatever has the focus, but for those that a pane may
+    need for itself."""
     return [
         Binding(
             command.keys,
             command.action,
             command.title,
             show=command.footer,
-            priority=command in COMMANDS and command.id not in ("copy", "stop"),
+            priority=command in COMMANDS and command.id not in ("copy", "stop", "page-up", "page-down"),
             id=command.id,
             tooltip=command.help,
         )

@@ -13,6 +13,7 @@ from mahtab_tui.tui.jumper import JumpScreen, Target
 from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout, Resize
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
+from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 
@@ -86,6 +87,20 @@ class PaneActions(App[int]):
         # Never None: that asks for another layout even where nothing is to be taken away, and this is called at every layout.
         transcript.styles.max_height = transcript.virtual_size.height if waits and not alone else "100%"
         side.styles.height = transcript.region.height if drawer and not alone else "1fr"
+
+    def sees_code(self, code: str) -> bool:
+        """Whether all of some code that waits for the person can be seen in the transcript."""
+        screen = self.screen_stack[0]
+        covered = screen.query_one("#side").display and screen.has_class("-narrow")
+        return not covered and screen.query_one(TranscriptPane).shows(code)
+
+    def action_page_transcript(self, direction: int) -> None:
+        """Scroll the transcript by a page: up (-1) or down (1)."""
+        transcript = self.screen_stack[0].query_one(TranscriptPane)
+        if direction < 0:
+            transcript.action_page_up()
+        else:
+            transcript.action_page_down()
 
     def on_descendant_focus(self) -> None:
         """A pane that has the whole screen gives it back when the focus goes elsewhere."""

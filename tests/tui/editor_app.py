@@ -68,6 +68,8 @@ class EditorApp(App[None]):
         self.attachments = attachments
         self.history = History(home / "history.db", "a project")
         self.clock = Clock()
+        self.in_sight = True
+        """Whether code that waits can be seen above the row."""
         self.said: list[tuple[Any, ...]] = []
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -76,7 +78,7 @@ class EditorApp(App[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="main"):
             yield Static(id="transcript")
-            yield ApprovalRow(lambda: self.editor.is_empty, self.clock)
+            yield ApprovalRow(lambda: self.editor.is_empty, lambda code: self.in_sight, self.clock)
             yield InputRow()
             yield QueueRow()
             yield EditorPane(self.history, self.complete, self.explain, self.suggest, self.attachments, id="editor")

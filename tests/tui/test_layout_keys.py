@@ -7,7 +7,12 @@ from collections.abc import Callable
 import pytest
 from textual.widget import Widget
 
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests.tui.editor_app import until
 from tests.tui.story import WAITING, drawn, story
 
@@ -184,6 +189,48 @@ async def test_the_answers_stand_right_under_the_code_that_waits(make_app: MakeA
         transcript, editor = app.query_one("#transcript"), app.query_one("#editor")
         assert app.query_one("ApprovalRow").region.y == transcript.region.bottom == transcript.region.y + transcript.virtual_size.height
         assert editor.region.bottom == size[1] - 1
+
+
+@pytest.mark.parametrize(("lines", "shown"), [(3, False), (60, True)])
+async def test_code_that_waits_is_shown_again_only_where_the_transcript_cannot_show_it(make_app: MakeApp, lines: int, shown: bool) -> None:
+    code = "\n".join(f"x = {number}" for number in range(lines))
+    attrs = {"turn": 1, "step": 0, "party": "claude"}
+    answer = Record(tags.ASSISTANT_CHAT, f"So:\n```python\n{code}\n```", attrs, 1.0)
+    app = make_app(answer, Record(tags.APPROVAL, code, {**attrs, "request": "1", "block": 0, "blocks": 1, "state": "waiting"}, 1.0))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.pause()
+        assert app.query_one(WaitingCode).display is shown
+        assert app.query_one("#editor").region.bottom == 23
+        await pilot.press("f3")
+        await pilot.pause()
+        assert app.query_one(WaitingCode).display, "the drawer covers the transcript"
+
+
+async def test_the_keys_for_pages_scroll_the_transcript_from_the_editor(make_app: MakeApp) -> None:
+    cells = [Record(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0) for number in range(1, 40)]
+    app = make_app(*cells)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        transcript = app.query_one(TranscriptPane)
+        end = transcript.scroll_y
+        await pilot.press(*"y = 1", "pageup", "pageup")
+        assert transcript.scroll_y < end - 20
+        await pilot.press("pagedown", "pagedown", *"2")
+        assert transcript.scroll_y == end
+        assert app.editor.text == "y = 12"
+
+
+async def test_in_a_text_longer_than_the_editor_they_scroll_that(make_app: MakeApp) -> None:
+    app = make_app(*(Record(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0) for number in range(1, 40)))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        app.editor.text = "\n".join(f"y = {number}" for number in range(40))
+        await pilot.pause()
+        end = app.query_one(TranscriptPane).scroll_y
+        await pilot.press("pageup")
+        assert app.query_one(TranscriptPane).scroll_y == end
+        assert app.query_one(PromptArea).cursor_location[0] < 39
 
 
 @pytest.mark.parametrize(("size", "hide"), [((80, 24), "drawer"), ((140, 40), "f3"), ((140, 40), "toggle")])

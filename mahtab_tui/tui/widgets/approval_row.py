@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from textual import on
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.events import Key
 from textual.message import Message
@@ -15,6 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.hidden import places
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.pasting import clean
@@ -22,6 +24,7 @@ from mahtab_tui.tui.theme import GUESTS
 from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
 from mahtab_tui.tui.widgets.asking_row import AskingRow
 from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 
 Action = Literal["run", "skip", "all", "stop"]
 Part = Literal["chips", "reason", "edited"]
@@ -47,15 +50,42 @@ class ApprovalRow(AskingRow):
             """What to run instead, where it was edited."""
             self.reason = reason
 
-    def __init__(self, editor_is_empty: Callable[[], bool], clock: Callable[[], float] = time.monotonic) -> None:
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "scroll_code('up')", show=False),
+        Binding("down", "scroll_code('down')", show=False),
+        Binding("pageup", "scroll_code('page_up')", show=False),
+        Binding("pagedown", "scroll_code('page_down')", show=False),
+        Binding("home", "scroll_code('home')", show=False),
+        Binding("end", "scroll_code('end')", show=False),
+    ]
+
+    def __init__(
+        self,
+        editor_is_empty: Callable[[], bool],
+        in_sight: Callable[[str], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """in_sight: whether all of some code that waits is seen above the row. Where it is not, the row shows the code itself."""
         super().__init__(ApprovalChips, editor_is_empty, clock)
         self._part: Part = "chips"
+        self._in_sight = in_sight
+        self._code = WaitingCode(id="waiting")
+        self._has_code = False
+        """Whether the row shows the code."""
+        self._unread: Action | None = None
+        """The answer that was given last, before the end of the code was seen: given once more it counts."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="about", markup=False)
+        yield self._code
         yield self._chips
         yield Line(id="reason", compact=True, placeholder="why not?")
         yield CodeArea(id="edited")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        # The transcript finds its place in a new layout only afterwards.
+        self.screen.screen_layout_refresh_signal.subscribe(self, lambda _: self.call_after_refresh(self._look))
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought."""
@@ -79,10 +109,31 @@ class ApprovalRow(AskingRow):
         for role in GUESTS:
             self.set_class(role == _role(record), role)
         self.query_one(ApprovalChips).ask_about(is_code=bool(record.attrs.get("is_code", True)))
+        self._has_code, self._unread = False, None
+        self._code.show(record.text.strip("\n"))
         self._show("chips")
+
+    def _look(self) -> None:
+        """Show the code once it cannot be seen above; then until it is answered, so that nothing jumps."""
+        if self.display and self._shown and self._part == "chips" and not self._has_code:
+            self._has_code = self._code.display = not self._in_sight(self._requests[self._shown].text)
+
+    @on(WaitingCode.Seen)
+    def _seen(self) -> None:
+        if self._shown:
+            self.tell()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The keys that scroll the code mean the transcript where there is nothing to scroll."""
+        return self._code.display and self._part == "chips" if action == "scroll_code" else super().check_action(action, parameters)
+
+    def action_scroll_code(self, how: str) -> None:
+        self._unread = None
+        getattr(self._code, f"scroll_{how}")(animate=False)
 
     def _show(self, part: Part) -> None:
         self._part = part
+        self._code.display = self._has_code and part != "edited"
         self._chips.display = part == "chips"
         self.query_one("#reason").display = part == "reason"
         self.query_one("#edited").display = part == "edited"
@@ -96,10 +147,16 @@ class ApprovalRow(AskingRow):
             parts.append((clean(str(record.attrs["party"])), f"${role}"))
         if int(record.attrs["blocks"]) > 1:
             parts.append((f"block {int(record.attrs['block']) + 1} of {record.attrs['blocks']}", "$muted"))
+        if self._code.display and (seen := self._code.seen):
+            parts.append((seen, "$moon" if not self._code.end_seen else "$muted"))
+            if self._unread is not None:
+                parts.append(("the same key again answers without the rest", "$bad"))
+            elif not self._code.end_seen:
+                parts.append(("PgDn reads on", "$muted"))
         if _HINTS[self._part]:
             parts.append((_HINTS[self._part], "$muted"))
-        if clean(record.text) != record.text.replace("\r\n", "\n"):
-            parts.append(("holds control characters, which are not shown", "$bad"))
+        if hidden := {symbol for _, symbol in places(record.text)}:
+            parts.append((f"holds hidden characters: {' '.join(sorted(hidden)[:3])}", "$bad"))
         if way := self._way_here():
             parts.append((way, "$moon"))
         self.query_one("#about", Static).update(Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts))
@@ -115,6 +172,11 @@ class ApprovalRow(AskingRow):
 
     def _decide(self, action: Action, code: str | None = None, reason: str = "") -> None:
         """Enter may come once more after the answer: then there is nothing to decide."""
+        if code is None and action in ("run", "all") and self._code.display and not self._code.end_seen and self._unread != action:
+            self._unread = action
+            self._given = True  # so that the key, pressed too soon again, is not taken for a letter for the editor
+            self.tell()
+            return
         if request := self._shown:
             self.post_message(self.Decided(request, action, code, reason))
             self.forget(request)

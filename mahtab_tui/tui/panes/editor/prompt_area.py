@@ -139,6 +139,12 @@ class PromptArea(SuggestingArea):
         else:
             super().action_cursor_down(select)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Where all of the text is seen, the keys for pages scroll the transcript."""
+        if action in ("cursor_page_up", "cursor_page_down") and self.wrapped_document.height <= self.size.height:
+            return False
+        return super().check_action(action, parameters)
+
     def action_delete_left(self) -> None:
         if self.text:
             if not self._delete_paste_before(""):

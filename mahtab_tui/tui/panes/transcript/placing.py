@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from textual.reactive import var
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows, greeting_rows
-from mahtab_tui.tui.panes.transcript.layout.row import Row
+from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, Row
 from mahtab_tui.tui.panes.transcript.palette import Palette
 from mahtab_tui.tui.panes.transcript.pinned import PinnedRow, pinned_rows
 from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT
@@ -69,6 +70,18 @@ class PlacedView(Redrawn):
         self._window = None
         if self.is_attached:
             self._look_anew()
+
+    def shows(self, code: str) -> bool:
+        """Whether all of the code that waits for the person can be seen now."""
+        window, entries = self._window, self._transcript.entries
+        if window is None or code.count("\n") >= LIMIT:
+            return False
+        for position in range(len(entries) - 1, -1, -1):
+            entry = entries[position]
+            if isinstance(entry, Cell) and entry.approval == "waiting" and entry.code.strip("\n") == code.strip("\n"):
+                first = window.row_of(Place(position, 0))
+                return self._top <= Place(position, 0) and first + len(window.rows(position)) <= window.row_of(self._top) + self._page
+        return False
 
     # Layout
 

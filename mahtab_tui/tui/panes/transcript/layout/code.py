@@ -22,7 +22,9 @@ _NO_PLACE = (sys.maxsize, "")
 class CodeRows:
     """Rows of a piece of Python that may grow."""
 
-    def __init__(self, width: int, palette: Palette, bar: Style) -> None:
+    def __init__(self, width: int, palette: Palette, bar: Style, *, whole: bool = False) -> None:
+        """whole: draw all of long code, too, and not its two ends."""
+        self._whole = whole
         self._width = width
         self._palette = palette
         self._bar = bar
@@ -45,7 +47,7 @@ class CodeRows:
         if not code.startswith(self._code[: self._settled]):
             self._settled, self._settled_rows = 0, []
         self._code = code
-        shortened = shorten(code)
+        shortened = code if self._whole else shorten(code)
         if shortened != code:
             self._rows = list(self._draw(shortened))
             return
