@@ -150,6 +150,11 @@ class Session:
         self._runner.start()
         self.agent.start()
 
+    def save(self) -> None:
+        """Keep at once what is kept from time to time: what is being printed and said."""
+        for handler in self.log.handlers:
+            handler.flush()
+
     def close(self) -> None:
         """End everything: the kernel, the model, the threads. Waits for them."""
         if self._closed:

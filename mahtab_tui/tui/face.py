@@ -22,9 +22,11 @@ def keys_that_signal_ignored() -> Iterator[None]:
     Not `signal.SIG_IGN`, which the program would inherit.
     """
     before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGQUIT)}
+    wakeup = signal.set_wakeup_fd(-1)
     try:
         yield
     finally:
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from typing import TextIO
@@ -56,11 +57,18 @@ class ScreenGuard:
 
     @contextlib.contextmanager
     def lifted(self) -> Iterator[None]:
-        """Give descriptors 1 and 2 back to the terminal, for a program that takes it over."""
+        """Give descriptors 1 and 2 back to the terminal, for a program that takes it over. The terminal's attributes stay as they are now."""
         self._open_up()
+        try:
+            attributes = termios.tcgetattr(1)
+        except termios.error:
+            attributes = None
         try:
             yield
         finally:
+            if attributes is not None:  # one that was killed has not put them back
+                with contextlib.suppress(termios.error):
+                    termios.tcsetattr(1, termios.TCSANOW, attributes)
             self._close_off()
 
     def _close_off(self) -> None:

@@ -21,6 +21,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.collector import Collector
+from mahtab_tui.tui.ending import EndingSignals
 from mahtab_tui.tui.face import ScreenFace
 from mahtab_tui.tui.guard import ScreenGuard
 from mahtab_tui.tui.thread_failures import thread_failures_told
@@ -95,7 +96,17 @@ def open_screen(
                 app.call_after_first_picture(lambda: session.notice(moved, "warning"))
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
-            app.run()
+
+            def last_words() -> None:
+                if draft := app.editor.text.strip():
+                    history.add(draft, app.editor.mode)
+                session.save()
+
+            def repaired() -> None:
+                session.notice("Code had changed the terminal's settings; they are as the screen needs them again.", "warning")
+
+            with EndingSignals(app, last_words, repaired):
+                app.run()
             app.choices.save()
     finally:
         sharing.end()
@@ -118,13 +129,15 @@ def watch_live(what: str | None) -> int:
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
         file_app = WatchFile(path, theme=theme)
-        file_app.run()
+        with EndingSignals(file_app):
+            file_app.run()
         return file_app.return_code or 0
     try:
         session_app = WatchSession(session_for(what, Path.cwd()), theme=theme)
     except SharingError as error:
         raise NoTerminal(f"There is no log {path}. {error}") from None
-    session_app.run()
+    with EndingSignals(session_app):
+        session_app.run()
     return session_app.return_code or 0
 
 
@@ -170,5 +183,6 @@ def replay_log(path: Path, speed: float | None) -> int:
     end_with_terminal()
     settings = load_settings()
     app = ReplayApp(replay(opened.records, speed), note=opened.note, theme=settings.theme or Choices.load().theme, keymap=settings.keymap)
-    app.run()
+    with EndingSignals(app):
+        app.run()
     return app.return_code or 0
