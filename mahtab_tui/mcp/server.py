@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui import __version__
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.dying import die_of
 from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
 from mahtab_tui.settings import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
     import mcp_types as types
+    from anyio import CancelScope
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
 
@@ -27,6 +30,10 @@ INSTRUCTIONS = (
     "A Python that keeps its state from call to call. Show the person the code readably before you call eval. Work in small steps, look at "
     "results before you go on, and call reset only where a fresh start is needed."
 )
+
+
+CLOSING = 3.0
+"""Seconds that what was started may take to end after a signal; the rest of it dies with the server."""
 
 
 class ServerError(Exception):
@@ -95,13 +102,30 @@ async def _serve(streams: ProtocolStreams, desk: Desk, skills: Skills) -> None:
 
     server = make_server(desk, skills)
     try:
-        async with stdio_server(anyio.wrap_file(streams.stdin), anyio.wrap_file(streams.stdout)) as (read, write):
+        async with (
+            anyio.create_task_group() as tasks,
+            stdio_server(anyio.wrap_file(streams.stdin), anyio.wrap_file(streams.stdout)) as (read, write),
+        ):
+            tasks.start_soon(_end_by_signal, desk, tasks.cancel_scope)
             await server.run(read, write, server.create_initialization_options())
+            tasks.cancel_scope.cancel()
     except* BrokenPipeError:
         sys.exit(0)  # the client is gone
     finally:
         with anyio.CancelScope(shield=True):
             await desk.close()
+
+
+async def _end_by_signal(desk: Desk, calls: CancelScope) -> None:
+    """Stop all calls, close the desk, and die, at the first signal that asks for that. The thread that reads stdin is not waited for."""
+    import anyio
+
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        async for number in signals:
+            calls.cancel()
+            with anyio.move_on_after(CLOSING, shield=True):
+                await desk.close()
+            die_of(number)
 
 
 def make_server(desk: Desk, skills: Skills) -> Server[Any]:
