@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, NamedTuple
 
 from mahtab_tui.kernel.base import KernelError
@@ -60,7 +59,7 @@ class Requests:
             raise KernelError(f"The kernel cannot be asked: {error}.") from None
         try:
             return request.reply.result(max(0.0, now + timeout - time.monotonic()))
-        except FutureTimeout:
+        except TimeoutError:
             raise KernelError(NO_ANSWER) from None
 
     def replied(self, frame: Frame) -> None:

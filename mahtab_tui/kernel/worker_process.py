@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, Protocol
 
 from mahtab_tui.kernel.answers import Answerer, Answers
@@ -35,6 +34,9 @@ START_TIMEOUT = 20.0
 END_TIMEOUT = 1.0
 """Seconds that a kernel may take to run what was registered for its exit."""
 
+UNHEARD = 0.5
+"""Seconds after which an interrupt that the kernel does not answer is sent as a signal."""
+
 
 class Listener(Answerer, Protocol):
     """Whom a kernel process tells what answers no request: on its reader thread, `call` on threads of their own."""
@@ -50,7 +52,6 @@ class WorkerProcess:
 
     def __init__(self, executable: str, cwd: str, env: Mapping[str, str], listener: Listener) -> None:
         self.hello = Ready("", executable, cwd, 0)
-        """What it said of itself when it was ready."""
         self.cwd = cwd
         self._start_with = (executable, cwd, env)
         self._listener = listener
@@ -75,7 +76,7 @@ class WorkerProcess:
         self._thread.start()
         try:
             self._ready.result(START_TIMEOUT)
-        except FutureTimeout:
+        except TimeoutError:
             self._signal(signal.SIGKILL)
             raise KernelError(f"{self._start_with[0]} did not become ready within {START_TIMEOUT:.0f} s.") from None
 
@@ -106,13 +107,17 @@ class WorkerProcess:
         with self._lock:
             if not self._cells:
                 return False
-            # By signal, because code that keeps the interpreter to itself keeps the control thread from reading. To the whole group, as Ctrl+C
-            # in a terminal: the children that a cell waits for end too. The message is for a cell that has not begun yet, and for one that
-            # does not get the signal; it is sent within the lock so that it comes before the next cell.
-            asked = time.monotonic()
-            self._signal(signal.SIGINT)
-            self.tell("interrupt", cell=self._cells[-1].cell, asked=asked)
-            return True
+            cell = self._cells[-1]
+        threading.Thread(target=self._interrupt, args=(cell, time.monotonic()), name="mahtab-interrupt", daemon=True).start()
+        return True
+
+    def _interrupt(self, cell: RunningCell, asked: float) -> None:
+        try:
+            self.request("interrupt", UNHEARD, cell=cell.cell, asked=asked)
+        except KernelError:  # its code keeps the interpreter to itself: the control thread reads nothing, but C code may look for signals
+            with self._lock:
+                if cell in self._cells:
+                    self._signal(signal.SIGINT)
 
     def end(self, status: Status, how: str) -> None:
         """End it: at once if a cell runs, else with its exit handlers. Waits until nothing of it is left."""
@@ -171,7 +176,7 @@ class WorkerProcess:
         try:
             self._read(process)
         except Exception as error:  # code may have written anything there: its cells end with a sentence, and another process takes its place
-            self._break(f"something wrote on its connection that is not of the session ({error})")
+            self._break(f"something wrote on its connection that is not of the session ({str(error) or type(error).__name__})")
         code = self._reap(process)
         try:
             self._drain(process)
@@ -282,9 +287,7 @@ class WorkerProcess:
 
     def _done(self, done: Done) -> None:
         with self._lock:
-            cell = next((cell for cell in self._cells if cell.cell == done.cell), None)
-            if cell is None:
-                raise FrameError("the end of a cell that does not run")
+            cell = next(cell for cell in self._cells if cell.cell == done.cell)
             self._cells.remove(cell)
         self.cwd = done.cwd or self.cwd  # empty: it was deleted
         cell.done(done)

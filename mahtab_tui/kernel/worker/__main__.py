@@ -29,8 +29,9 @@ from .surroundings import ProcessSurroundings
 
 _PR_SET_PDEATHSIG = 1
 
-UNHEARD = 0.1
-"""Seconds after which an interrupt that has not reached a cell's code is tried in another way."""
+LATE = 0.25
+GIVE_WAY = 0.05
+"""Seconds: after the first, the host may have signalled by itself; then the main thread's handler gets so many to begin."""
 
 SECOND_SIGNAL = 1.0
 """Seconds after which a cell that has not reacted is signalled once more."""
@@ -118,19 +119,22 @@ class Worker:
 
     def _interrupt(self, frame: Frame) -> None:
         cell, asked = frame["cell"], frame["asked"]
+        if self._interrupts.now() - asked > LATE:
+            time.sleep(GIVE_WAY)
         if cell in self._open and self._interrupts.handled_at < asked:
+            # To the whole group, as Ctrl+C in a terminal: the children that a cell waits for end too.
             self._interrupts.requested = cell
-            threading.Thread(target=self._insist, args=(cell, asked), daemon=True).start()
-
-    def _insist(self, cell: int, asked: float) -> None:
-        """Interrupt a cell that the host's signal has not reached."""
-        time.sleep(UNHEARD)
-        if cell in self._open and self._interrupts.handled_at < asked:
+            os.killpg(0, signal.SIGINT)
             # `os.system` lets the process ignore the signal while it waits; this flag cannot be ignored.
             _thread.interrupt_main()
-        time.sleep(SECOND_SIGNAL)
+            again = threading.Timer(SECOND_SIGNAL, self._interrupt_again, (cell, asked))
+            again.daemon = True
+            again.start()
+        self._channel.send({"op": "reply", "id": frame["id"], "value": None})
+
+    def _interrupt_again(self, cell: int, asked: float) -> None:
+        """A child that had not yet been started when the first signal came has not got it, and the cell waits for the child."""
         if cell in self._open and self._interrupts.handled_at < asked and self._executor.depth > 0:
-            # A child that had not yet been started when the first signal came has not got it, and the cell waits for the child.
             os.killpg(0, signal.SIGINT)
 
     def _reload(self, frame: Frame) -> None:
