@@ -114,21 +114,26 @@ def screen(
         fail(str(error))
     from mahtab_tui.kernel.base import KernelError
     from mahtab_tui.session.beginning import process_kernel
-    from mahtab_tui.store.resume import NoSession, new_store, resumed_store
+    from mahtab_tui.store.resume import NoSession, new_store
     from mahtab_tui.tui.open import open_screen
 
     project = Path.cwd()
     try:
         if resume or continue_:
-            store, name, past = resumed_store(resume if resume not in (None, LATEST) else None, project if continue_ else None)
+            from mahtab_tui.cli_resume import resume as resumed
+
+            store, name, past = resumed(resume if resume not in (None, LATEST) else None, project if continue_ else None)
         else:
             store, name, past = new_store(project)
     except NoSession as error:
         fail(str(error))
     try:
-        code = open_screen(settings, process_kernel(settings), store=store, name=name, past=past, collector=collector, moved=moved)
+        code = open_screen(settings, process_kernel(settings), store=store, name=name, past=past, claim=store.claim, collector=collector, moved=moved)
     except KernelError as error:
         fail(str(error))
+    finally:
+        if store.claim is not None:
+            store.claim.release()
     raise typer.Exit(code)
 
 

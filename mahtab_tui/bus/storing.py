@@ -27,6 +27,10 @@ class StoreError(Exception):
     """The store cannot do this now; the message is a sentence for the person."""
 
 
+class TakenOver(StoreError):
+    """Another program writes the session now. This one does not any more, whatever comes."""
+
+
 class Store(Protocol):
     """Where the records of a session are kept. Any thread may call it."""
 
@@ -67,6 +71,8 @@ class StoreHandler(logging.Handler):
         self._kept: set[str] = set()
         """Keys of the partials that the store has."""
         self._failing = False
+        self._over = False
+        """The session was taken over."""
         self._news: list[tuple[str, str]] = []
         self._timer: threading.Timer | None = None
         self._delay = INTERVAL
@@ -74,6 +80,8 @@ class StoreHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         value = Record.of(record)
         with self._guard:
+            if self._over:
+                return
             if value.tag in tags.WHOLE_OF:
                 self._partials.setdefault(key_of(value), Partial(value)).add(value)
                 self._arm()
@@ -130,6 +138,10 @@ class StoreHandler(logging.Handler):
                 self._kept.discard(key)
             if partials:
                 self._write_partials()
+        except TakenOver:
+            self._over = True
+            self._queue.clear()
+            self._partials.clear()
         except StoreError as error:
             self._fail(error)
         else:

@@ -42,6 +42,10 @@ ANSWER_TOKENS = 8_192
 """Of one answer, where the session may not cost more than so much: what it may come to must be known before."""
 _REPLACED = "What is greyed has left the conversation; the namespace stays as it is."
 
+_TAKEN_OVER = (
+    "Another terminal has taken this session over: nothing that happens here is kept any more. The variables stay until you leave this screen."
+)
+
 KernelFactory = Callable[[KernelHost], Kernel]
 Stopped = Literal["model", "cell"]
 
@@ -172,6 +176,12 @@ class Session:
         if self._runner.is_alive():
             self._runner.join(2.0)
         close_logging(self.log)
+
+    def taken_over(self) -> None:
+        """Say that another program writes the session from now on: what happens here is not kept."""
+        self.name = f"{self.name} (taken over)"
+        self._tell_session()
+        self.notice(_TAKEN_OVER, "warning")
 
     # What the person enters
 

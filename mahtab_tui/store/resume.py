@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Iterator
@@ -10,7 +11,9 @@ from pathlib import Path
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.settings import home_folder
-from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, list_sessions, load_records
+from mahtab_tui.store.claim import claim, held, take_over
+from mahtab_tui.store.database import as_sentences, connect, transaction
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, fork_session, list_sessions, load_records
 
 TAIL = 5_000
 """Records of a resumed session that are brought back; older ones stay on disk."""
@@ -28,17 +31,34 @@ def database() -> Path:
 def new_store(project: Path) -> tuple[SqliteStore, str, list[Record]]:
     """A store for a new session of a folder, the session's name, and no past."""
     name = project.name or "session"
-    return SqliteStore(database(), uuid.uuid4().hex[:8], name=name, project=str(project)), name, []
+    session = _new_id()
+    return SqliteStore(database(), session, name=name, project=str(project), claim=claim(session)), name, []
 
 
-def resumed_store(session: str | None, project: Path | None) -> tuple[SqliteStore, str, list[Record]]:
-    """The store of a session (by the beginning of its id; None: the last one, of a folder or of all), its name, and its past. Raises `NoSession`."""
+def _new_id() -> str:
+    return uuid.uuid4().hex[:8]
+
+
+def find_session(session: str | None, project: Path | None) -> SessionRow:
+    """The session by the beginning of its id; None: the last one, of a folder or of all. Raises `NoSession`."""
     try:
         rows = list_sessions(database(), None if project is None else str(project))
     except StoreError as error:
         raise NoSession(str(error)) from None
-    row = _chosen(rows, session)
+    return _chosen(rows, session)
+
+
+def resumed_store(row: SessionRow, *, by_force: bool = False) -> tuple[SqliteStore, str, list[Record]]:
+    """The store of a session, its name, and its past. Raises `NoSession`, and `HeldElsewhere` where another program has it open.
+
+    by_force: take it over from that program.
+    """
     try:
+        if by_force:
+            with as_sentences(database()), contextlib.closing(connect(database())) as connection, transaction(connection):
+                own = take_over(row.id)  # while nobody can write: what the other has written until now is read below
+        else:
+            own = claim(row.id)
         page = load_records(database(), row.id, limit=TAIL)
     except StoreError as error:
         raise NoSession(str(error)) from None
@@ -46,7 +66,19 @@ def resumed_store(session: str | None, project: Path | None) -> tuple[SqliteStor
     if page.unreadable:
         past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
     past.append(_notice("The conversation is back; the namespace is not: run again what you need."))
-    return SqliteStore(database(), row.id, name=row.name, project=row.project), row.name, past
+    return SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own), row.name, past
+
+
+def forked_store(row: SessionRow) -> tuple[SqliteStore, str, list[Record]]:
+    """The store of a new session that begins with the records of another one, its name, and its past. Raises `NoSession`."""
+    copy = _new_id()
+    try:
+        fork_session(database(), row.id, copy)
+    except StoreError as error:
+        raise NoSession(str(error)) from None
+    store, name, past = resumed_store(row._replace(id=copy))
+    past.append(_notice(f"This is a session of its own now, {copy}: it began as a copy of {row.id}, which goes on without it."))
+    return store, name, past
 
 
 def _notice(text: str, level: str = "info") -> Record:
@@ -74,6 +106,9 @@ def describe_sessions(project: Path | None) -> Iterator[str]:
         return
     if not rows:
         yield "No sessions yet." if project is None else "No sessions of this folder yet. --all lists those of every folder."
+    open_now = held()
     for row in rows:
         day = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))
-        yield f"{row.id}  {day}  {row.records:>6} records  {row.name}  {row.first}"
+        holder = open_now.get(row.id)
+        where = "" if holder is None else f"  (open: {holder.sentence_part()})"
+        yield f"{row.id}  {day}  {row.records:>6} records  {row.name}  {row.first}{where}"

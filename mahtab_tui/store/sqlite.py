@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.handlers import StoreError
+from mahtab_tui.bus.handlers import StoreError, TakenOver
 from mahtab_tui.bus.records import Record
+from mahtab_tui.store.claim import Claim
 from mahtab_tui.store.damage import file_identity
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.encoding import as_json, restored, stored
 from mahtab_tui.store.shape import well_formed
 
-__all__ = ["Page", "SessionRow", "SqliteStore", "StoreError", "delete_session", "list_sessions", "load_records"]
+__all__ = ["Page", "SessionRow", "SqliteStore", "StoreError", "delete_session", "fork_session", "list_sessions", "load_records"]
 
 _FIRST = 80
 """Characters of a session's first input that its row shows."""
@@ -38,6 +39,13 @@ _SHOWN = (
     f"select json_extract({_ATTRS}, '$.data') from record where session = ? and tag = ? and json_extract({_ATTRS}, '$.cell') = ?"
     f" and json_extract({_ATTRS}, '$.mime') in (?, ?) order by number"
 )
+
+_COPY = (
+    "insert into record (session, time, tag, attrs, text)"
+    " select ?, time, tag, attrs, text from record where session = ? and number > ? and number <= ? order by number"
+)
+_COPIED = 500
+"""Records that are copied in one transaction: another program may have to write in between."""
 
 _YEAR_10000 = 253_402_300_800.0
 """In seconds since the epoch: where calendars end."""
@@ -72,8 +80,10 @@ class Page(NamedTuple):
 class SqliteStore:
     """The records of one session. The file is opened at its first record, so that an empty session leaves nothing."""
 
-    def __init__(self, path: Path, session: str, *, name: str = "", project: str = "") -> None:
+    def __init__(self, path: Path, session: str, *, name: str = "", project: str = "", claim: Claim | None = None) -> None:
+        """claim: the right to write the session; once it is lost, every writing raises `TakenOver`."""
         self.path = path
+        self.claim = claim
         self.session = session
         self._name = name
         self._project = project
@@ -110,7 +120,7 @@ class SqliteStore:
 
     def output(self, cell: int) -> str | None:
         """All that a cell has printed; None where it is not kept, or as long as it runs. Raises `StoreError`."""
-        if not self.path.exists():
+        if not self._is_own:
             return None
         with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
             row = connection.execute(_OUTPUT, (self.session, *sorted(tags.OUTPUTS), cell)).fetchone()
@@ -118,11 +128,16 @@ class SqliteStore:
 
     def pictures(self, cell: int) -> list[str]:
         """The pictures that a cell has shown, as far as they are kept: base64. Raises `StoreError`."""
-        if not self.path.exists():
+        if not self._is_own:
             return []
         with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
             rows = connection.execute(_SHOWN, (self.session, tags.DISPLAY, cell, *sorted(tags.PICTURES))).fetchall()
         return [row[0] for row in rows if isinstance(row[0], str)]
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether what the file has of the session is this store's: of one that was taken over another program's cells have the same numbers."""
+        return self.path.exists() and not (self.claim is not None and self.claim.lost)
 
     def close(self) -> None:
         """Close the file; the next record opens it again."""
@@ -139,6 +154,8 @@ class SqliteStore:
                 if fresh:
                     self._identity = file_identity(self.path)
                 with transaction(connection):
+                    if self.claim is not None and self.claim.lost:
+                        raise TakenOver("Another program writes this session now.")
                     if fresh:
                         self._begin(connection)
                     yield connection
@@ -226,6 +243,25 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
     read += enumerate((left if isinstance(left, Record) else None for left in left_over), rows[0][0] + 1 if rows else 1)
     records = [(number, record) for number, record in read if record is not None]
     return Page(records, len(read) - len(records))
+
+
+def fork_session(path: Path, session: str, copy: str) -> None:
+    """Make a new session, of id `copy`, with the records that another one has now. Raises `StoreError`."""
+    with as_sentences(path), contextlib.closing(connect(path)) as connection:
+        (last,) = connection.execute("select coalesce(max(number), 0) from record where session = ?", (session,)).fetchone()
+        done = 0
+        while done < last:
+            rows = connection.execute("select number from record where session = ? and number > ? order by number limit ?", (session, done, _COPIED))
+            end = min(rows.fetchall()[-1][0], last)
+            with transaction(connection):
+                connection.execute(_COPY, (copy, session, done, end))
+            done = end
+        now = time.time()
+        with transaction(connection):  # last, so that nothing half copied is listed
+            connection.execute(
+                "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
+                (copy, now, now, session),
+            )
 
 
 def delete_session(path: Path, session: str) -> None:

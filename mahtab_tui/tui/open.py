@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,11 @@ from mahtab_tui.tui.thread_failures import thread_failures_told
 
 if TYPE_CHECKING:
     from mahtab_tui.session.share_server import ShareServer
+    from mahtab_tui.session.shared_sessions import Running
+    from mahtab_tui.store.claim import Claim
+
+_LOOK = 1.0
+"""Seconds between two looks whether the session was taken over."""
 
 SMALLEST = (20, 5)
 """Columns and lines below which there is no room for anything."""
@@ -64,12 +70,13 @@ def open_screen(
     store: Store | None = None,
     name: str = "",
     past: Sequence[Record] = (),
+    claim: Claim | None = None,
     collector: Collector | None = None,
     moved: str = "",
 ) -> int:
     """Show the screen until the person leaves; returns the exit code. Raises `NoTerminal`.
 
-    collector: for a process that is the application's alone. moved: says that the folder of the start was deleted, and which is used instead.
+    claim: by which the session is written. collector: for a process that is the application's alone. moved: says that the folder of the start was deleted, and which is used instead.
     """
     check_terminal(ASK_INSTEAD)
     if collector is not None:
@@ -105,7 +112,7 @@ def open_screen(
             def repaired() -> None:
                 session.notice("Code had changed the terminal's settings; they are as the screen needs them again.", "warning")
 
-            with EndingSignals(app, last_words, repaired):
+            with EndingSignals(app, last_words, repaired), watched_claim(claim, session.taken_over):
                 app.run()
             app.choices.save()
     finally:
@@ -120,7 +127,7 @@ def open_screen(
 def watch_live(what: str | None) -> int:
     """Follow a log file or a running session until the person leaves; returns the exit code. Raises `OSError`, `NoTerminal`."""
     from mahtab_tui.session.shared_sessions import SharingError, session_for
-    from mahtab_tui.tui.watch_app import WatchFile, WatchSession
+    from mahtab_tui.tui.watch_app import WatchFile
 
     check_terminal()
     end_with_terminal()
@@ -133,12 +140,40 @@ def watch_live(what: str | None) -> int:
             file_app.run()
         return file_app.return_code or 0
     try:
-        session_app = WatchSession(session_for(what, Path.cwd()), theme=theme)
+        running = session_for(what, Path.cwd())
     except SharingError as error:
         raise NoTerminal(f"There is no log {path}. {error}") from None
-    with EndingSignals(session_app):
-        session_app.run()
-    return session_app.return_code or 0
+    return watch_session(running)
+
+
+def watch_session(running: Running) -> int:
+    """Follow a running session until the person leaves; returns the exit code. Raises `NoTerminal`."""
+    from mahtab_tui.tui.watch_app import WatchSession
+
+    check_terminal()
+    end_with_terminal()
+    app = WatchSession(running, theme=load_settings().theme or Choices.load().theme)
+    with EndingSignals(app):
+        app.run()
+    return app.return_code or 0
+
+
+@contextlib.contextmanager
+def watched_claim(claim: Claim | None, on_lost: Callable[[], object]) -> Iterator[None]:
+    """Look, on a thread, whether another program takes the session over; `on_lost` is called there, once."""
+    ended = threading.Event()
+
+    def look() -> None:
+        while claim is not None and not ended.wait(_LOOK):
+            if claim.lost:
+                on_lost()
+                return
+
+    threading.Thread(target=look, name="claim", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 class Sharing:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.terminal import Terminal
 
 
 def test_a_session_with_records_that_cannot_be_read_comes_back_without_them(start: Start, project: Path, home: Path) -> None:
@@ -55,3 +60,131 @@ def test_a_damaged_store_is_set_aside_and_the_session_is_kept_in_a_new_one(start
     assert screen.leave() == 0
     assert len(list(store.parent.glob("sessions.db.damaged-*"))) == 3
     start("--model", "demo", "--continue").wait("number one")
+
+
+IDLE = "kernel .*idle"
+
+
+def opened(start: Start, *arguments: str) -> Terminal:
+    """A terminal in which a cell has run in a session."""
+    screen = start("--model", "demo", *arguments)
+    screen.wait(IDLE)
+    screen.enter("print('in the ' + 'first'); kept = 1")
+    screen.wait("in the first")
+    return screen
+
+
+def cells(home: Path) -> dict[str, list[str]]:
+    """What ran in each session, by its id."""
+    with closing(sqlite3.connect(home / ".mahtab" / "sessions.db")) as file:
+        rows = file.execute(
+            "select session, json_extract(attrs, '$.cell') || ' ' || text from record where tag = 'user-repl-in' order by number"
+        ).fetchall()
+    return {session: [text for each, text in rows if each == session] for session, _ in rows}
+
+
+@pytest.mark.parametrize("how", ["--continue", "--resume"])
+def test_a_session_that_is_open_in_another_terminal_is_taken_over_and_the_other_one_writes_no_more(start: Start, home: Path, how: str) -> None:
+    first = opened(start)
+    (session,) = cells(home)
+    second = start("--model", "demo", *(["--continue"] if how == "--continue" else ["--resume", session[:4]]))
+    second.wait(rf"\({session}\) is open in another terminal: process {first.pid} since")
+    assert len(cells(home)[session]) == 1
+    second.wait("Choose w, f or t")
+    second.enter("x")
+    second.wait("Choose(?s:.*)Choose")
+    second.enter("t")
+    second.wait("The conversation is back")
+    first.wait("Another terminal has taken this session over")
+    first.wait(r"\(taken over\)")
+    for screen in (first, second):
+        screen.enter("print('cell ' + 'two')")
+        screen.wait("cell two")
+        screen.wait("In 2")
+    assert len(cells(home)[session]) == 2, "there is one second cell"
+    first.enter("kept + 41")
+    first.wait(r"\b42\b")
+    assert first.leave() == 0
+    second.enter("print('cell ' + 'three')")
+    second.wait("cell three")
+    assert second.leave() == 0
+    assert [text[:1] for text in cells(home)[session]] == ["1", "2", "3"]
+    assert list((home / ".mahtab" / "run").glob("session-*")) == []
+
+
+def test_a_session_that_is_open_in_another_terminal_is_forked(start: Start, home: Path) -> None:
+    first = opened(start)
+    (session,) = cells(home)
+    second = start("--model", "demo", "--continue")
+    second.wait("Choose w, f or t")
+    second.enter("f")
+    second.wait("in the first")
+    second.wait("This is a session of its own now")
+    second.enter("print('in the ' + 'fork')")
+    second.wait("in the fork")
+    first.enter("print('in the ' + 'first again')")
+    first.wait("in the first again")
+    assert first.leave() == second.leave() == 0
+    kept = cells(home)
+    (copy,) = kept.keys() - {session}
+    assert kept[session] == ["1 print('in the ' + 'first'); kept = 1", "2 print('in the ' + 'first again')"]
+    assert kept[copy] == ["1 print('in the ' + 'first'); kept = 1", "2 print('in the ' + 'fork')"]
+
+
+def test_a_session_that_is_open_in_another_terminal_is_watched_or_left(start: Start, home: Path, project: Path) -> None:
+    first = opened(start)
+    listed = subprocess.run([*PROGRAM, "sessions"], cwd=project, capture_output=True, text=True, timeout=60, check=False).stdout
+    assert f"(open: process {first.pid} since" in listed
+    second = start("--model", "demo", "--continue")
+    second.wait("Choose w, f or t")
+    second.press("enter")
+    second.wait("stays as it is")
+    assert second.wait_end() == 1
+    third = start("--model", "demo", "--continue")
+    third.wait("Choose w, f or t")
+    third.enter("w")
+    third.wait("watches")
+    third.wait("in the first")
+    first.enter("print('and it ' + 'follows')")
+    third.wait("and it follows")
+    third.press("ctrl+q")
+    assert third.wait_end() == 0
+
+
+def test_a_session_of_a_program_that_lets_nobody_in_is_not_watched(start: Start) -> None:
+    opened(start, "--no-share")
+    second = start("--model", "demo", "--continue")
+    second.wait("Choose f or t")
+    assert "watch" not in second.text
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_session_whose_program_was_killed_is_open_to_all(start: Start, home: Path, number: signal.Signals) -> None:
+    first = opened(start)
+    os.kill(first.pid, number)
+    assert first.wait_end() == -number
+    start("--model", "demo", "--continue").wait("in the first")
+
+
+def test_a_stopped_program_is_taken_over_from_and_finds_out_when_it_goes_on(start: Start, home: Path) -> None:
+    first = opened(start)
+    os.kill(first.pid, signal.SIGSTOP)
+    second = start("--model", "demo", "--continue")
+    second.wait("Choose f or t")  # it does not say that it can be watched
+    second.enter("t")
+    second.wait("The conversation is back")
+    first.type("print('too' + ' late')")
+    first.send("\r")
+    os.kill(first.pid, signal.SIGCONT)
+    first.wait("too late")
+    first.wait("Another terminal has taken this session over")
+    second.enter("print('cell ' + 'two')")
+    second.wait("cell two")
+    assert list(cells(home).values()) == [["1 print('in the ' + 'first'); kept = 1", "2 print('cell ' + 'two')"]]
+
+
+def test_without_a_terminal_nothing_is_asked(start: Start, project: Path) -> None:
+    opened(start)
+    done = subprocess.run([*PROGRAM, "--continue"], cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1

@@ -8,7 +8,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.store.resume import NoSession, database, resumed_store
+from mahtab_tui.store.resume import NoSession, database, find_session, resumed_store
 from mahtab_tui.store.sqlite import SqliteStore
 
 
@@ -21,8 +21,10 @@ def said(session: str, folder: Path, at: float) -> None:
 
 def resumed(session: str | None, folder: Path | None = None) -> str:
     """What was said first in the session that is resumed."""
-    store, _, past = resumed_store(session, folder)
+    store, _, past = resumed_store(find_session(session, folder))
     store.close()
+    assert store.claim is not None
+    store.claim.release()
     assert past[-1].text.startswith("The conversation is back; the namespace is not")
     return past[0].text
 

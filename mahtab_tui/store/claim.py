@@ -1,0 +1,167 @@
+"""Which program writes a session: the one that holds its lock file.
+
+The lock is the system's (`flock`), so it ends with the program, however that ends. To take a session over, another file is put in the place of the
+locked one: who held that one finds out before it writes again, even where it was stopped meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from mahtab_tui.settings import home_folder
+from mahtab_tui.store.damage import file_identity
+
+_ATTEMPTS, _PAUSE = 5, 0.05
+"""How often a lock is tried, and seconds between: who lists the sessions holds one for a moment."""
+
+_LARGEST = 10_000
+"""Bytes of a lock file that are read."""
+
+_START, _END = "session-", ".lock"
+
+
+class Holder(NamedTuple):
+    """The program that has a session open."""
+
+    pid: int
+    host: str
+    since: float
+    """Seconds since the epoch."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it runs on this machine, and not on another one with the same home folder."""
+        return self.host == socket.gethostname()
+
+    def sentence_part(self) -> str:
+        """As in "process 4711 since 14:02"."""
+        where = "" if self.is_here else f" on {self.host}"
+        return f"process {self.pid}{where} since {time.strftime('%H:%M', time.localtime(self.since))}"
+
+
+class HeldElsewhere(Exception):
+    """Another program has the session open."""
+
+    def __init__(self, holder: Holder) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+class Claim:
+    """The right to write a session, until it is released or taken over."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        found = os.fstat(descriptor)
+        self._identity = found.st_dev, found.st_ino
+
+    @property
+    def lost(self) -> bool:
+        """Whether another program has taken the session over."""
+        return file_identity(self._path) not in (None, self._identity)
+
+    def release(self) -> None:
+        """Let others have the session."""
+        if not self.lost:
+            self._path.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def claim(session: str) -> Claim | None:
+    """Claim a session; None where the system does not let it be. Raises `HeldElsewhere`."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            path = _path(session)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = _holder(descriptor)
+            os.close(descriptor)
+            if attempt + 1 == _ATTEMPTS:
+                raise HeldElsewhere(holder) from None
+            time.sleep(_PAUSE)
+        except OSError:  # a file system without locks: who has it open learns that it is taken over
+            os.close(descriptor)
+            return take_over(session)
+        else:
+            made = Claim(path, descriptor)
+            if file_identity(path) == made._identity:  # and not released between the two calls
+                _tell(descriptor)
+                return made
+            os.close(descriptor)
+    return None
+
+
+def take_over(session: str) -> Claim | None:
+    """Claim a session whoever has it; None where the system does not let it be."""
+    try:
+        path = _path(session)
+        new = path.with_name(f"{path.name}.{os.getpid()}")
+        descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _tell(descriptor)
+        new.replace(path)
+    except OSError:
+        return None
+    return Claim(path, descriptor)
+
+
+def held() -> dict[str, Holder]:
+    """The sessions that programs have open now. Lock files that killed programs have left are removed."""
+    return dict(_held())
+
+
+def _held() -> Iterator[tuple[str, Holder]]:
+    for path in sorted(_folder().glob(f"{_START}*{_END}")):
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if Claim(path, descriptor).lost is False:
+                path.unlink(missing_ok=True)
+        except BlockingIOError:
+            yield unquote(path.name[len(_START) : -len(_END)]), _holder(descriptor)
+        except OSError:
+            continue
+        finally:
+            os.close(descriptor)
+
+
+def _folder() -> Path:
+    return home_folder() / "run"
+
+
+def _path(session: str) -> Path:
+    """The lock file of a session, in a folder that is there. Raises `OSError`."""
+    _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    return _folder() / f"{_START}{quote(session, safe='')}{_END}"
+
+
+def _tell(descriptor: int) -> None:
+    """Write who holds the lock. Raises `OSError`."""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(Holder(os.getpid(), socket.gethostname(), time.time())._asdict()).encode(), 0)
+
+
+def _holder(descriptor: int) -> Holder:
+    try:
+        told = json.loads(os.pread(descriptor, _LARGEST, 0))
+        return Holder(int(told["pid"]), str(told["host"]), float(told["since"]))
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return Holder(0, socket.gethostname(), time.time())
