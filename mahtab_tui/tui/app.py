@@ -26,7 +26,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.attention import Attention, notification
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.clipboard import copy
-from mahtab_tui.tui.collector import QUIET, Collector
+from mahtab_tui.tui.collector import EVERY, Collector
 from mahtab_tui.tui.commands import bindings
 from mahtab_tui.tui.drain import RATE, Drain
 from mahtab_tui.tui.graphics.drawn import Drawn
@@ -162,7 +162,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
         self.tell_of_settings()
         if self._collector is not None:
             self.call_after_refresh(self._collector.settle)
-            self.set_interval(QUIET, self._collector.tick)
+            self.set_interval(EVERY, self._collector.tick)
 
     @property
     def editor(self) -> EditorPane:

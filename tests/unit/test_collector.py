@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.tui.collector import QUIET, WORTH_IT, Collector
+from mahtab_tui.tui.collector import HEAVY, LONG_OVERDUE, OVERDUE, PAUSE, QUIET, SLICE, WORTH_IT, Collector
 
 
 @pytest.fixture(autouse=True)
@@ -19,13 +19,31 @@ def own_collector() -> Iterator[None]:
     gc.enable()
 
 
-def whole_collections() -> int:
-    return int(gc.get_stats()[2]["collections"])
+def collections(generation: int) -> int:
+    return int(gc.get_stats()[generation]["collections"])
 
 
-def make_garbage_worth_it() -> None:
-    for _ in range(WORTH_IT + 1):
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+        monkeypatch.setattr("time.thread_time", lambda: 0.0)
+
+
+def grow_old(collector: Collector, young: int) -> None:
+    """Let so many collections of the youngest pass, then a tick."""
+    for _ in range(young):
         gc.collect(0)
+    collector.tick()
+
+
+def settled() -> Collector:
+    collector = Collector()
+    collector.settle()
+    gc.collect()
+    return collector
 
 
 def test_nothing_is_collected_before_the_first_picture() -> None:
@@ -36,19 +54,51 @@ def test_nothing_is_collected_before_the_first_picture() -> None:
     assert gc.get_freeze_count() > 0
 
 
-def test_the_old_are_collected_in_a_quiet_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 100.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    collector = Collector()
-    collector.settle()
-    gc.collect()
-    make_garbage_worth_it()
-    before = whole_collections()
+def test_a_slice_is_collected_between_keys_once_it_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, collector = Clock(monkeypatch), settled()
+    slices, whole = collections(1), collections(2)
     collector.key()
+    grow_old(collector, SLICE)
+    assert collections(1) == slices, "the echo of the key is not drawn yet"
+    clock.now += PAUSE
     collector.tick()
-    assert whole_collections() == before
-    now += QUIET
+    assert collections(1) == slices + 1
+    grow_old(collector, SLICE - 1)
+    assert (collections(1), collections(2)) == (slices + 1, whole)
+
+
+def test_who_never_pauses_gets_slices_and_whole_collections_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    Clock(monkeypatch)
+    collector = settled()
+    slices, whole = collections(1), collections(2)
+    for _ in range(LONG_OVERDUE):
+        collector.key()
+        grow_old(collector, OVERDUE)
+    assert (collections(1), collections(2)) == (slices + LONG_OVERDUE, whole + 1)
+
+
+def test_all_is_collected_in_a_quiet_moment_if_there_is_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, collector = Clock(monkeypatch), settled()
+    whole = collections(2)
+    collector.key()
+    clock.now += PAUSE
+    for _ in range(WORTH_IT):
+        grow_old(collector, SLICE)
+    assert collections(2) == whole
+    clock.now += QUIET
     collector.tick()
-    assert whole_collections() == before + 1
+    assert collections(2) == whole + 1
     collector.tick()
-    assert whole_collections() == before + 1, "there is nothing new to look at"
+    assert collections(2) == whole + 1, "there is nothing new to look at"
+
+
+def test_what_is_left_of_a_long_collection_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, collector = Clock(monkeypatch), settled()
+    libraries = [[number] for number in range(1_000)]
+    frozen = gc.get_freeze_count()
+    times = iter([0.0, HEAVY])
+    monkeypatch.setattr("time.thread_time", lambda: next(times))
+    clock.now += QUIET
+    for _ in range(WORTH_IT):
+        grow_old(collector, SLICE)
+    assert gc.get_freeze_count() >= frozen + len(libraries)

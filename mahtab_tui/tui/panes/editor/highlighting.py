@@ -42,6 +42,13 @@ class SeenHighlights(TextArea):
         """Nothing: `_highlight` has its own, once there is something to colour."""
         return ""
 
+    def _set_document(self, text: str, language: str | None) -> None:
+        before = getattr(self, "document", None)
+        super()._set_document(text, language)
+        if isinstance(before, SyntaxAwareDocument):
+            # A document and its tree hold each other, the tree in C, where no collector sees it: neither would ever be freed.
+            del before._syntax_tree
+
     def _build_highlight_map(self) -> None:
         self._line_cache.clear()
         self._highlights.clear()
