@@ -49,11 +49,11 @@ def _shared_by(holder: Holder) -> Running | None:
 
 
 def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
-    say(f'The session "{row.name}" ({row.id}) is open in another terminal: {holder.sentence_part()}.')
+    say(f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can')
     if can_watch:
-        say("  w  watch it: see what happens there, and change nothing")
-    say("  f  fork it: go on with a copy, as a session of its own")
-    say("  t  take it over: the other screen keeps its variables until it is left, but what is done there is not kept any more")
+        say("  w  watch it: see what happens there, and change nothing;")
+    say("  f  fork it: go on with a copy, which is a session of its own;")
+    say("  t  take it over: the other screen is told, and is no longer kept.")
     letters = "wft" if can_watch else "ft"
     termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed ahead is no answer to this
     while True:

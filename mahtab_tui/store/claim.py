@@ -43,9 +43,9 @@ class Holder(NamedTuple):
         return self.host == socket.gethostname()
 
     def sentence_part(self) -> str:
-        """As in "process 4711 since 14:02"."""
+        """As in "process 4711 since 2026-03-01 14:02"."""
         where = "" if self.is_here else f" on {self.host}"
-        return f"process {self.pid}{where} since {time.strftime('%H:%M', time.localtime(self.since))}"
+        return f"process {self.pid}{where} since {time.strftime('%Y-%m-%d %H:%M', time.localtime(self.since))}"
 
 
 class HeldElsewhere(Exception):
@@ -162,6 +162,8 @@ def _tell(descriptor: int) -> None:
 def _holder(descriptor: int) -> Holder:
     try:
         told = json.loads(os.pread(descriptor, _LARGEST, 0))
-        return Holder(int(told["pid"]), str(told["host"]), float(told["since"]))
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        since = float(told["since"])
+        time.localtime(since)  # which raises where it is no moment
+        return Holder(int(told["pid"]), str(told["host"]), since)
+    except (OSError, ValueError, OverflowError, TypeError, KeyError, RecursionError):
         return Holder(0, socket.gethostname(), time.time())

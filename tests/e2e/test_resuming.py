@@ -88,7 +88,7 @@ def test_a_session_that_is_open_in_another_terminal_is_taken_over_and_the_other_
     first = opened(start)
     (session,) = cells(home)
     second = start("--model", "demo", *(["--continue"] if how == "--continue" else ["--resume", session[:4]]))
-    second.wait(rf"\({session}\) is open in another terminal: process {first.pid} since")
+    second.wait(rf"\({session}\) is open in another terminal:\s+process {first.pid} since")
     assert len(cells(home)[session]) == 1
     second.wait("Choose w, f or t")
     second.enter("x")

@@ -21,7 +21,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store import encoding
-from mahtab_tui.store.sqlite import SqliteStore, delete_session, list_sessions, load_records
+from mahtab_tui.store.sqlite import SqliteStore, delete_session, fork_session, list_sessions, load_records
 
 
 @pytest.fixture
@@ -432,3 +432,23 @@ def test_several_sessions_and_threads_write_at_once(path: Path) -> None:
         for part in range(2):
             own = [text for text in texts(path, store.session) if text.startswith(f"{part} ")]
             assert own == [f"{part} {number}" for number in range(40)]
+
+
+def test_a_fork_has_all_records_as_they_are_and_goes_its_own_way(path: Path) -> None:
+    store, other = SqliteStore(path, "s", name="study", project="/p"), SqliteStore(path, "other")
+    for number in range(1_203):
+        store.append(cell(number, str(number)))
+        if number % 100 == 0:
+            other.append(cell(number, "other"))
+    spoil(path, "update record set attrs = '{' where session = 's' and text = '7'")
+    store.partial("k", Record(tags.USER_REPL_OUT, "half", {"cell": 1}, 2.0))
+    fork_session(path, "s", "copy")
+    page = load_records(path, "copy", limit=100_000)
+    assert [record.text for _, record in page.records] == [str(number) for number in range(1_203) if number != 7]
+    assert page.unreadable == 1
+    row = next(row for row in list_sessions(path, "/p") if row.id == "copy")
+    assert (row.name, row.records, row.first) == ("study", 1_203, "0")
+    store.append(cell(9, "only here"))
+    assert "only here" not in texts(path, "copy")
+    store.close()
+    other.close()

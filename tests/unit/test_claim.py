@@ -1,0 +1,159 @@
+"""One program writes a session: who holds it, how it is taken over, and what is left when a program was killed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.handlers import TakenOver
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.store.claim import Claim, HeldElsewhere, claim, held, take_over
+from mahtab_tui.store.sqlite import SqliteStore, load_records
+
+HOLD = "import sys, time\nfrom mahtab_tui.store.claim import claim\nheld = claim(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
+
+
+def claimed(session: str) -> Claim:
+    made = claim(session)
+    assert made is not None
+    return made
+
+
+def files(home: Path) -> list[str]:
+    return sorted(path.name for path in (home / ".mahtab" / "run").iterdir())
+
+
+def test_a_session_is_held_by_one_until_it_is_released(home: Path) -> None:
+    first = claimed("abc")
+    with pytest.raises(HeldElsewhere) as raised:
+        claim("abc")
+    assert raised.value.holder.is_here
+    assert list(held()) == ["abc"]
+    first.release()
+    assert held() == {}
+    assert files(home) == []
+    claimed("abc").release()
+
+
+@pytest.mark.parametrize("session", ["../../x", "a/b", "", ".", "é\N{SNOWMAN} %2F"])
+def test_any_id_has_a_lock_file_in_its_folder(home: Path, session: str) -> None:
+    made = claimed(session)
+    assert list(held()) == [session]
+    assert len(files(home)) == 1
+    made.release()
+
+
+def test_an_id_that_is_too_long_for_a_file_is_not_claimed() -> None:
+    assert claim("x" * 1000) is None
+    assert take_over("x" * 1000) is None
+
+
+def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "held\n"
+        assert held()["abc"].pid == program.pid
+        with pytest.raises(HeldElsewhere, match=str(program.pid)):
+            claim("abc")
+        program.send_signal(signal.SIGKILL)
+    assert files(home) == ["session-abc.lock"]
+    claimed("abc").release()
+    with subprocess.Popen([sys.executable, "-c", HOLD, "abc"], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        program.stdout.readline()
+        program.send_signal(signal.SIGKILL)
+    assert held() == {}
+    assert files(home) == []
+
+
+def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other(home: Path, tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    first = SqliteStore(path, "abc", claim=claimed("abc"))
+    first.append(Record(tags.USER_REPL_IN, "one", {"cell": 1}, 1.0))
+    first.append(Record(tags.USER_REPL_OUT, "printed", {"cell": 1}, 1.0))
+    assert first.output(1) == "printed"
+    second = SqliteStore(path, "abc", claim=take_over("abc"))
+    assert first.claim is not None
+    assert first.claim.lost
+    with pytest.raises(TakenOver):
+        first.append(Record(tags.USER_REPL_IN, "lost", {"cell": 2}, 2.0))
+    for partial in (Record(tags.USER_REPL_OUT, "lost", {"cell": 2}, 2.0), None):
+        with pytest.raises(TakenOver):
+            first.partial("k", partial)
+    assert first.output(1) is None, "another program's cell may have this number"
+    first.claim.release()
+    second.append(Record(tags.USER_REPL_IN, "two", {"cell": 2}, 3.0))
+    assert [record.text for _, record in load_records(path, "abc").records] == ["one", "printed", "two"]
+    with pytest.raises(HeldElsewhere):
+        claim("abc")
+    for store in (first, second):
+        store.close()
+
+
+def test_a_session_that_was_taken_over_is_not_kept_and_nothing_waits_for_it(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    store = SqliteStore(path, "abc", claim=claimed("abc"))
+    log, _ = setup_logging(store)
+    emit(log, tags.USER_REPL_IN, "one", cell=1)
+    take_over("abc")
+    for number in range(3):
+        emit(log, tags.USER_REPL_IN, "lost", cell=number)
+        emit(log, tags.USER_REPL_OUT_STREAM, "lost", cell=number, kind="stdout")
+    close_logging(log)
+    assert [record.text for _, record in load_records(path, "abc").records] == ["one"]
+
+
+def test_a_missing_lock_file_takes_a_session_from_nobody(home: Path) -> None:
+    first = claimed("abc")
+    for path in (home / ".mahtab" / "run").iterdir():
+        path.unlink()
+    assert not first.lost
+    second = claimed("abc")
+    assert first.lost
+    assert not second.lost
+
+
+def test_without_locks_the_last_to_open_a_session_has_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    first = claimed("abc")
+    second = claimed("abc")
+    assert first.lost
+    assert not second.lost
+    assert held() == {}
+    second.release()
+    assert files(home) == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"pid": "x", "host": 1, "since": 2}', b'{"pid": 1, "host": "h", "since": 1e300}', b"\xff" * 100]
+)
+def test_a_lock_file_that_says_nothing_useful_still_locks(home: Path, content: bytes) -> None:
+    made = claimed("abc")
+    (path,) = (home / ".mahtab" / "run").iterdir()
+    path.write_bytes(content)
+    with pytest.raises(HeldElsewhere):
+        claim("abc")
+    assert "since" in held()["abc"].sentence_part()
+    assert not made.lost
+
+
+def test_a_holder_on_another_machine_is_said_with_its_name(home: Path) -> None:
+    made = claimed("abc")
+    (path,) = (home / ".mahtab" / "run").iterdir()
+    path.write_text(f'{{"pid": 7, "host": "elsewhere", "since": {time.time()}}}')
+    holder = held()["abc"]
+    assert not holder.is_here
+    assert holder.sentence_part().startswith("process 7 on elsewhere since ")
+    made.release()
