@@ -31,6 +31,7 @@ _STRINGS = r"\x1b[\]PX^_][^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)?"
 _SINGLE_NOISE = re.compile(rf"[{_SINGLE}\n]+")
 _NOISE = re.compile(rf"{_ESCAPES}|[{_SINGLE}\n]+")
 _NOISE_WITH_STRINGS = re.compile(rf"{_STRINGS}|{_ESCAPES}|[{_SINGLE}\n]+")
+_SINGLE_IN_LINE = re.compile(rf"[{_SINGLE}]+")
 _NOISE_IN_LINE = re.compile(rf"{_ESCAPES}|[{_SINGLE}]+")
 _NEWLINES = re.compile("\n+")
 _BEGINS_STRING = re.compile(r"\x1b[\]PX^_]")
@@ -70,7 +71,8 @@ class Forms:
             return [Span(0, len(text))]
         found = [span for noise in _noises(text) for span in self._long_ones(_Removed(noise, text))]
         if words and self._words:
-            found += self._single_words(_Removed(_NOISE_IN_LINE, text))
+            noises = (_SINGLE_IN_LINE, _NOISE_IN_LINE) if "\x1b" in text else (_SINGLE_IN_LINE,)
+            found += [span for noise in noises for span in self._single_words(_Removed(noise, text))]
         return _merged(found)
 
     def begun(self, text: str) -> tuple[int, int]:
@@ -95,8 +97,9 @@ class Forms:
         return [removed.span(place) for needle in needles for place in _places(bare, needle, self._long[needle])]
 
     def _single_words(self, removed: _Removed) -> list[Span]:
-        found = [(word, removed.span(place)) for word in self._words for place in _places(removed.bare, word, (word,))]
-        return [span for word, span in found if _stands_alone(removed.text, span, word)]
+        bare = removed.bare
+        places = ((word, place) for word in self._words for place in _places(bare, word, (word,)))
+        return [removed.span(place) for word, place in places if _stands_alone(bare, place, word)]
 
 
 class _Removed:

@@ -18,6 +18,7 @@ from textual.theme import ThemeProvider
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import MASK
 from mahtab_tui.recursion.control import Control
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode
@@ -231,7 +232,10 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
 
     @on(TranscriptPane.Again)
     def _again(self, message: TranscriptPane.Again) -> None:
-        if message.edit:
+        masked = message.mode == "python" and MASK in message.text
+        if masked:
+            self.tell("There was a secret in this cell, which is not kept: write it in again.", "warning")
+        if message.edit or masked:
             self.editor.end_replacing()
             self.editor.mode, self.editor.text = message.mode, message.text
             self.editor.focus()

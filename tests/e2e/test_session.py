@@ -106,7 +106,11 @@ def test_input_getpass_and_breakpoint_ask_in_the_screen(cold_start: Start) -> No
     screen.wait("•••••")
     assert "xyzzy" not in screen.text
     screen.press("enter")
-    screen.wait(r"word\s+str")
+    screen.wait(r"word\s+str\s+'•+'")
+    screen.type("print(word, '\\x1b[31m'.join(word), len(word))")
+    screen.press("enter")
+    screen.wait(r"•+ •+ 5")
+    assert "xyzzy" not in screen.text
 
 
 def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(cold_start: Start) -> None:

@@ -9,6 +9,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from mahtab_tui.bus.masking import MASK
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript import TranscriptPane
@@ -101,3 +102,17 @@ async def test_what_the_model_said_or_ran_cannot_be_replaced(make_app: MakeApp) 
         await pilot.pause()
         assert app.editor.is_empty
         assert {notification.message for notification in app._notifications} == {"Only your own code and questions can be replaced."}
+
+
+async def test_a_cell_whose_secret_is_not_kept_is_not_run_again_without_it(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, entered, told = make_app(*story()), list[str](), list[str]()
+    async with app.run_test(size=SIZE) as pilot:
+        await drawn(pilot)
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: entered.append(text))
+        monkeypatch.setattr(app, "notify", lambda text, **more: told.append(text))
+        pane = app.query_one(TranscriptPane)
+        pane.post_message(pane.Again("python", f"x = '{MASK}'", edit=False))
+        await until(pilot, lambda: app.editor.text == f"x = '{MASK}'")
+        assert "secret" in "".join(told)
+        pane.post_message(pane.Again("python", "x = 1", edit=False))
+        await until(pilot, lambda: entered == ["x = 1"])

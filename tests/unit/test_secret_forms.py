@@ -125,6 +125,8 @@ def test_keys_that_begin_and_end_alike_are_each_masked_whole() -> None:
         ("a+b+c", "xa+b+cx = a+b+c", f"xa+b+cx = {MASK}"),
         ("tést", "tést detest", f"{MASK} detest"),
         ("t\"'st", repr("t\"'st"), f"'{MASK}'"),
+        ("hunter2", "\x1b[31mhun\x1b[32mter2\x1b[0m hunter\x002 hunter2\x1b", f"\x1b[31m{MASK}\x1b[0m {MASK} {MASK}\x1b"),
+        ("hunter2", "\x1bhunter2", f"\x1b{MASK}"),
         ("abc", "abc of an abc", "abc of an abc"),
         ("abc", "'abc'\n", f"{MASK}\n"),
         ("y", "y", MASK),
