@@ -63,11 +63,10 @@ class Secrets:
         fetch: gives the text from one place up to another.
         """
         forms = self.forms
-        if not forms.longest:
+        if not forms.secrets:
             return fetch(start, end)
-        reach = forms.longest
-        before = min(start, reach)
-        text = fetch(start - before, end + reach)
+        before = min(start, forms.longest)
+        text = fetch(start - before, end + forms.longest)
         return dotted(text, forms.spans(text))[before : before + end - start]
 
     @property

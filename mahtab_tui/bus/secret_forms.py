@@ -61,7 +61,7 @@ class Forms:
             self._long.setdefault(form[:PART], set()).add(form)
         for form in written:
             self._long.setdefault(form[-PART:], set()).add(form)
-        self.longest = max(map(len, (*self._words, *encoded, *written)), default=0)
+        self.longest = max(map(len, (*self._words, *encoded, *written)), default=WORD)
 
     def spans(self, text: str, *, words: bool = True) -> list[Span]:
         """Where the secrets stand, in order, none touching another. words: those too that are found only as a word or as the whole text."""

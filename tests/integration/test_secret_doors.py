@@ -313,10 +313,12 @@ def test_it_is_a_secret_before_anything_of_it_can_be_printed(it: Doors) -> None:
 
 
 def test_a_short_one_is_masked_alone_and_nothing_else_with_it(it: Doors) -> None:
-    type_hidden(it, "pin", "12")
+    type_hidden(it, "number", "12")
     assert it.run("print('12 of 12')").text == "12 of 12\n"
-    assert it.run("pin").text == f"{MASK}\n"
-    assert [variable.summary for variable in it.session.kernel.variables() if variable.name == "pin"] == [MASK]
+    assert it.run("number").text == f"{MASK}\n"
+    assert [variable.summary for variable in it.session.kernel.variables() if variable.name == "number"] == [MASK]
+    look = it.session.look()
+    assert look.text((["name", "number"],), 0, 99).text == "••"
 
 
 def test_what_an_agents_cell_asks_for_hidden_is_a_secret_too(it: Doors) -> None:
