@@ -11,7 +11,7 @@ from mahtab_tui.agent.results import LIMIT
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.agent.tool_messages import Call
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told
 from mahtab_tui.llm import prompts
 from mahtab_tui.tools.definition import ToolError
 
@@ -55,7 +55,7 @@ def run_call(call: Call, tools: Toolset, cancelled: threading.Event) -> Ran:
         except queue.Empty:
             continue
         if not cancelled.is_set():
-            return Ran(state, shorten(plain(text), LIMIT))
+            return Ran(state, shorten(told(text), LIMIT))
     left.set()
     return Ran("stopped", prompts.STOPPED_CALL)
 

@@ -12,6 +12,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain, styled
+from mahtab_tui.bus.told import told
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -50,7 +51,7 @@ def attributes(attrs: Mapping[str, Any]) -> str:
     for name, value in attrs.items():
         if value is None or isinstance(value, list | tuple | dict) or not name.isidentifier():
             continue
-        word = str(value).lower() if isinstance(value, bool) else plain(str(value))
+        word = str(value).lower() if isinstance(value, bool) else told(str(value))
         parts.append(f' {name}="{"".join(_IN_ATTRIBUTE.get(char, char) for char in word)}"')
     return "".join(parts)
 

@@ -11,9 +11,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.left_out import LeftOut, entry_of
-from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told_output
 
 MAX_CHARS = 20_000
 """Characters of the whole context, unless asked otherwise."""
@@ -75,7 +74,7 @@ class PromptHandler(logging.Handler):
         elements: list[str] = []
         room = max_chars - len(_earlier(count)) - 1
         for record in reversed(records):
-            text = plain(collapse(record.text)).rstrip("\n")
+            text = told_output(record.text).rstrip("\n")
             element = to_xml(replace(record, text=shorten(text, min(LONGEST, max_chars // 2))))
             room -= 0 if entry_of(record) in self.left_out else len(element) + 1
             if room < 0:

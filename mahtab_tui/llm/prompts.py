@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from mahtab_tui.bus.formatters import defuse
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction, Variable
 from mahtab_tui.kernel.worker.toolbox import TOOLS, Tool
 
@@ -102,7 +102,7 @@ def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[H
     if skills:
         text += _SKILLS.format(skills=_listed(skills))
     if loaded:
-        text += _LOADED.format(loaded="\n".join(f'<skill name="{name}">\n{content}\n</skill>' for name, content in loaded.items()))
+        text += _LOADED.format(loaded="\n".join(f'<skill name="{name}">\n{told(content)}\n</skill>' for name, content in loaded.items()))
     return text
 
 
@@ -110,7 +110,7 @@ def _listed(skills: Mapping[str, str]) -> str:
     """A line a skill, as many as there is room for; the others have to be searched for."""
     lines, room = [], SKILLS_ROOM
     for name, description in sorted(skills.items()):
-        lines.append(f"- {name}: {description}")
+        lines.append(told(f"- {name}: {description}"))
         room -= len(lines[-1])
         if room < 0:
             lines[-1] = f"- … and {len(skills) - len(lines) + 1:,} more: print(search_skills(words)) finds them"
@@ -152,7 +152,7 @@ def summary_request(before: str, said: Sequence[tuple[str, str]]) -> str:
 
 def earlier_conversation(summary: str, *, whole: bool = True) -> str:
     """What the model is told in the place of the conversation's beginning. whole: the summary is of all of it."""
-    text = _SECTIONS.sub("&lt;", defuse(plain(summary)))
+    text = _SECTIONS.sub("&lt;", defuse(told(summary)))
     text = text if whole else f"{text}\n{_NO_SUMMARY}".strip()
     return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
 
@@ -182,7 +182,7 @@ def render_context(variables: Sequence[Variable], activity: str, prior: str = ""
     last exchange of an earlier session.
     """
     sections = {
-        "prior-session": defuse(plain(prior)),
+        "prior-session": defuse(told(prior)),
         "variables": defuse(render_variables(variables)),
         "recent-activity": activity,
         "attachments": attachments,
@@ -197,4 +197,4 @@ def user_turn(context: str, question: str) -> str:
 
 def _line(text: str) -> str:
     """One line: names and values are data that could hold anything."""
-    return " ".join(plain(text).split("\n"))
+    return " ".join(told(text).split("\n"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told
 from mahtab_tui.mcp import evaluation, information
 from mahtab_tui.mcp.commands import run_command
 from mahtab_tui.mcp.environments import NoEnvironment, find_environment
@@ -159,7 +159,7 @@ class Desk:
             if code:
                 break
         await place.renewed()
-        output = plain("".join(written))
+        output = told("".join(written))
         data = PackageReport(
             action=arguments.action,
             commands=ran,

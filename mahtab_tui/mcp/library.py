@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.mcp.desk import Desk
@@ -59,12 +60,12 @@ async def read(desk: Desk, uri: str) -> tuple[str, str]:
     if uri.startswith(VARIABLE):
         detail = await (await desk.place()).inspect(unquote(uri.removeprefix(VARIABLE)))
         parts = [f"{detail.name}: {detail.type} {detail.summary}".rstrip(), detail.text, detail.doc, detail.source, detail.error]
-        return plain("\n\n".join(part for part in parts if part)), "text/plain"
+        return told("\n\n".join(part for part in parts if part)), "text/plain"
     if uri == "mahtab://session/log":
-        return plain(log_tail()), "text/plain"
+        return told(log_tail()), "text/plain"
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
-        told = information(await (await desk.place()).inside(seen=False), desk.mode).model_dump(mode="json")
-        return json.dumps(told["variables"] if uri.endswith("variables") else told, ensure_ascii=False, indent=1), "application/json"
+        inside = information(await (await desk.place()).inside(seen=False), desk.mode).model_dump(mode="json")
+        return json.dumps(inside["variables"] if uri.endswith("variables") else inside, ensure_ascii=False, indent=1), "application/json"
     raise NotThere(f"There is no resource {uri}.")
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told
 
 Format = Literal["ansi", "markdown", "plain"]
 
@@ -35,7 +35,7 @@ class Look:
         """Marked where it says what went wrong: its last line."""
         if self.format == "markdown" or not self.colour or _COLOURS.search(text):
             return self._shown(text, "pytb")
-        head, newline, last = plain(text).rpartition("\n")
+        head, newline, last = told(text).rpartition("\n")
         return f"{head}{newline}{_RED}{last}{_END}" if last else ""
 
     def output(self, text: str) -> str:
@@ -43,13 +43,13 @@ class Look:
         if not text:
             return ""
         if self.format == "markdown":
-            return fenced(plain(text), "text")
-        return safe(text) if self.colour else plain(text)
+            return fenced(told(text), "text")
+        return safe(text) if self.colour else told(text)
 
     def _shown(self, text: str, language: str) -> str:
         if not text:
             return ""
-        bare = plain(text)
+        bare = told(text)
         if self.format == "markdown":
             return fenced(bare, language if self.highlight else "")
         if not self.colour:
@@ -79,7 +79,7 @@ def safe(text: str) -> str:
     pieces: list[str] = []
     start = 0
     for code in _COLOURS.finditer(text):
-        pieces += (plain(text[start : code.start()]), code[0])
+        pieces += (told(text[start : code.start()]), code[0])
         start = code.end()
-    pieces.append(plain(text[start:]))
+    pieces.append(told(text[start:]))
     return "".join(pieces) + (_END if start else "")

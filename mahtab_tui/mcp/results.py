@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told
 
 Ending = Literal["ok", "error", "interrupted", "killed", "died", "declined", "running"]
 
@@ -14,8 +14,8 @@ Ending = Literal["ok", "error", "interrupted", "killed", "died", "declined", "ru
 NAME = 200
 """Characters of a name or of a type's name that are told: code can make longer ones."""
 
-Text = Annotated[str, AfterValidator(plain)]
-"""What code, files or the person said. Without `plain` one lone surrogate in it would end the connection: UTF-8 cannot carry that."""
+Text = Annotated[str, AfterValidator(told)]
+"""What code, files or the person said. Without `told` one lone surrogate in it would end the connection: UTF-8 cannot carry that."""
 
 
 def _short(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui import __version__
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told
 from mahtab_tui.dying import die_of
 from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
 from mahtab_tui.settings import Settings, SettingsError, load_settings
@@ -145,7 +146,7 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
 
     async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         async def report(seconds: float, sentence: str) -> None:
-            await context.session.report_progress(seconds, None, plain(mask(sentence)))
+            await context.session.report_progress(seconds, None, told(mask(sentence)))
 
         if (client := context.session.client_params) is not None:
             desk.agent = client.client_info.name
@@ -155,7 +156,7 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
                 raise ToolError(f"There is no tool {params.name!r}. Tools: {', '.join(desk.tools)}.")
             return _result(await tool.call(params.arguments or {}, report), desk.secrets)
         except (ToolError, PlaceError) as error:
-            return types.CallToolResult(content=[types.TextContent(type="text", text=plain(mask(str(error))))], is_error=True)
+            return types.CallToolResult(content=[types.TextContent(type="text", text=told(mask(str(error))))], is_error=True)
 
     async def list_resources(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         return types.ListResourcesResult(resources=library.resources())
@@ -167,7 +168,7 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
         try:
             text, mime_type = await library.read(desk, str(params.uri))
         except (library.NotThere, PlaceError) as error:
-            raise MCPError(types.INVALID_PARAMS, plain(str(error))) from None
+            raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type=mime_type)])
 
     async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
@@ -177,7 +178,7 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
         try:
             return skills.prompt(params.name, params.arguments or {})
         except library.NotThere as error:
-            raise MCPError(types.INVALID_PARAMS, plain(str(error))) from None
+            raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
 
     return Server(
         "mahtab",

@@ -9,7 +9,7 @@ from functools import cache
 
 from mahtab_tui.bus.formatters import defuse
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, FUNCTIONS, Search
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.recursion.sandbox.base import TurnResult, TurnStatus
@@ -145,7 +145,7 @@ def first_message(query: str, text: Text, left: Left) -> str:
 
 def turn_message(result: TurnResult, left: Left, *, cut: bool = False) -> str:
     """What a turn's code printed and how it ended, and what is left. cut: whether something after the code was dropped."""
-    output = plain(result.output).rstrip("\n")
+    output = told(result.output).rstrip("\n")
     shown = shorten(output, LONGEST_OUTPUT) if output.strip() else "(nothing was printed)"
     head = f'status="{result.status}" characters="{result.chars}"'
     if result.duration >= 1:  # what is quick reads the same in every run
@@ -237,7 +237,7 @@ _OURS = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{QUERY}|{TEXT}|{OUTPUT})\b)", re.IGNO
 
 
 def _defused(text: str) -> str:
-    return _OURS.sub("&lt;", defuse(plain(text)))
+    return _OURS.sub("&lt;", defuse(told(text)))
 
 
 def _tagged(tag: str, text: str, attributes: str = "") -> str:

@@ -15,7 +15,7 @@ from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.prompts import render_context
-from mahtab_tui.session.attachments import told
+from mahtab_tui.session.attachments import element_of
 from mahtab_tui.session.inbox import Inbox
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def conversation(past: Sequence[Record]) -> list[Said]:
     attached: dict[object, list[str]] = {}
     for record in past:
         if record.tag == tags.USER_ATTACHMENT:
-            attached.setdefault(record.attrs.get("turn"), []).append(told(record))
+            attached.setdefault(record.attrs.get("turn"), []).append(element_of(record))
 
     def context(record: Record) -> str:
         elements = attached.get(record.attrs.get("turn"), []) if record.tag == tags.USER_CHAT else []

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from mahtab_tui.bus.told import told_output
 from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of, marked_encoding
 from mahtab_tui.session.mentions import Mention
 
@@ -185,6 +186,6 @@ def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, s
             running.wait()
         size = output.seek(0, os.SEEK_END)
         output.seek(0)
-        text = _ends(output, size)
+        text = told_output(_ends(output, size))
     ended = why or (f"exit code {running.returncode}" if running.returncode else "")
     return "\n".join(part for part in (text.rstrip("\n"), f"[{ended}]" if ended else "") if part), ended or size_of(size)

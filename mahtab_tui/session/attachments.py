@@ -45,7 +45,7 @@ class Attachment(NamedTuple):
         return told if self.picture is None else {**told, "picture": self.picture.id}
 
 
-def told(record: Record) -> str:
+def element_of(record: Record) -> str:
     """The record of an attachment as the model is told it; a picture is only named."""
     return to_xml(replace(record, attrs={name: record.attrs.get(name) for name in ("turn", "label", "size", "problem", "picture")}))
 

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.agent.host import ApprovalRequest, Decision, Execution
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record, emit
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
 from mahtab_tui.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
-from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.pictures import Picture
-from mahtab_tui.session.attachments import Attachments, told
+from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.settings import ApprovalMode
@@ -129,13 +127,13 @@ class TurnHost:
         """Have what a question points at go with it. commands: whether those that it names are run."""
         elements = []
         for attachment in self._attachments.gather(question, stopped, commands=commands):
-            record = Record(tags.USER_ATTACHMENT, encodable(plain(collapse(attachment.text))), {"turn": turn, **attachment.attrs})
+            record = Record(tags.USER_ATTACHMENT, told(attachment.text), {"turn": turn, **attachment.attrs})
             picture = attachment.picture
             known = picture is None or picture.id in self.pictures
             emit(self.log, record.tag, record.text, **record.attrs, **({} if picture is None or known else picture._asdict()))
             if picture is not None:
                 self.pictures[picture.id] = picture
-            elements.append(told(record))
+            elements.append(element_of(record))
         self._attached[turn] = "\n".join(elements)
 
     def resume(self, record: Record) -> None:

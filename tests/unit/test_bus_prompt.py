@@ -13,6 +13,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import LONGEST, RECORDS, RESUMED, PromptHandler, shorten
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.bus.told import OVERWRITTEN
 
 
 @pytest.fixture
@@ -58,11 +59,11 @@ def test_what_shorten_leaves_out_is_counted() -> None:
     assert shorten("0123456789" * 10, 9) == "012345\n[… 91 characters left out …]\n789"
 
 
-def test_progress_bars_and_colours_do_not_reach_the_model(bus: Bus) -> None:
+def test_of_progress_bars_the_end_reaches_the_model_and_control_characters_are_shown(bus: Bus) -> None:
     log, prompt = bus
     bar = "".join(f"\r\x1b[32m{percent}%\x1b[0m" for percent in range(101))
     emit(log, tags.USER_REPL_OUT, bar + "\ndone\x1b]52;c;AAAA\x07", cell=1)
-    assert prompt.get_context() == '<user-repl-out cell="1">100%\ndone</user-repl-out>'
+    assert prompt.get_context() == f'<user-repl-out cell="1">␛[32m100%␛[0m\ndone␛]52;c;AAAA␇\n{OVERWRITTEN}</user-repl-out>'
 
 
 def test_the_oldest_records_are_left_out_and_counted(bus: Bus) -> None:

@@ -185,7 +185,7 @@ def test_a_tool_that_raises_anything_is_a_sentence(own_tools: None, desk: Desk) 
 
 def test_whatever_was_asked_for_the_state_keeps_the_result(own_tools: None, desk: Desk) -> None:
     state, _ = run(desk, calls(("keep", {"path": ["a", {"b": 1}]}), ("keep", {})), says("I see."))
-    assert state["file_contents"] == {"['a', {'b': 1}]": "kept \ufffd", "None": "kept \ufffd"}
+    assert state["file_contents"] == {"['a', {'b': 1}]": "kept ⟨U+DCFF⟩", "None": "kept ⟨U+DCFF⟩"}
 
 
 def test_a_file_of_a_skill_does_not_take_the_place_of_its_instructions(desk: Desk, project: Path) -> None:

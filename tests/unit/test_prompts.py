@@ -72,7 +72,7 @@ def test_values_cannot_end_their_section(forged: str) -> None:
 
 
 def test_a_name_that_is_no_name_stays_on_its_line() -> None:
-    assert render_variables([variable("a\nb: int = 1", "'\x1b[2J'")]) == "a b: int = 1: int = ''"
+    assert render_variables([variable("a\nb: int = 1", "'\x1b[2J'")]) == "a b: int = 1: int = '␛[2J'"
 
 
 def test_a_skip_may_have_a_reason() -> None:
