@@ -12,7 +12,7 @@ from pygments.token import _TokenType as TokenType
 from rich.style import Style
 
 from mahtab_tui.bus.hidden import places
-from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, Row, Span, cut_spans, hard_cuts
+from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, WIDEST, Row, Span, cut_spans, hard_cuts, shorten_line
 from mahtab_tui.tui.panes.transcript.palette import Palette
 
 _PYTHON = PythonLexer(stripnl=False, ensurenl=False)
@@ -66,12 +66,14 @@ class CodeRows:
 
 
 def shorten(code: str) -> str:
-    """Long code as its beginning and end."""
-    if code.count("\n") < LIMIT:
+    """Long code as its beginning and end, and each long line so, too."""
+    if code.count("\n") < LIMIT and len(code) <= WIDEST:
         return code
     lines = code.split("\n")
-    head, tail = LIMIT * 3 // 4, LIMIT // 4
-    return "\n".join([*lines[:head], f"# … {len(lines) - head - tail:,} lines left out …", *lines[-tail:]])
+    if len(lines) > LIMIT:
+        head, tail = LIMIT * 3 // 4, LIMIT // 4
+        lines = [*lines[:head], f"# … {len(lines) - head - tail:,} lines left out …", *lines[-tail:]]
+    return "\n".join(map(shorten_line, lines))
 
 
 def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:

@@ -16,6 +16,18 @@ LIMIT = 400
 """Lines of one piece of code that are drawn; of more, the two ends."""
 
 
+WIDEST = 10_000
+"""Characters of one line that are drawn; of more, the two ends."""
+
+
+def shorten_line(line: str) -> str:
+    """A long line as its beginning and end, with how much is not shown."""
+    if len(line) <= WIDEST:
+        return line
+    head, tail = WIDEST * 8 // 10, WIDEST // 10
+    return f"{line[:head]} … {len(line) - head - tail:,} characters of this line are not shown … {line[-tail:]}"
+
+
 class Row(NamedTuple):
     """One row, from the bar on."""
 
@@ -100,15 +112,16 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
     row: list[Span] = []
     position, line = 0, 0
     for text, style in spans:
-        while (limit := limits[line]) is not None and position + len(text) > limit:
-            head, text = text[: limit - position], text[limit - position :]
-            if head:
-                row.append((head, style))
+        start, end = 0, position + len(text)
+        while (limit := limits[line]) is not None and end > limit:
+            if limit > position:
+                row.append((text[start : start + limit - position], style))
             yield row
+            start += limit - position
             row, position, line = [], limit, line + 1
-        if text:
-            row.append((text, style))
-            position += len(text)
+        if start < len(text):
+            row.append((text[start:], style))
+            position = end
     for _ in range(line, len(cuts)):
         yield row
         row = []
