@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 from textual.app import App
 from textual.dom import DOMNode
 from textual.events import Event, Key, Paste
-from textual.message_pump import MessagePump
+from textual.message_pump import MessagePump, MessagePumpClosed
+from textual.widgets import Input, TextArea
 
+_BURST = 16
+"""Keys that wait at once where nobody types them: a program does, or a terminal without bracketed paste pastes."""
 _MOST_WAITS = 10
 """How often a key waits for what has the focus: that may be told new things without end."""
 
@@ -27,9 +31,21 @@ class KeyOrder(App[int]):
         if not isinstance(event, Key | Paste) or event.is_forwarded or not self.screen_stack:
             await super().on_event(event)
         else:
-            self._typed.append(event)
+            self._typed.append(self._with_those_behind(event) if isinstance(event, Key) and self.message_queue_size >= _BURST else event)
             if len(self._typed) == 1:
                 await self._take_keys()
+
+    def _with_those_behind(self, key: Key) -> Key:
+        """A character with all that wait behind it, as one key: a text field takes them in at once, instead of being laid out for each."""
+        if not isinstance(self.focused, Input | TextArea) or not _is_letter(key):
+            return key
+        text = [key.character or ""]
+        with suppress(MessagePumpClosed):
+            while isinstance(behind := self._peek_message(), Key) and _is_letter(behind):
+                text.append(behind.character or "")
+                self._pending_message = None
+                self._message_queue.task_done()
+        return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _take_keys(self, waited: int = 0) -> None:
         """waited: how often the first of them has waited already. One call is under way as long as there are any: a key is taken off when
@@ -74,3 +90,8 @@ class KeyOrder(App[int]):
             return None
         active = self.screen.active_bindings.get(event.key)
         return self.focused if active is not None and active.binding.priority else None
+
+
+def _is_letter(key: Key) -> bool:
+    """Whether a key puts one character into a text and does nothing else, whatever is before it. (A backtick may change the mode.)"""
+    return key.is_printable and key.character != "`" and not key.is_forwarded

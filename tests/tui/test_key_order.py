@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.events import Key, Paste
 from textual.keys import _character_to_key
 from textual.message import Message
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.key_order import KeyOrder
@@ -39,6 +39,24 @@ async def test_a_commands_key_acts_after_the_letters_and_the_enter_before_it(mak
         bunch(app, *"12", "enter", "f2", *"who", "enter", "f2", *"34", "enter")
         await until(pilot, lambda: len(submitted) == 3)
         assert submitted == [("python", "12"), ("ask", "who"), ("python", "34")]
+
+
+async def test_many_letters_that_wait_are_one_edit_and_keys_between_them_act_in_their_order(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app(*story())
+    edits: list[str] = []
+    edit = TextArea.edit
+    monkeypatch.setattr(TextArea, "edit", lambda area, change: edits.append(change.text) or edit(area, change))  # type: ignore[func-returns-value]
+    submitted: list[tuple[str, str]] = []
+    words = "x = '" + "sugar und Größe 糖 " * 1_000 + "'"
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append((mode, text)))
+        bunch(app, *words, "enter", *"y = 1 # ", *"and much more", "left", "backspace", *"abcdefghijklmnopqrstuvwxyz", "end", "enter")
+        await until(pilot, lambda: len(submitted) == 2)
+    assert submitted == [("python", words), ("python", "y = 1 # and much moabcdefghijklmnopqrstuvwxyze")]
+    assert len(edits) < 200
 
 
 async def test_letters_after_it_go_to_the_screen_that_it_opens(make_app: MakeApp) -> None:
