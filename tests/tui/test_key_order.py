@@ -10,6 +10,8 @@ import pytest
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.document._document import EditResult
+from textual.document._edit import Edit
 from textual.events import Key, Paste
 from textual.keys import _character_to_key
 from textual.message import Message
@@ -47,7 +49,12 @@ async def test_many_letters_that_wait_are_one_edit_and_keys_between_them_act_in_
     app = make_app(*story())
     edits: list[str] = []
     edit = TextArea.edit
-    monkeypatch.setattr(TextArea, "edit", lambda area, change: edits.append(change.text) or edit(area, change))  # type: ignore[func-returns-value]
+
+    def counted(area: TextArea, change: Edit) -> EditResult:
+        edits.append(change.text)
+        return edit(area, change)
+
+    monkeypatch.setattr(TextArea, "edit", counted)
     submitted: list[tuple[str, str]] = []
     words = "x = '" + "sugar und Größe 糖 " * 1_000 + "'"
     async with app.run_test(size=(120, 40)) as pilot:
