@@ -16,7 +16,7 @@ from mahtab_tui.cli_config import config_app
 from mahtab_tui.cli_mcp import mcp_app
 from mahtab_tui.cli_options import Approval, CodeDir, Given, MaxUsd, Model, Python, checked_settings
 from mahtab_tui.cli_skills import SkillsDir, skills_app
-from mahtab_tui.command_line import fail, need_folder, say
+from mahtab_tui.command_line import fail, guard_terminal, need_folder, say
 from mahtab_tui.working_folder import leave_deleted_folder
 
 app = typer.Typer(
@@ -306,4 +306,5 @@ def main() -> None:
     """Read the arguments, and do what they say."""
     if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character of an answer must not lose the answer
         sys.stdout.reconfigure(errors="backslashreplace")
+    guard_terminal()
     app(args=_with_optional_value(sys.argv[1:]), prog_name="mahtab-tui")

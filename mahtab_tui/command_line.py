@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from io import TextIOWrapper
 from typing import NoReturn
 
 import typer
+
+_MADE = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
+"""What commands make themselves: a line that is written over, colours and styles."""
+
+
+class _Gate(TextIOWrapper):
+    """A stream to a terminal that only text, colours and styles pass, whoever writes: also the parser of the arguments, and tracebacks."""
+
+    def write(self, text: str, /) -> int:
+        from mahtab_tui.bus.sanitize import plain
+
+        super().write("".join(piece if _MADE.fullmatch(piece) else plain(piece) for piece in _MADE.split(text)))
+        return len(text)
+
+
+def guard_terminal() -> None:
+    """From now on nothing that a command prints can drive the terminal."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper) and (name == "stderr" or stream.isatty()):
+            gate = _Gate(stream.buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through)
+            setattr(sys, name, gate)
 
 
 def say(text: str, *, err: bool = False) -> None:

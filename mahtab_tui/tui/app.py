@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,8 +10,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.driver import Driver
-from textual.drivers.linux_driver import LinuxDriver
 from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste, Resize
 from textual.screen import Screen
 from textual.theme import ThemeProvider
@@ -42,7 +40,6 @@ from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.skill_actions import SkillActions
 from mahtab_tui.tui.slash import parse_slash
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
-from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.find_row import FindRow
@@ -101,10 +98,6 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """To be called before `run`."""
         self._after_first_picture.append(callback)
-
-    def get_driver_class(self) -> type[Driver]:
-        driver = super().get_driver_class()
-        return TypedAheadDriver if driver is LinuxDriver else driver
 
     def get_default_screen(self) -> Panes:
         return Panes(id="_default")
@@ -347,11 +340,8 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
     def on_app_blur(self, event: AppBlur) -> None:
         self.attention.focused = False
 
-    def _fatal_error(self) -> None:
-        """As Textual does it, but without the values of variables: keys may be among them."""
-        from rich.traceback import Traceback
-
-        self.panic(Traceback())
+    def secrets(self) -> Iterable[str]:
+        return self.session.settings.secrets()
 
     def _tell_of_history(self) -> None:
         """What is wrong with the input history, once."""
@@ -361,8 +351,8 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
 
     def _call_back(self, text: str) -> None:
         self.bell()
-        if self._driver is not None and (sequence := notification(text)):
-            self._driver.write(sequence)
+        if self.terminal is not None and (sequence := notification(text)):
+            self.terminal.send(sequence)
 
     def _known_theme(self, name: str) -> str:
         return name if name in self.available_themes else MAHTAB.name

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus.handlers import Store
 from mahtab_tui.bus.records import Record
@@ -25,6 +25,7 @@ from mahtab_tui.tui.collector import Collector
 from mahtab_tui.tui.ending import EndingSignals
 from mahtab_tui.tui.face import ScreenFace
 from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.thread_failures import thread_failures_told
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def open_screen(
         history.close()
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
-    return app.return_code or 0
+    return _exit_code(app, "mahtab-tui --continue goes on with this session; its variables are gone." if store is not None else "")
 
 
 def watch_live(what: str | None) -> int:
@@ -138,7 +139,7 @@ def watch_live(what: str | None) -> int:
         file_app = WatchFile(path, theme=theme)
         with EndingSignals(file_app):
             file_app.run()
-        return file_app.return_code or 0
+        return _exit_code(file_app)
     try:
         running = session_for(what, Path.cwd())
     except SharingError as error:
@@ -155,7 +156,7 @@ def watch_session(running: Running) -> int:
     app = WatchSession(running, theme=load_settings().theme or Choices.load().theme)
     with EndingSignals(app):
         app.run()
-    return app.return_code or 0
+    return _exit_code(app)
 
 
 @contextlib.contextmanager
@@ -220,4 +221,12 @@ def replay_log(path: Path, speed: float | None) -> int:
     app = ReplayApp(replay(opened.records, speed), note=opened.note, theme=settings.theme or Choices.load().theme, keymap=settings.keymap)
     with EndingSignals(app):
         app.run()
-    return app.return_code or 0
+    return _exit_code(app)
+
+
+def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:
+    """1 where an error has ended the application, which is reported. advice: how to go on then, a sentence."""
+    if app.crash is None:
+        return app.return_code or 0
+    print(app.crash.report(advice), file=sys.stderr)
+    return 1

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from textual.app import App
 from textual.events import Event, MouseDown
 from textual.screen import Screen
+
+from mahtab_tui.tui.terminal_app import TerminalApp
 
 T = TypeVar("T")
 
 
-class PressGuard(App[T]):
+class PressGuard(TerminalApp[T]):
     """Textual would begin a selection in the parent of the widget, and a widget that was taken away has none."""
 
     async def on_event(self, event: Event) -> None:

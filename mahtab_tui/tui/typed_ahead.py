@@ -12,12 +12,13 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from typing import Any
 
-from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 from mahtab_tui.settings import PictureMode
+from mahtab_tui.tui.gate import let_out
 from mahtab_tui.tui.graphics.answers import Answers, Protocol
 from mahtab_tui.tui.graphics.encoding import KITTY_CLEARED
+from mahtab_tui.tui.key_sequences import KeyParser, KeySequences
 
 _CHUNK = 4096
 _SILENCE = 0.1
@@ -39,10 +40,18 @@ class TypedAheadDriver(LinuxDriver):
         self._asked = False
         self._answered: Callable[[], object] = lambda: None
 
+    def write(self, data: str) -> None:
+        """What Textual has made: the next picture of the screen, or a command to the terminal."""
+        super().write(let_out(data))
+
+    def send(self, data: str) -> None:
+        """What this application has made for the terminal itself: graphics, questions, a notification. Never text from outside."""
+        super().write(data)
+
     def stop_application_mode(self) -> None:
         self.stops += 1
         if self.graphics == "kitty":
-            self.write(KITTY_CLEARED)
+            self.send(KITTY_CLEARED)
         super().stop_application_mode()
 
     def suspend_application_mode(self) -> None:
@@ -67,8 +76,14 @@ class TypedAheadDriver(LinuxDriver):
             signal.signal(number, handler)
 
     def run_input_thread(self) -> None:
-        """As Textual's own; only the terminal's answers are taken out before keys are made of what comes."""
-        parser = XTermParser(self._debug)
+        try:
+            self._read_keys()
+        except Exception as error:  # the thread's outermost frame: without keys the screen has to end
+            self._app.call_later(self._app._handle_exception, error)
+
+    def _read_keys(self) -> None:
+        """As Textual's own; only the terminal's answers, and what is no key, are taken out before keys are made of what comes."""
+        parser, sequences = KeyParser(self._debug), KeySequences()
         decode = getincrementaldecoder("utf-8")("replace").decode
         # What waits now, where keys have only just begun to come as they are, was typed before.
         before = self.input_tty
@@ -76,9 +91,9 @@ class TypedAheadDriver(LinuxDriver):
         while not self.exit_event.is_set():
             if select.select([self.fileno], [], [], wait)[0]:
                 typed = decode(os.read(self.fileno, _CHUNK))
-                typed = self._without_answers(typed.replace("\n", "\r") if before else typed)
+                typed = sequences.take(self._without_answers(typed.replace("\n", "\r") if before else typed))
             else:
-                typed = self.answers.silence()
+                typed = sequences.take(self.answers.silence()) + sequences.silence()
             before, wait = False, _SILENCE
             if typed:  # the parser takes an empty text for the end
                 for event in parser.feed(typed):
@@ -90,7 +105,7 @@ class TypedAheadDriver(LinuxDriver):
         awaited = self.answers.awaited
         typed, question = self.answers.take(typed)
         if question:
-            self.write(question)
+            self.send(question)
         if awaited and not self.answers.awaited:
             self._answered()
         return typed
@@ -101,7 +116,7 @@ class TypedAheadDriver(LinuxDriver):
         if self._asked or self.pictures == "blocks" or (self.pictures == "auto" and not _can_be_asked()):
             return
         self._asked = True
-        self.write(self.answers.ask())
+        self.send(self.answers.ask())
 
     @property
     def graphics(self) -> Protocol | None:

@@ -43,7 +43,7 @@ class GraphicsTerminal:
         self.graphics = self.protocol
         answered()
 
-    def write(self, data: str) -> None:
+    def send(self, data: str) -> None:
         if not data:
             return
         self.sent.append(data)

@@ -9,12 +9,13 @@ from textual.app import App
 from textual.screen import Screen
 
 from mahtab_tui.tui.graphics.overlay import Overlay, Terminal
+from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 T = TypeVar("T")
 
 
-class Drawn(App[T]):
+class Drawn(TerminalApp[T]):
     """Tells the overlay before each update of the screen."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -44,7 +44,7 @@ class Terminal(Interface):
 
     def ask_for_graphics(self, answered: Callable[[], object]) -> None: ...
 
-    def write(self, data: str) -> None: ...
+    def send(self, data: str) -> None: ...
 
 
 class _Ground(NamedTuple):
@@ -92,7 +92,7 @@ class Overlay:
         self._stand_on(terminal)
         for part in list(self._drawn):
             if part not in wanted or (not self._drawn[part] and _painted(update, part.region)):
-                terminal.write(self._drawn.pop(part))
+                terminal.send(self._drawn.pop(part))
         if wanted != was_wanted or len(self._drawn) < before:
             self._begin_rest()
 
@@ -157,7 +157,7 @@ class Overlay:
         wanted = {self._key(part) for part in self._wanted}
         terminal = self._terminal()
         if terminal is not None and ground == self._ground and key in wanted:
-            terminal.write(data)
+            terminal.send(data)
             self._ready[key] = ready
             for old in [old for old in self._ready if old not in wanted][: max(0, len(self._ready) - KEPT)]:
                 self._forget(terminal, old)
@@ -165,7 +165,7 @@ class Overlay:
 
     def _forget(self, terminal: Terminal, key: Hashable) -> None:
         if number := self._ready.pop(key).number:
-            terminal.write(kitty_forgotten(number))
+            terminal.send(kitty_forgotten(number))
 
     def _place(self, terminal: Terminal, ground: _Ground, part: Part, ready: _Ready) -> str:
         """Draw a part; returns what takes it away."""
@@ -176,7 +176,7 @@ class Overlay:
             pieces = [Piece(0, 0, kitty_placed(ready.number, placement, part, ground.cell))]
             removal = kitty_removed(ready.number, placement)
         if drawn := "".join(f"\x1b[{part.y + piece.row + 1};{part.x + piece.column + 1}H{piece.data}" for piece in pieces):
-            terminal.write(f"\x1b7{drawn}\x1b8")
+            terminal.send(f"\x1b7{drawn}\x1b8")
         return removal
 
 

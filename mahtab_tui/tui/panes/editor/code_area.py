@@ -41,8 +41,8 @@ class CodeArea(SeenHighlights):
 
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
         super().__init__(text, language="python", tab_behavior="focus", highlight_cursor_line=False, compact=True, max_checkpoints=200, id=id)
-        self._pair: tuple[Location, ...] = ()
-        """Where the bracket at the cursor and its partner are."""
+        self._pair: tuple[Location, ...] | None = ()
+        """Where the bracket at the cursor and its partner are. None: not sought yet, which waits for the next picture."""
 
     @property
     def python(self) -> bool:
@@ -177,8 +177,8 @@ class CodeArea(SeenHighlights):
         return None
 
     def watch_selection(self, selection: Selection) -> None:
-        """Find the pair of brackets at or before the cursor."""
-        self._pair = self._pair_at(selection.end) if self.python and selection.is_empty else ()
+        """Another pair of brackets may be at or before the cursor."""
+        self._pair = None if self.python and selection.is_empty else ()
 
     def _pair_at(self, cursor: Location) -> tuple[Location, ...]:
         row, column = cursor
@@ -192,6 +192,8 @@ class CodeArea(SeenHighlights):
 
     def get_line(self, line_index: int) -> Text:
         line = super().get_line(line_index)
+        if self._pair is None:
+            self._pair = self._pair_at(self.selection.end)
         for row, column in self._pair:
             if row == line_index and (style := self._theme.bracket_matching_style):
                 line.stylize(style, column, column + 1)

@@ -1,0 +1,52 @@
+"""An error in the application itself: its traceback is kept in a file, and the person is told where, and how to go on."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from mahtab_tui import __version__
+from mahtab_tui.bus.masking import masked
+from mahtab_tui.bus.sanitize import one_line, plain
+from mahtab_tui.settings import home_folder
+
+_LONGEST = 500
+"""Characters of an error's own words that are told."""
+
+
+class Crash(NamedTuple):
+    """What has ended the application."""
+
+    error: str
+    """The error's name and its words, in one line."""
+    traceback: str
+    file: Path | None
+    """Where the traceback is kept; None: it could not be written."""
+
+    def report(self, advice: str = "") -> str:
+        """What the person is told. advice: how to go on, a sentence."""
+        where = f"The traceback is in {self.file}." if self.file else f"Its traceback could not be kept:\n{self.traceback}"
+        return "\n".join(filter(None, [f"mahtab-tui: The screen has ended because of an error in it: {self.error}", where, advice]))
+
+
+def kept(error: BaseException, secrets: Iterable[str] = ()) -> Crash:
+    """Write an error's traceback, without the values of variables, to a file of the home folder."""
+    told, words = "".join(traceback.format_exception(error)), one_line(f"{type(error).__name__}: {error}")[:_LONGEST]
+    for secret in secrets:
+        told, words = str(masked(told, secret)), str(masked(words, secret))
+    told = plain(told)
+    path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")
+    about = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(about + told)
+    except OSError:
+        return Crash(words, told, None)
+    return Crash(words, told, path)

@@ -1,0 +1,126 @@
+"""The terminal's control sequences on their way to keys: what no key can be made of is dropped, and nothing of it is typed.
+
+Textual's own parser raises on numbers that are no characters, and types a sequence that it does not know, a key at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._parser import Peek1, Read1, TokenCallback
+from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
+from textual.events import Key, Resize
+from textual.message import Message
+
+LONGEST = 32
+"""Characters of the longest sequence that a key or the mouse has."""
+LONGEST_TYPED = 256
+"""Characters that a person may have typed since the last read."""
+LARGEST = 10_000
+"""Columns or lines of the largest terminal."""
+
+_SEQUENCE = re.compile(
+    r"(?P<focus>(?:\x1b\[[IO])+(?=\x1b\[[IO]))"
+    r"|(?P<control>\x1b\[[0-?]*[ -/]*)(?P<final>[@-~])?"  # CSI
+    r"|(?P<string>\x1b(?:\][\dlLI]|[PX^_])[^\x00-\x1f\x7f\x9c]*)(?:(?P<end>\x1b\\|[\x07\x9c])|\x1b\Z)?"  # OSC, DCS, SOS, PM, APC
+)
+_FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set("u~ABCDEFHPQRSMmIOty")
+"""What ends a sequence of a key, the mouse, the focus, a size or a mode."""
+_LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
+
+
+class KeySequences:
+    """Passes on what keys, the mouse and pastes are made of. Any sequence may come in several reads."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        """A sequence that goes on in the next read: as much of it as says whether it is too long."""
+        self._pasting = False
+        self._silent = False
+
+    def take(self, typed: str) -> str:
+        """What keys are to be made of. Takes time in proportion to what was read."""
+        if self._pasting and self._silent and typed != BRACKETED_PASTE_END and _LONE_KEY.fullmatch(typed):
+            typed = BRACKETED_PASTE_END + typed  # the end of the paste was lost, and a key means to stop something
+        typed, self._held, self._silent = self._held + typed, "", False
+        passed = []
+        while typed:
+            if self._pasting:
+                text, mark, typed = typed.partition(BRACKETED_PASTE_END)
+                if not mark:
+                    text, self._held = _without_begun(text, BRACKETED_PASTE_END)
+            else:
+                text, mark, typed = typed.partition(BRACKETED_PASTE_START)
+                text = self._readable(text, last=not mark)
+            self._pasting ^= bool(mark)
+            passed += [text, mark]
+        return "".join(passed)
+
+    def silence(self) -> str:
+        """Nothing came for a while: what was held back, where it may have been typed."""
+        held, self._held, self._silent = self._held, "", True
+        return held if len(held) <= LONGEST else ""
+
+    def _readable(self, text: str, *, last: bool) -> str:
+        """last: nothing after this text has been read yet."""
+
+        def readable(found: re.Match[str]) -> str:
+            goes_on = last and found.end() == len(text)
+            if found["focus"]:
+                return ""  # it came and went: only the last report counts
+            if found["string"]:
+                return self._string(found[0], ended=bool(found["end"]), goes_on=goes_on)
+            if found["final"]:
+                return found[0] if len(found[0]) <= LONGEST and found["final"] in _FINALS else ""
+            if goes_on:
+                self._held = found[0][: LONGEST + 1]
+                return ""
+            broken = len(found[0]) > LONGEST or text[found.end() : found.end() + 1] in ("", "\x1b")
+            return "" if broken else found[0]
+
+        return _SEQUENCE.sub(readable, text)
+
+    def _string(self, sequence: str, *, ended: bool, goes_on: bool) -> str:
+        """An answer of the terminal that nobody waits for. A short one without an end is Alt and a letter, and what was typed then."""
+        if not ended and len(sequence) <= LONGEST_TYPED:
+            return sequence
+        if not ended and goes_on:
+            self._held = sequence[:LONGEST_TYPED] + sequence[-1]
+        return ""
+
+
+def _without_begun(text: str, mark: str) -> tuple[str, str]:
+    """A text in two, where a mark may begin at its end."""
+    begun = next((length for length in range(len(mark) - 1, 0, -1) if text.endswith(mark[:length])), 0)
+    return text[: len(text) - begun], text[len(text) - begun :]
+
+
+class KeyParser(XTermParser):
+    """Textual's, which goes on after a sequence that it cannot read, and believes no impossible size of the terminal."""
+
+    def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
+        believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
+
+        def take(token: Message) -> None:
+            nonlocal believed
+            if isinstance(token, Resize):
+                if _is_possible(token):
+                    believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
+                else:
+                    self.terminal_size, self.terminal_pixel_size, self.mouse_pixels = believed
+                    return
+            if not (isinstance(token, Key) and token.character and "\ud800" <= token.character <= "\udfff"):
+                token_callback(token)
+
+        while not self.is_eof:
+            try:
+                yield from super().parse(take)
+            except (ArithmeticError, ValueError):
+                pass  # the sequence was read to its end: the next character begins a key
+
+
+def _is_possible(size: Resize) -> bool:
+    pixels = size.pixel_size
+    return 0 < size.size.width <= LARGEST and 0 < size.size.height <= LARGEST and (pixels is None or (pixels.width > 0 and pixels.height > 0))

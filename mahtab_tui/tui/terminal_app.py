@@ -1,0 +1,47 @@
+"""What every application of ours has that takes over a terminal: the gate to it, keys that cannot break it, and a report when it breaks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from textual.app import App
+from textual.driver import Driver
+from textual.drivers.linux_driver import LinuxDriver
+from textual.filter import LineFilter
+
+from mahtab_tui.tui.crash import Crash, kept
+from mahtab_tui.tui.gate import TextOnly
+from mahtab_tui.tui.typed_ahead import TypedAheadDriver
+
+T = TypeVar("T")
+
+
+class TerminalApp(App[T]):
+    """Draws text only, reads keys by `TypedAheadDriver`, and keeps the traceback of an error that ends it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.crash: Crash | None = None
+        """The error that has ended it."""
+        self._text_only = TextOnly()
+
+    def secrets(self) -> Iterable[str]:
+        """What no report may hold."""
+        return ()
+
+    def get_driver_class(self) -> type[Driver]:
+        driver = super().get_driver_class()
+        return TypedAheadDriver if driver is LinuxDriver else driver
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), self._text_only]
+
+    def _handle_exception(self, error: Exception) -> None:
+        if self.crash is None:
+            self.crash = kept(error, self.secrets())
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        """Nothing is printed yet: Textual would print the values of variables, and keys may be among them."""
+        self._close_messages_no_wait()
