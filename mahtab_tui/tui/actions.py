@@ -203,7 +203,7 @@ class SessionActions(PressGuard[int]):
 
     def tell(self, text: str, severity: str = "information") -> None:
         """A short notification; the text is never read as markup."""
-        self.notify(text, severity=severity, markup=False, timeout=3)  # type: ignore[arg-type]
+        self.notify(text, severity=severity, markup=False, timeout=3)
 
     def _with_value(self, value: str, title: str, use: Callable[[str], None], present: str) -> None:
         """Use a value that was given, or ask for one."""

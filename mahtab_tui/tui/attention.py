@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import one_line
 
 LONG = 10.0
 """Seconds after which the end of a cell is worth a call."""
@@ -28,6 +29,7 @@ def reason(record: Record) -> str | None:
 
 def notification(text: str) -> str:
     """The sequence that shows a desktop notification, where the terminal is known to have one; else nothing."""
+    text = one_line(text)
     if os.environ.get("TERM_PROGRAM") in _NOTIFYING:
         return f"\x1b]9;{text}\x07"
     if os.environ.get("KITTY_WINDOW_ID"):

@@ -5,13 +5,14 @@ Textual's own parser raises on numbers that are no characters, and types a seque
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Generator
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._parser import Peek1, Read1, TokenCallback
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
-from textual.events import Key, Resize
+from textual.events import Key, Paste, Resize
 from textual.message import Message
 
 LONGEST = 32
@@ -26,8 +27,10 @@ _SEQUENCE = re.compile(
     r"|(?P<control>\x1b\[[0-?]*[ -/]*)(?P<final>[@-~])?"  # CSI
     r"|(?P<string>\x1b(?:\][\dlLI]|[PX^_])[^\x00-\x1f\x7f\x9c]*)(?:(?P<end>\x1b\\|[\x07\x9c])|\x1b\Z)?"  # OSC, DCS, SOS, PM, APC
 )
-_FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set("u~ABCDEFHPQRSMmIOty")
+_FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set("u~ABCDEFHPQRSMmIOty[")
 """What ends a sequence of a key, the mouse, the focus, a size or a mode."""
+_PASTED_ESCAPE = "\ufdd0"
+"""Stands for an Escape within a paste, of which Textual's parser would make keys as well; a character that no text has."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
@@ -51,6 +54,7 @@ class KeySequences:
                 text, mark, typed = typed.partition(BRACKETED_PASTE_END)
                 if not mark:
                     text, self._held = _without_begun(text, BRACKETED_PASTE_END)
+                text = text.replace("\x1b", _PASTED_ESCAPE)
             else:
                 text, mark, typed = typed.partition(BRACKETED_PASTE_START)
                 text = self._readable(text, last=not mark)
@@ -60,7 +64,10 @@ class KeySequences:
 
     def silence(self) -> str:
         """Nothing came for a while: what was held back, where it may have been typed."""
-        held, self._held, self._silent = self._held, "", True
+        self._silent = True
+        if self._pasting:  # an end of it that has begun may still come
+            return ""
+        held, self._held = self._held, ""
         return held if len(held) <= LONGEST else ""
 
     def _readable(self, text: str, *, last: bool) -> str:
@@ -111,14 +118,14 @@ class KeyParser(XTermParser):
                 else:
                     self.terminal_size, self.terminal_pixel_size, self.mouse_pixels = believed
                     return
+            if isinstance(token, Paste):
+                token.text = token.text.replace(_PASTED_ESCAPE, "\x1b")
             if not (isinstance(token, Key) and token.character and "\ud800" <= token.character <= "\udfff"):
                 token_callback(token)
 
         while not self.is_eof:
-            try:
+            with contextlib.suppress(ArithmeticError, ValueError):  # raised at the end of a sequence: the next character begins a key
                 yield from super().parse(take)
-            except (ArithmeticError, ValueError):
-                pass  # the sequence was read to its end: the next character begins a key
 
 
 def _is_possible(size: Resize) -> bool:

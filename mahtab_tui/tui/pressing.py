@@ -1,10 +1,10 @@
-"""Presses of the mouse on what is still drawn and already gone."""
+"""Keys and presses of the mouse for what is still drawn and already gone."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from textual.events import Event, MouseDown
+from textual.events import Event, InputEvent, MouseDown
 from textual.screen import Screen
 
 from mahtab_tui.tui.terminal_app import TerminalApp
@@ -13,10 +13,13 @@ T = TypeVar("T")
 
 
 class PressGuard(TerminalApp[T]):
-    """Textual would begin a selection in the parent of the widget, and a widget that was taken away has none."""
+    """Textual would begin a selection in the parent of the widget, and a widget that was taken away has none; at the very end nor is there
+    a screen."""
 
     async def on_event(self, event: Event) -> None:
-        if not (isinstance(event, MouseDown) and self.screen_stack and _is_gone(self.screen, event)):
+        if isinstance(event, InputEvent) and not self.screen_stack:
+            return
+        if not (isinstance(event, MouseDown) and _is_gone(self.screen, event)):
             await super().on_event(event)
 
 

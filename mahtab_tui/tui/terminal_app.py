@@ -10,6 +10,7 @@ from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
 
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.crash import Crash, kept
 from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
@@ -36,6 +37,9 @@ class TerminalApp(App[T]):
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         return [*super().get_line_filters(), self._text_only]
+
+    def notify(self, message: str, *, title: str = "", **kwargs: Any) -> None:
+        super().notify(plain(message), title=plain(title), **kwargs)
 
     def _handle_exception(self, error: Exception) -> None:
         if self.crash is None:

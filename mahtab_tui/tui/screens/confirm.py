@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Button, Static
 
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.screens.dialog import Dialog
 
 LOOK = 0.1
@@ -29,7 +30,7 @@ class Confirm(Dialog[bool]):
 
     def __init__(self, question: str, *, yes: str, no: str) -> None:
         super().__init__()
-        self._question = question
+        self._question = plain(question)
         self._yes, self._no = yes, no
 
     def compose(self) -> ComposeResult:
@@ -59,7 +60,7 @@ class ConfirmLeave(Confirm):
         self.set_interval(LOOK, self._look)
 
     def _look(self) -> None:
-        question = _leave(self._at_work())
+        question = plain(_leave(self._at_work()))
         if question != self._question:
             self._question = question
             self.query_one("#question", Static).update(question)

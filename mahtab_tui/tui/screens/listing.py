@@ -15,7 +15,7 @@ from textual.screen import ScreenResultType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.line import Line
 
@@ -58,7 +58,7 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large listing"):
             with Horizontal(classes="listing-title"):
-                yield Static(self.title or self.TITLE, markup=False)
+                yield Static(one_line(self.title or self.TITLE), markup=False)
                 yield Static(classes="listing-count", markup=False)
             yield Line(placeholder="type to filter", compact=True)
             found = OptionList(compact=True, markup=False)
@@ -157,7 +157,7 @@ class ChooseOne(Listing[str, str | None]):
         return [value for value in self._values if wanted.lower() in value.lower()]
 
     def line(self, row: str, width: int) -> Content:
-        return Content.assemble(("● " if row == self._present else "  ", "$moon"), row)
+        return Content.assemble(("● " if row == self._present else "  ", "$moon"), one_line(row))
 
     def about(self, row: str | None) -> Content:
         return Content("" if row is not None else "There is none with this in its name.")

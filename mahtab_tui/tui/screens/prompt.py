@@ -10,6 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import Input, Static
 
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.line import Line
 
@@ -21,8 +22,7 @@ class Prompt(Dialog[str | None]):
 
     def __init__(self, title: str, value: str = "") -> None:
         super().__init__()
-        self._question = title
-        self._value = value
+        self._question, self._value = one_line(title), one_line(value)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):

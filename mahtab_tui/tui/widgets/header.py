@@ -14,6 +14,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.sanitize import one_line
 
 NARROW = 100
 
@@ -67,7 +68,7 @@ class HeaderBar(Widget):
         for record in records:
             attrs = record.attrs
             if record.tag == tags.SESSION:
-                self.session_name, self.model, self.approval = attrs["name"], attrs["model"], attrs["approval"]
+                self.session_name, self.model, self.approval = (one_line(attrs[name]) for name in ("name", "model", "approval"))
             elif record.tag == tags.USAGE:
                 self._add_usage(attrs)
             elif record.tag == tags.SKILL:
@@ -77,9 +78,10 @@ class HeaderBar(Widget):
         self._kernel_changed([record for record in records if record.tag == tags.KERNEL])
 
     def _skill_changed(self, attrs: dict[str, Any]) -> None:
-        self._skills.pop(attrs["name"], None)
+        name = one_line(attrs["name"])
+        self._skills.pop(name, None)
         if attrs["loaded"]:
-            self._skills[attrs["name"]] = attrs["chars"]
+            self._skills[name] = attrs["chars"]
         self._skills_budget = attrs["budget"]
 
     def _show_tooltip(self) -> None:
@@ -151,9 +153,9 @@ class HeaderBar(Widget):
         glyph, colour = _STATES.get(state, ("?", "$muted"))
         words = [f"{glyph} kernel"]
         if not narrow and self.kernel.get("python"):
-            words.append(".".join(str(self.kernel["python"]).split(".")[:2]))
+            words.append(one_line(".".join(str(self.kernel["python"]).split(".")[:2])))
             if environment := environment_name(str(self.kernel.get("executable", ""))):
-                words.append(environment)
+                words.append(one_line(environment))
         said = state
         if state == "busy":
             said = f"busy {max(0.0, time.time() - self._busy_since):6.1f} s"

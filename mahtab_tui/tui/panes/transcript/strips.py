@@ -84,7 +84,9 @@ def with_sought(row: Row, sought: re.Pattern[str], style: Style) -> Row:
 
 
 def with_mark(strip: Strip, style: Style) -> Strip:
-    """A strip of the entry that keys act on."""
+    """A strip of the entry that keys act on; one without a column has no room for it."""
+    if not strip.cell_length:
+        return strip
     first, *rest = strip
     return Strip([Segment(MARK, first.style + style if first.style else style), *rest], strip.cell_length)
 

@@ -69,7 +69,7 @@ class SettingsScreen(Listing[Entry, None]):
             found = await asyncio.to_thread(entries, self._settings)
         except SettingsError as error:
             found = [Entry(key, "", Place("not known"), field.description or "") for key, field in Settings.model_fields.items()]
-            if self.is_attached:
+            if not self.leaves:
                 self.say(str(error))
         present = self._present()
         self._entries = []
@@ -78,7 +78,7 @@ class SettingsScreen(Listing[Entry, None]):
             table, dot, _ = entry.key.partition(".")
             if dot and (following is None or not following.key.startswith(f"{table}.")):
                 self._entries.append(Entry(table, "", Place("name=value adds"), entry.description))
-        if self.is_attached:
+        if not self.leaves:
             self.fill()
 
     def rows(self, wanted: str) -> Sequence[Entry]:
@@ -159,8 +159,9 @@ class SettingsScreen(Listing[Entry, None]):
                 said, style = await saving, "$good"
             except (SettingsError, ModelError) as error:
                 said, style = str(error), "$bad"
-            if not self.is_attached:
+            if not self.leaves:
+                await self._load()
+            if self.leaves:  # also while the sources were read
                 self._tell(said, "information" if style == "$good" else "error")
-                return
-            await self._load()
-            self.say(said, style)
+            else:
+                self.say(said, style)

@@ -101,7 +101,7 @@ class SkillsScreen(Listing[SkillRow, None]):
         """Search on a thread: also the first time, while the skills are still being read."""
         wanted = self.wanted
         found, count = await asyncio.to_thread(self._search, wanted)
-        if self.is_attached and wanted == self.wanted:
+        if not self.leaves and wanted == self.wanted:
             self._found, self._found_for, self._count = found, wanted, count
             self._names = min(_NAME, max((len(row.name) for row in found), default=0))
             self.fill(highlighted)
@@ -170,7 +170,7 @@ class SkillsScreen(Listing[SkillRow, None]):
         if wanted != self._found_for:
             found, _ = await asyncio.to_thread(self._search, wanted)
             chosen = found[0] if found else None
-        if chosen is not None and self.is_attached:
+        if chosen is not None and not self.leaves:
             await act(chosen)
 
     async def _change(self, row: SkillRow) -> None:
@@ -186,7 +186,7 @@ class SkillsScreen(Listing[SkillRow, None]):
         else:
             how = "is no longer loaded" if loaded else "is loaded: the model is told it with every question"
             said, style = f"{row.name} {how}.", "$good"
-        if self.is_attached:
+        if not self.leaves:
             self.fill()
             self.say(said, style)
 
@@ -203,10 +203,10 @@ class SkillsScreen(Listing[SkillRow, None]):
         try:
             path = await asyncio.to_thread(create_skill, self._project / ".mahtab" / "skills", name)
         except SkillError as error:
-            if self.is_attached:
+            if not self.leaves:
                 self.say(str(error))
             return
-        if self.is_attached:
+        if not self.leaves:
             line = self.query_one(Line)
             line.value, line.cursor_position = name, len(name)
             self._open(path)

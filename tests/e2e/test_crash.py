@@ -1,0 +1,61 @@
+"""An error in the screen itself: the exit code says so, the traceback is kept, and the person is told how to go on."""
+
+from __future__ import annotations
+
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+
+_BREAK = """
+import sys
+from mahtab_tui.cli import main
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.typed_ahead import TypedAheadDriver
+
+def broken(*arguments):
+    raise LookupError("no such \\x1b]52;c;QUJD\\x07 thing, nor sk-secret-key")
+
+{where} = broken
+sys.argv = ["mahtab-tui", "--model", "demo", *sys.argv[1:]]
+main()
+"""
+PLACES = ("MahtabApp.action_help", "TypedAheadDriver._without_answers")
+
+
+@pytest.fixture
+def broken(project: Path, home: Path) -> Path:
+    (home / ".mahtab").mkdir()
+    (home / ".mahtab" / "config.toml").write_text('[api_keys]\nopenai = "sk-secret-key"\n')
+    return project
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_crash_is_an_exit_code_a_file_and_a_way_to_go_on(broken: Path, home: Path, where: str) -> None:
+    script = broken / "broken.py"
+    script.write_text(_BREAK.format(where=where))
+    with Terminal([sys.executable, str(script)], cwd=broken) as screen:
+        screen.wait("Python")
+        if where == PLACES[0]:
+            screen.enter("kept = 42")
+            screen.wait(r"kept\s+int")
+        screen.press("f1")
+        assert screen.wait_end() == 1
+        assert "because of an error in it: LookupError: no such" in screen.text
+        assert "--continue" in screen.text
+        after = bytes(screen.raw).rpartition(b"\x1b[?1049l")[2]
+        assert b"QUJD" not in after
+        assert b"sk-secret-key" not in after
+    (report,) = (home / ".mahtab" / "logs").glob("crash-*.txt")
+    assert stat.S_IMODE(report.stat().st_mode) == 0o600
+    told = report.read_text()
+    assert "LookupError" in told
+    assert "broken.py" in told
+    assert "\x1b" not in told
+    assert "sk-secret-key" not in told
+    if where == PLACES[0]:
+        with Terminal([str(Path(sys.executable).with_name("mahtab-tui")), "--model", "demo", "--continue"], cwd=broken) as screen:
+            screen.wait("kept = 42")

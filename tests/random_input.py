@@ -1,0 +1,199 @@
+"""Random keys, clicks, pastes and resizes over the whole application with a real kernel; the same seed makes the same actions.
+
+``nice python -m tests.random_input 500`` makes 500 runs. Says which seeds ended in an error, with their last actions, and exits with 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import faulthandler
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from textual import events
+from textual.geometry import Size
+
+from mahtab_tui.session import Session
+from mahtab_tui.session.beginning import process_kernel
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings import load_settings
+from mahtab_tui.store.history import History
+from mahtab_tui.store.resume import new_store
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.key_sequences import KeyParser, KeySequences
+from tests.skills import write_skill
+
+ACTIONS = 150
+"""Of a run."""
+PATIENCE = 120
+"""Seconds that an action may take before the application counts as frozen."""
+SIZES = ((1, 1), (1, 30), (2, 3), (7, 4), (20, 5), (40, 60), (80, 24), (120, 35), (200, 50), (300, 2))
+
+_FUNCTION_KEYS = ["\x1bOP", "\x1bOQ", "\x1bOR", "\x1bOS", *(f"\x1b[{number}~" for number in (15, 17, 18, 19, 20, 21, 23, 24))]
+_MOVES = [*(f"\x1b[{before}{end}" for before in ("", "1;2", "1;3", "1;5") for end in "ABCDHF"), "\x1b[5~", "\x1b[6~", "\x1b[3~", "\t", "\x1b[Z"]
+_CONTROLS = [chr(number) for number in range(1, 27) if chr(number) not in "\x03\x04\x11\x1a\r\t"] + ["\x7f", "\x1b", "\x1b", "\r", "\r", "\r"]
+_CHORDS = [f"\x1b{letter}" for letter in "abdefhjklmnprstuwxyz.<>/"]
+_LETTERS = list("abcdefghijklmnopqrstuvwxyzAJNRXYM0123456789 ./@?`_()[]{}'\"=+-*:,#\\%äß中🙂\u0301")
+_CODE = (
+    "print('x' * 300)\r",
+    "for i in range(40): print(i)\r\r",
+    "1 / 0\r",
+    "rows = [dict(a=i, b=str(i)) for i in range(99)]\r",
+    "rows\r",
+    "import time; time.sleep(0.3)\r",
+    "input('name? ')\r",
+    "display(rows)\r",
+    "`how many rows are there?\r",
+    "`show the first 5 rows of rows\r",
+    "print('\\x1b]52;c;QUJD\\x07\\x1b[31mred')\r",
+    "def f(a, b):\r",
+    "rlm('how many?', 'abc ' * 2000)\r",
+    "`/skills\r",
+    "`/settings\r",
+    "`/usage\r",
+    "`/model\r",
+    "`/cd\r",
+    "`/theme\r",
+    "`/unload\r",
+    "rows?\r",
+)
+_BROKEN = (
+    "\x1b[1114112u",
+    "\x1b[57441;1:3u",
+    "\x1b[97;5:9u",
+    "\x1b[;:u",
+    "\x1b[48;0;0;0;0t",
+    "\x1b[<0;9999999;99999M",
+    "\x1b[1;:R",
+    "\x1b]52;c;?\x07",
+)
+
+
+def actions(chance: random.Random) -> Iterator[str | tuple[int, int]]:
+    """What a terminal would send, or the size that it takes."""
+    size = (120, 35)
+    while True:
+        kind = chance.random()
+        if kind < 0.06:
+            size = chance.choice(SIZES)
+            yield size
+        elif kind < 0.30:
+            x, y = chance.randint(1, size[0]), chance.randint(1, size[1])
+            button = chance.choice((0, 0, 0, 2, 64, 65, 66, 67))
+            pressed = f"\x1b[<{button};{x};{y}M"
+            moved = f"\x1b[<{button + 32};{chance.randint(1, size[0])};{chance.randint(1, size[1])}M" if chance.random() < 0.3 else ""
+            yield pressed + (moved + f"\x1b[<{button};{x};{y}m" if button < 64 and chance.random() < 0.95 else "")
+        elif kind < 0.34:
+            yield f"\x1b[<35;{chance.randint(1, size[0])};{chance.randint(1, size[1])}M"
+        elif kind < 0.39:
+            yield f"\x1b[200~{''.join(chance.choices([*_LETTERS, chr(10)], k=chance.choice((1, 20, 2000))))}\x1b[201~"
+        elif kind < 0.45:
+            yield chance.choice(_CODE)
+        elif kind < 0.47:
+            yield chance.choice(_BROKEN)
+        elif kind < 0.48:
+            yield chance.choice(("\x1b[O", "\x1b[I"))
+        else:
+            yield chance.choice(chance.choice((_FUNCTION_KEYS, _MOVES, _CONTROLS, _CHORDS, _LETTERS, _LETTERS)))
+
+
+async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -> None:
+    """One run, in this process; `begun` is called before each action. Raises what has ended the application."""
+    chance = random.Random(seed)
+    settings = load_settings(model="demo", approval=chance.choice(("ask", "auto")), share=False)
+    store, name, past = new_store(Path.cwd())
+    session = Session(settings, process_kernel(settings), NoFace(), store=store, name=name, past=past)
+    history = History(Path.home() / ".mahtab" / "history.db", str(Path.cwd()))
+    app = MahtabApp(session, ScreenGuard(lambda text: None), history)
+    last: deque[str | tuple[int, int]] = deque(maxlen=12)
+    try:
+        async with app.run_test(size=(120, 35)) as pilot:
+            parser, sequences, driver = KeyParser(), KeySequences(), app._driver
+            assert driver is not None
+            for action, _ in zip(actions(chance), range(count), strict=False):
+                if not app.is_running or app._exit:
+                    break
+                last.append(action)
+                begun()
+                if isinstance(action, str):
+                    if typed := sequences.take(action) + sequences.silence():  # the parser takes an empty text for the end
+                        for event in parser.feed(typed):
+                            driver.process_message(event)
+                    for event in parser.tick():
+                        driver.process_message(event)
+                else:
+                    driver._size = action
+                    driver.process_message(events.Resize(Size(*action), Size(*action)))
+                if chance.random() < 0.7:
+                    await asyncio.sleep(chance.choice((0, 0, 0.01, 0.05)))
+                else:
+                    await pilot.pause()
+    except BaseException:
+        print(f"seed {seed}: the last actions, after which the application ended:", *map(repr, last), sep="\n  ", flush=True)
+        raise
+    finally:
+        await asyncio.to_thread(session.close)
+        history.close()
+
+
+def runs(seeds: range, count: int = ACTIONS) -> list[int]:
+    """One run for each seed, in a home and a project of their own, which are the process's from then on; the seeds that failed."""
+    folder = Path(tempfile.mkdtemp(prefix="mahtab-random-"))
+    project = folder / "project"
+    project.mkdir()
+    os.environ.update(HOME=str(folder), EDITOR="true", VISUAL="true")
+    os.chdir(project)
+    write_skill(project / "skills", "tidy", "How to tidy a room. Use when nothing can be found.", "# Tidy\n\n1. Put **things** away.\n")
+    (project / "data.csv").write_text("a,b\n1,2\n3,4\n", "utf-8")
+    failed = []
+    for seed in seeds:
+        try:
+            asyncio.run(run(seed, count, lambda: faulthandler.dump_traceback_later(PATIENCE, exit=True)))
+        except Exception:
+            failed.append(seed)
+            traceback.print_exc()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+        print(f"seed {seed}: {'failed' if seed in failed else 'passed'}", flush=True)
+    return failed
+
+
+def main() -> int:
+    """Each block of seeds in a process of its own, so that one that freezes ends only that."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, help="how many runs")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--here", action="store_true", help="in this process")
+    given = parser.parse_args()
+    seeds = range(given.first, given.first + given.count)
+    if given.here:
+        return 1 if runs(seeds) else 0
+    failed, passed = [], 0
+    while seeds:
+        command = [sys.executable, "-m", "tests.random_input", str(min(10, len(seeds))), "--first", str(seeds[0]), "--here"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
+        ended = [line.split()[1][:-1] for line in done.stdout.splitlines() if line.startswith("seed ") and line.endswith(("passed", "failed"))]
+        passed += done.stdout.count(": passed\n")
+        if done.returncode:
+            print(done.stdout, flush=True)
+            failed += [line for line in done.stdout.splitlines() if line.startswith("seed ") and line.endswith("failed")]
+            if len(ended) < min(10, len(seeds)):  # frozen, or ended without a word
+                failed.append(f"seed {seeds[0] + len(ended)}: ended the process with {done.returncode}")
+                ended.append("")
+        seeds = seeds[len(ended) :]
+        print(f"{passed} passed, {len(failed)} failed, {len(seeds)} to come", flush=True)
+    print(*failed, sep="\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

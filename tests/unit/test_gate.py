@@ -1,0 +1,53 @@
+"""The last gate to the terminal: what the renderer makes passes, and nothing that a text could bring in."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.strip import Strip
+
+from mahtab_tui.tui.gate import TextOnly, let_out
+from tests.hostile import HOSTILE
+
+COMMANDS = (
+    "\x1b[?1049h",
+    "\x1b[?2026$p",
+    "\x1b[?1003h\x1b[?1015h",
+    "\x1b[>25u",
+    "\x1b[<u",
+    "\x07",
+    "\x1b]22;pointer\x07",
+    "\x1b]52;c;aGVsbG8=\x07",
+)
+PICTURE = "\x1b[1;1H\x1b[1;38;2;200;10;10mcode\x1b[0m\n\x1b[2;1Hü 中 🙂"
+
+
+@pytest.mark.parametrize("data", [*COMMANDS, PICTURE])
+def test_what_textual_writes_goes_out_as_it_is(data: str) -> None:
+    assert let_out(data) == data
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_text_within_a_picture_brings_no_command_along(text: str) -> None:
+    written = let_out(f"{PICTURE}{text}{PICTURE}")
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*[mH]", "", written))
+    assert written.startswith(PICTURE)
+    assert written.endswith(PICTURE)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_a_widget_draws_is_text_of_the_same_width(text: str) -> None:
+    strip = Strip([Segment("a", Style(bold=True)), Segment(text, Style(link=f"http://x/{text}")), Segment("z")])
+    drawn = strip.apply_filter(TextOnly(), Color(0, 0, 0))
+    assert drawn.text == re.sub(r"[\x00-\x1f\x7f-\x9f\u202e\u2066]", "", strip.text)
+    assert sum(segment.cell_length for segment in drawn) == strip.cell_length
+    assert not any(segment.style and segment.style.link for segment in drawn)
+
+
+def test_what_is_only_text_is_left_alone() -> None:
+    strip = Strip([Segment("déjà 中 🙂", Style(bold=True)), Segment(" ")])
+    assert list(strip.apply_filter(TextOnly(), Color(0, 0, 0))) == list(strip)

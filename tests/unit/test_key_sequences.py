@@ -1,0 +1,140 @@
+"""What comes from the terminal becomes keys, or nothing: no sequence ends the program, hangs it, or is typed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
+from textual._xterm_parser import XTermParser
+from textual.events import AppBlur, AppFocus, Key, MouseDown, Paste, Resize
+from textual.message import Message
+
+from mahtab_tui.tui.key_sequences import LONGEST, LONGEST_TYPED, KeyParser, KeySequences
+
+MALFORMED = (
+    "\x1b[1114112u",
+    "\x1b[57441;1:3u",
+    "\x1b[97;5:9u",
+    "\x1b[9999999999u",
+    "\x1b[:R",
+    "\x1b[;:u",
+    "\x1b[;;1114112u",
+    "\x1b[1;;9999999999R",
+    "\x1b[55296u",
+)
+PIECES = [
+    *"0123456789;;;:::<?$-MmuRtyABCHPS~IO \r\\",
+    "\x1b",
+    "\x1b[",
+    "48;",
+    "\x1b[200~",
+    "\x1b[201~",
+    "1114112",
+    "²",
+    "\x9b",
+    "\x1b]5",
+    "\x1bP",
+    "\x07",
+]
+
+
+def read(*reads: str) -> list[Message]:
+    """What becomes of what was read, after which nothing comes for a while."""
+    parser, sequences = KeyParser(), KeySequences()
+    messages = [message for each in reads if (typed := sequences.take(each)) for message in parser.feed(typed)]
+    if typed := sequences.silence():
+        messages += parser.feed(typed)
+    if parser._timeout_time is not None:
+        parser._timeout_time = 0.0
+    return [*messages, *parser.tick()]
+
+
+def keys(*reads: str) -> list[str]:
+    return [message.key for message in read(*reads) if isinstance(message, Key)]
+
+
+@pytest.mark.parametrize("sequence", MALFORMED)
+def test_a_malformed_sequence_is_dropped_and_the_next_key_counts(sequence: str) -> None:
+    assert keys(f"{sequence}a\x1b[A") == ["a", "up"]
+
+
+@given(st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), min_size=1, max_size=4))
+def test_nothing_that_is_read_raises_or_stops_the_keys(reads: list[str]) -> None:
+    parser, sequences = KeyParser(), KeySequences()
+    for each in [*reads, "", "\x1b[201~", "x" * LONGEST]:
+        if typed := sequences.take(each) + (sequences.silence() if not each else ""):
+            list(parser.feed(typed))
+        assert len(sequences._held) <= LONGEST_TYPED + 1
+    assert [message.key for message in parser.feed("k") if isinstance(message, Key)] == ["k"]
+
+
+def test_every_sequence_of_a_key_that_textual_knows_passes() -> None:
+    for sequence in ANSI_SEQUENCES_KEYS:
+        sequences = KeySequences()
+        assert sequences.take(sequence) + sequences.silence() == sequence
+
+
+@pytest.mark.parametrize("sequence", ["\x1b[1;5A", "\x1b[<0;5;6M", "\x1b[97;5u", "\x1b[200~ab\x1b[201~", "\x1b[48;20;60;400;600t"])
+def test_a_sequence_may_come_in_any_pieces(sequence: str) -> None:
+    whole = [str(message) for message in read(sequence)]
+    assert whole
+    for place in range(2, len(sequence)):
+        assert [str(message) for message in read(sequence[:place], sequence[place:])] == whole
+
+
+@pytest.mark.parametrize("size", [4_096, 100, 8])
+@pytest.mark.parametrize("parameters", ["1" * 5_000, ";" * 5_000, "1:" * 2_500, "\x1b[" * 2_500], ids=lambda text: repr(text[:3]))
+def test_a_long_control_sequence_is_typed_nowhere(parameters: str, size: int) -> None:
+    sequence = f"\x1b[{parameters}u"
+    assert keys(*(sequence[start : start + size] for start in range(0, len(sequence), size)), "b") in (["b"], [chr(1), "b"])
+
+
+@pytest.mark.parametrize("size", [4_096, 100, 7])
+@pytest.mark.parametrize(("start", "end"), [("\x1b]52;c;", "\x07"), ("\x1bP", "\x1b\\"), ("\x1b_G", "\x1b\\")], ids=repr)
+def test_a_long_answer_is_typed_nowhere(start: str, end: str, size: int) -> None:
+    answer = f"{start}{'a' * 5_000}{end}"
+    rest = [answer[place : place + size] for place in range(LONGEST_TYPED + 10, len(answer), size)]
+    assert keys(answer[: LONGEST_TYPED + 10], *rest, "b") == ["b"]
+
+
+def test_of_many_reports_of_the_focus_the_last_counts() -> None:
+    assert [type(message) for message in read("\x1b[I\x1b[O" * 1_000)] == [AppBlur]
+    assert [type(message) for message in read("\x1b[O\x1b[Ia\x1b[O")] == [AppFocus, Key, AppBlur]
+
+
+@pytest.mark.parametrize("size", ["0;0;0;0", "20;60;0;0", "0;80;400;800", "999999;999999;400;800"])
+def test_an_impossible_size_is_not_believed(size: str) -> None:
+    messages = read("\x1b[48;24;80;480;800t", f"\x1b[48;{size}t", "\x1b[<0;105;41M")
+    resize, press = messages
+    assert isinstance(resize, Resize)
+    assert (resize.size.width, resize.size.height) == (80, 24)
+    assert isinstance(press, MouseDown)
+    assert (press.x, press.y) == (10, 2)
+
+
+def test_of_what_looks_like_a_sequence_in_a_paste_no_key_is_made() -> None:
+    (paste,) = read("\x1b[200~a\x1b[1", "114112ub\x1b]5;c\x07\x1b[I\x1bprint()\r\x1b[20", "1~")
+    assert isinstance(paste, Paste)
+    assert paste.text == "a\x1b[1114112ub\x1b]5;c\x07\x1b[I\x1bprint()\r"
+
+
+@pytest.mark.parametrize(("key", "name"), [("\x03", "ctrl+c"), ("\x1b[113;5u", "ctrl+q")])
+def test_a_key_ends_a_paste_whose_end_was_lost(key: str, name: str) -> None:
+    parser, sequences = KeyParser(), KeySequences()
+    list(parser.feed(sequences.take("\x1b[200~lost")))
+    assert sequences.silence() == ""
+    paste, pressed = parser.feed(sequences.take(key))
+    assert isinstance(paste, Paste)
+    assert isinstance(pressed, Key)
+    assert (paste.text, pressed.key) == ("lost", name)
+
+
+def test_alt_and_letters_are_keys() -> None:
+    assert keys("\x1b]") == ["right_square_bracket"]
+    assert keys("\x1bPab")[-2:] == ["a", "b"]
+
+
+def test_textuals_own_parser_still_needs_the_guard() -> None:
+    with pytest.raises(ValueError, match="chr"):
+        list(XTermParser().feed("\x1b[1114112u"))
