@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -340,8 +340,8 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
     def on_app_blur(self, event: AppBlur) -> None:
         self.attention.focused = False
 
-    def secrets(self) -> Iterable[str]:
-        return self.session.settings.secrets()
+    def mask(self, text: str) -> str:
+        return self.session.secrets.mask(text)
 
     def _tell_of_history(self) -> None:
         """What is wrong with the input history, once."""

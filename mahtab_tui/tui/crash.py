@@ -6,12 +6,11 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui import __version__
-from mahtab_tui.bus.masking import masked
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.settings import home_folder
 
@@ -34,12 +33,10 @@ class Crash(NamedTuple):
         return "\n".join(filter(None, [f"mahtab-tui: The screen has ended because of an error in it: {self.error}", where, advice]))
 
 
-def kept(error: BaseException, secrets: Iterable[str] = ()) -> Crash:
+def kept(error: BaseException, mask: Callable[[str], str] = str) -> Crash:
     """Write an error's traceback, without the values of variables, to a file of the home folder."""
-    told, words = "".join(traceback.format_exception(error)), one_line(f"{type(error).__name__}: {error}")[:_LONGEST]
-    for secret in secrets:
-        told, words = str(masked(told, secret)), str(masked(words, secret))
-    told = plain(told)
+    told = plain(mask("".join(traceback.format_exception(error))))
+    words = one_line(mask(f"{type(error).__name__}: {error}"))[:_LONGEST]
     path = home_folder() / "logs" / time.strftime(f"crash-%Y%m%d-%H%M%S-{os.getpid()}.txt")
     about = f"mahtab-tui {__version__}, Python {sys.version}, {sys.platform}\n"
     try:

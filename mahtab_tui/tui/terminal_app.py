@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from textual.app import App
@@ -27,9 +27,9 @@ class TerminalApp(App[T]):
         """The error that has ended it."""
         self._text_only = TextOnly()
 
-    def secrets(self) -> Iterable[str]:
-        """What no report may hold."""
-        return ()
+    def mask(self, text: str) -> str:
+        """A text without what no report may hold."""
+        return text
 
     def get_driver_class(self) -> type[Driver]:
         driver = super().get_driver_class()
@@ -43,7 +43,7 @@ class TerminalApp(App[T]):
 
     def _handle_exception(self, error: Exception) -> None:
         if self.crash is None:
-            self.crash = kept(error, self.secrets())
+            self.crash = kept(error, self.mask)
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
