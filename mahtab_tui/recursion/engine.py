@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.recursion import prompts
-from mahtab_tui.recursion.budget import Amount, Budget, BudgetSpent, Deadline, Limits
+from mahtab_tui.recursion.budget import Budget, BudgetSpent, Deadline, Limits
 from mahtab_tui.recursion.calls import Calls, as_sentence
 from mahtab_tui.recursion.events import Events
 from mahtab_tui.recursion.fan_out import Consent, FanOuts
@@ -257,7 +257,7 @@ class Engine:
             )
         sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
         try:  # what would come to nothing makes no nodes, which would hold its text
-            self._budget.free(self._budget.hold(Amount(1)))
+            self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, min((source.chars for source in sources), default=0))))
             if request.plain:
                 self._may_be_plain(sources[0])
         except (BudgetSpent, CallRefused) as error:

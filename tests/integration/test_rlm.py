@@ -112,6 +112,57 @@ def test_a_partial_answer_is_told_of_and_a_missing_one_is_raised() -> None:
         rlm("what?", LOG, model="no such")
 
 
+OSC_52 = "it is\x1b]52;c;aGFybQ==\x07 here\x1b[2J\u202e"
+"""An answer that writes the clipboard, clears the screen and turns what follows around."""
+
+
+def test_an_answer_cannot_drive_a_terminal_unless_it_is_asked_for_raw() -> None:
+    script = {"what?": python(f"FINAL({OSC_52!r})"), "fail": python("FINAL('x')")}
+    clean = rlm("what?", LOG, model=scripted(script))
+    assert clean.startswith("it is")
+    assert not any(sign in clean for sign in "\x1b\x07\u202e")
+    assert rlm("what?", LOG, model=scripted(script), raw=True) == OSC_52
+
+    def refuse(messages: Sequence[Any]) -> str:
+        raise ModelError(OSC_52)
+
+    with pytest.raises(SearchFailed) as failed:
+        rlm("what?", LOG, model=ScriptedModel(reply=refuse))
+    assert "\x1b" not in str(failed.value)
+
+
+def test_a_listener_that_wants_to_leave_ends_nothing() -> None:
+    def leave(record: Any) -> None:
+        sys.exit(3)
+
+    with pytest.warns(UserWarning, match="on_event failed"):
+        assert rlm("what?", LOG, model=scripted({"what?": python("FINAL(1)")}), on_event=leave) == "1"
+
+
+def test_a_sandbox_that_reads_no_answers_is_ended() -> None:
+    """Calls that come to nothing cost no model call: their answers would pile up in the memory of the host."""
+    deaf = """
+import gc
+for thing in gc.get_objects():
+    if type(thing).__name__ == "Conversation":
+        talk = thing
+talk._lock.acquire()  # its reader waits from the first answer on
+for number in range(1, 200):
+    talk._channel.send({"op": "call", "id": number, "name": "rlm", "args": {"query": "q", "parts": [{"span": [0, 9]}] * 5000, "map": True}})
+import time
+time.sleep(20)
+"""
+    story = Story()
+    script = {"what?": [python(deaf), python("FINAL('after')")]}
+    search = Search(story.append)
+    try:
+        answer = search.run("what?", LOG, model=scripted(script), limits=Limits(max_calls=2), asking="run")
+    finally:
+        search.close()
+    assert answer.state == "partial"
+    assert "it did not read its answers" in story.of(tags.RLM_REPL_OUT)[0].text
+
+
 def test_a_hostile_frame_from_a_sandbox_holds_nothing_up() -> None:
     """Reading it must not keep the other threads from running: then no limit of time and no Ctrl+C would end the search."""
     body = "b'\"' + b'\\\\\"' * 2_200_000"

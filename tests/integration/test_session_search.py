@@ -46,6 +46,14 @@ def test_documents_and_tables_keep_their_names(open_session: Callable[..., Opene
     assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "'dict one.txt, two.txt'\n"
 
 
+def test_an_answer_in_a_cell_is_clean_unless_it_is_asked_for_raw(open_session: Callable[..., Opened]) -> None:
+    look = {"text": "```python\nFINAL('a' + chr(27) + ']52;c;eA==' + chr(7) + 'b')\n```"}
+    it = open_session(look)
+    assert "27" not in ask(it, "[ord(letter) for letter in rlm('Find it', log)]")
+    it.session.submit("python", "[ord(letter) for letter in rlm('Find it', log, raw=True)]")
+    assert "27" in it.store.wait(tags.USER_REPL_OUT, cell=3).text
+
+
 def test_a_search_that_fails_raises_a_sentence(open_session: Callable[..., Opened]) -> None:
     it = open_session({"error": "The model is not at home."})
     assert "RuntimeError: The model is not at home." in ask(it, "rlm('Find the needles', log)")

@@ -48,6 +48,11 @@ async def ask(pilot: Pilot[int], *records: Record, hear: bool = True) -> FanOutR
     return row
 
 
+def test_the_question_says_what_has_been_made_before() -> None:
+    assert estimate(fan_out("waiting", made=50)) == "340 calls more after 50, about 1.2 M tokens, about $1.10"
+    assert estimate(fan_out("waiting", made=50, calls=1, tokens=700)) == "1 call more after 50, about 700 tokens, about $1.10"
+
+
 @pytest.mark.parametrize(("key", "run"), [("y", True), ("n", False)])
 async def test_a_key_answers(app: MahtabApp, key: str, run: bool) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
