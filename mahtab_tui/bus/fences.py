@@ -19,8 +19,7 @@ MOST_PASSED = 8
 
 _STRINGS = re.compile(
     r"""#[^\n]*"""
-    r"""|\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}"""
-    r"""|(?P<open>\"{3}|'{3})"""
+    r"""|(?P<marks>\"{3}|'{3})(?:\\.?|[^\\])*?(?:(?P=marks)|(?P<open>\Z))"""  # one without an end is read once, up to the text's end
     r"""|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""",
     re.DOTALL,
 )
@@ -51,7 +50,7 @@ def in_docstring(code: str) -> bool:
     Reads the strings and comments itself: Python's parser says it too, but also warns on stderr of escapes in them, and its tokenizer
     fails in several ways on what is not quite Python.
     """
-    return any(found["open"] for found in _STRINGS.finditer(code))
+    return any(found["open"] is not None for found in _STRINGS.finditer(code))
 
 
 def python_fences(text: str) -> Iterator[Fence]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from mahtab_tui.bus.sgr import NO_STYLE, Graphic, after
 
 _REWRITES = re.compile(r"[\r\b]|\x1b\[[0-2]?K")
-_LINE_END = re.compile(r"\r+\n")
+_LINE_END = re.compile(r"(?<!\r)\r+\n")
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 _TOKEN = re.compile(
     r"(?P<text>[^\x00-\x1f\x7f]+)"

@@ -60,7 +60,9 @@ def _name(failure: Failure, variables: Sequence[Known]) -> Plan | None:
 
 
 def _zero(failure: Failure, variables: Sequence[Known]) -> Plan | None:
-    matched = re.search(r"([\w.\[\]()'\"]+)\s*(//|/|%)\s*([A-Za-z_][\w.]*(?:\([^()]*\))?|0(?:\.0*)?)", failure.line or failure.code)
+    matched = re.search(
+        r"(?<![\w.\[\]()'\"])([\w.\[\]()'\"]+)\s*(//|/|%)\s*([A-Za-z_][\w.]*(?:\([^()]*\))?|0(?:\.0*)?)", failure.line or failure.code
+    )
     if matched is None:
         return Plan(f"Something is divided by zero{_at(failure)}.")
     divisor = matched[3]
@@ -87,7 +89,7 @@ def _key(failure: Failure, variables: Sequence[Known]) -> Plan | None:
 
 def _type(failure: Failure, variables: Sequence[Known]) -> Plan | None:
     line = failure.line or failure.code
-    matched = re.search(r"(\"[^\"]*\"|'[^']*'|\w+)\s*\+\s*(\w+(?:\([^()]*\))?|\"[^\"]*\"|'[^']*')", line)
+    matched = re.search(r"(\"[^\"]*\"|'[^']*'|\b\w+)\s*\+\s*(\w+(?:\([^()]*\))?|\"[^\"]*\"|'[^']*')", line)
     if matched is None or not re.search(r"concatenate str|unsupported operand.*str", failure.message):
         return None
     mended = line.replace(matched[0], f"str({matched[1]}) + str({matched[2]})")
@@ -95,7 +97,7 @@ def _type(failure: Failure, variables: Sequence[Known]) -> Plan | None:
 
 
 def _index(failure: Failure, variables: Sequence[Known]) -> Plan | None:
-    matched = re.search(r"(\w+)\[(-?\d+)\]", failure.line or failure.code)
+    matched = re.search(r"\b(\w+)\[(-?\d+)\]", failure.line or failure.code)
     if matched is None:
         return None
     name = matched[1]

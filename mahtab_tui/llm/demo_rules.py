@@ -42,7 +42,7 @@ _COUNTING = frozenset(
     "how many count the number of a an all are is there in has have does do what it its me please tell rows row items item elements entries values words "
     "word lines line characters character chars letters letter".split()
 )
-_FILTER = re.compile(r"(\w+)\s*(>=|<=|==|!=|>|<|=|is over|is above|is under|is below|over|above|under|below)\s*(-?[\d.]+|'[^']*'|\"[^\"]*\")")
+_FILTER = re.compile(r"\b(\w+)\s*(>=|<=|==|!=|>|<|=|is over|is above|is under|is below|over|above|under|below)\s*(-?[\d.]+|'[^']*'|\"[^\"]*\")")
 _WORDS_FOR = {"is over": ">", "is above": ">", "over": ">", "above": ">", "is under": "<", "is below": "<", "under": "<", "below": "<", "=": "=="}
 _NUMBER = re.compile(r"\b(\d+)\b")
 

@@ -28,7 +28,7 @@ PART = 150_000
 MOST_PARTS = 8
 MOST_PLAIN_PARTS = 40
 
-_SIZE = re.compile(r"([\d,]+) characters in [\d,]+ lines")
+_SIZE = re.compile(r"(?<![\d,])([\d,]+) characters in [\d,]+ lines")
 _COUNT = re.compile(r"^(.+): (\d+) lines$", re.MULTILINE)
 _HITS = re.compile(r"^(\d+) lines have \d+ of the \d+ signs$", re.MULTILINE)
 _CALLS_LEFT = re.compile(r"^Left: .*?([\d,]+) model calls", re.MULTILINE)

@@ -91,7 +91,7 @@ Answer with one JSON object and nothing else:
 {{"is_complete": true or false, "reasoning": "one sentence", "next_action": "what to do next, or empty"}}
 """
 
-_SECTIONS = re.compile(r"<(?=\s*/?\s*(?:prior-session|earlier-conversation|variables|recent-activity|attachments)\b)", re.IGNORECASE)
+_SECTIONS = re.compile(r"<(?=\s*+(?:/\s*+)?(?:prior-session|earlier-conversation|variables|recent-activity|attachments)\b)", re.IGNORECASE)
 
 
 def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[HostFunction] = (), loaded: Mapping[str, str] | None = None) -> str:

@@ -8,7 +8,7 @@ from re import Pattern
 
 from ..text_tools import LONG_LINE
 
-_NEGATED = re.compile(r"\[\^(?:\\.|[^\]\\])*\]", re.DOTALL)
+_NEGATED = re.compile(r"\[\^(?:\\.|[^\]\\])*\]?", re.DOTALL)
 _ACROSS = re.compile(r"\n|\\n|\[\\s\\S\]|\[\\S\\s\]|\(\?[aiLmux]*s")
 """What a pattern has that is meant to match more than one line."""
 

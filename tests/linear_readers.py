@@ -1,0 +1,132 @@
+"""Gives a hostile text of a million characters to each reader of texts from outside. Run as a program, with the piece that the text repeats."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import sys
+
+LENGTH = 1_000_000
+SECONDS = 100
+"""Of the processor, for all of them."""
+
+
+def plain(text: str) -> None:
+    from mahtab_tui.bus.sanitize import plain
+
+    plain(text)
+
+
+def styled(text: str) -> None:
+    from mahtab_tui.bus.sanitize import styled
+
+    styled(text[: LENGTH // 10])
+
+
+def defused(text: str) -> None:
+    from mahtab_tui.recursion.prompts import plain_message
+
+    plain_message("what?", text)
+
+
+def collapsed(text: str) -> None:
+    from mahtab_tui.bus.overwrite import collapse
+
+    collapse(text)
+
+
+def code_of_an_answer(text: str) -> None:
+    from mahtab_tui.recursion.answer_code import code_of, last_answer
+
+    code_of(text)
+    last_answer(text)
+    code_of("```python\n" + text)
+
+
+def streamed_answer(text: str) -> None:
+    from mahtab_tui.bus.splitter import Splitter
+
+    splitter = Splitter()
+    for start in range(0, len(text), 10_000):
+        list(splitter.feed(text[start : start + 10_000]))
+    list(splitter.end())
+
+
+def frame(text: str) -> None:
+    from mahtab_tui.kernel.worker.frames import FrameReader, encode
+    from mahtab_tui.recursion.sandbox.characters import whole_characters
+
+    data = encode({"op": "x", "text": text + "\ud800"})
+    reader = FrameReader(bare_limit=1_000)
+    for start in range(0, len(data), 65_536):
+        for each in reader.feed(data[start : start + 65_536]):
+            whole_characters(each)
+
+
+def requests(text: str) -> None:
+    from mahtab_tui.recursion.requests import read_call, read_final
+    from mahtab_tui.recursion.text import Text
+
+    read_call("rlm", {"query": "q", "parts": [{"text": text}], "map": False}, Text.root(text))
+    read_final({"text": text[:40_000], "spans": [[0, 1]] * 100_000}, Text.root(text))
+
+
+def grounds(text: str) -> None:
+    from mahtab_tui.kernel.worker.sandbox.grounds import Grounds
+    from mahtab_tui.kernel.worker.sandbox.parts import Part
+
+    found = Grounds(text)
+    found.give([Part(text[place : place + 30], place, place + 30) for place in range(0, 30_000, 30)])
+    found.of(text[:40_000], text[:40_000], True)
+
+
+def sub_call_text(text: str) -> None:
+    from mahtab_tui.recursion.events import Events
+
+    Events("t", lambda record: None).query(text[:100_000], text)
+
+
+def partitions(text: str) -> None:
+    from mahtab_tui.kernel.worker.text_tools import cuts
+
+    list(cuts(text, 5_000))
+
+
+READERS = [
+    plain, styled, defused, collapsed, code_of_an_answer, streamed_answer, frame, requests, grounds, sub_call_text, partitions,
+]  # fmt: skip
+PIECES = {
+    "letters": "a",
+    "blanks": " ",
+    "line ends": "\n",
+    "returns": "\r",
+    "returns and letters": "a\r",
+    "backspaces": "a\b",
+    "escapes": "\x1b",
+    "strings of a terminal": "\x1b]",
+    "pictures of a terminal": "\x1b_a\n",
+    "colours": "\x1b[31m",
+    "tags": "<search-text ",
+    "ends of tags": "</assistant-repl-in ",
+    "brackets": "<",
+    "ampersands": "&amp;",
+    "fences": "```python\n",
+    "docstrings": '"""\\',
+    "quotes": "'",
+    "quotations": "> ",
+    "thoughts": "<think>",
+    "lists": "1. ",
+    "backslashes": "\\",
+    "brackets of code": "(",
+    "line numbers": "line 1 and ",
+}
+
+
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    piece = PIECES[sys.argv[1]]
+    for read in READERS:
+        print(read.__name__, flush=True)
+        with contextlib.suppress(Exception):  # it may refuse what it is given
+            read(piece * (LENGTH // len(piece)))
+    print("all have ended")

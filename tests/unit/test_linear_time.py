@@ -1,0 +1,31 @@
+"""What reads a text from outside takes linear time for it, however hostile it is.
+
+A quadratic reader would be busy with these texts for minutes to days, and hold the screen up; the limits of time only end such a wait.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mahtab_tui
+from tests.linear_readers import PIECES
+
+ROOT = Path(__file__).parents[2]
+PARTS = ["", *sorted(info.name for info in pkgutil.iter_modules(mahtab_tui.__path__) if info.ispkg)]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_regular_expression_is_linear(part: str) -> None:
+    tried = subprocess.run([sys.executable, "-m", "tests.linear_patterns", part], cwd=ROOT, capture_output=True, text=True, timeout=1_500)
+    assert "none is stuck" in tried.stdout, tried.stdout + tried.stderr[-2_000:]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_every_reader_is_linear(piece: str) -> None:
+    tried = subprocess.run([sys.executable, "-m", "tests.linear_readers", piece], cwd=ROOT, capture_output=True, text=True, timeout=1_500)
+    assert tried.stdout.endswith("all have ended\n"), tried.stdout + tried.stderr[-2_000:]
