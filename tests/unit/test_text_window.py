@@ -42,8 +42,8 @@ def test_going_up_and_down_meets_the_same_rows(text: str, width: int, data: st.D
     assert shown.row_at(rows[place].start, width) == rows[place].start
 
 
-def test_nothing_is_drawn_that_could_drive_a_terminal() -> None:
-    assert [row.text for row in all_rows("a\x1b[31mb\tc\u202ed", 40)] == ["a·[31mb c·d"]
+def test_nothing_is_drawn_that_could_drive_a_terminal_and_nothing_hides() -> None:
+    assert [row.text for row in all_rows("a\x1b[31mb\tc\u202ed\u200b\xa0e", 40)] == ["a␛[31mb c·d· e"]
 
 
 def test_a_line_without_an_end_is_shown_in_pieces() -> None:

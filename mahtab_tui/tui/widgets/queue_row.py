@@ -13,6 +13,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
@@ -94,7 +95,7 @@ class QueueRow(Widget, can_focus=True):
     def _text(self, place: int) -> str:
         """An input on one line."""
         party = plain(str(self.items[place].get("party") or ""))
-        first, _, more = plain(str(self.items[place]["code"])).expandtabs(4).strip("\n").partition("\n")
+        first, _, more = visible(str(self.items[place]["code"])).expandtabs(4).strip("\n").partition("\n")
         first = f"{party}: {first}" if party else first
         room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
         return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.hidden import places
 from mahtab_tui.recursion.text import Span
 from mahtab_tui.tui.panes.transcript.layout.row import hard_cuts
 
@@ -147,7 +147,14 @@ class TextWindow:
 
 
 def _shown(text: str) -> str:
-    """A line with each character that must not be drawn replaced by one that may: places stay the same."""
-    if plain(text) == text and "\t" not in text:
+    """A line with each hidden character replaced by one that is seen: places stay the same. Blanks of other widths are blanks."""
+    hidden = dict(places(text))
+    if not hidden and "\t" not in text:
         return text
-    return "".join(" " if character == "\t" else plain(character) or "·" for character in text)
+    return "".join(_drawn(character, hidden.get(place, "")) for place, character in enumerate(text))
+
+
+def _drawn(character: str, symbol: str) -> str:
+    if character == "\t" or (symbol and character >= "\xa0" and character.isspace()):
+        return " "
+    return symbol if len(symbol) == 1 else "·" if symbol else character
