@@ -34,6 +34,8 @@ class RunningCell:
         self.result: Future[CellResult] = Future()
         self.over_limit = False
         """More was printed below Python's own streams (by a child, by C code) than the cell may print."""
+        self.interrupting = False
+        """The kernel is being told to stop it."""
         self._on_output = on_output
         self._on_display = on_display
         self._displays: list[Display] = []
@@ -72,7 +74,7 @@ class RunningCell:
     def done(self, done: Done) -> None:
         """The kernel says how it ended."""
         status, pieces, frames = done.status, done.pieces, tuple(TracebackFrame(*fields) for fields in done.frames)
-        if self.over_limit and status is Status.INTERRUPTED:
+        if self.over_limit and status is not Status.ERROR:  # it may have ended before its interrupt came, as where a child was interrupted first
             status, frames = Status.ERROR, ()
             pieces = (("traceback", f"{OutputLimitError.__name__}: {OutputLimitError(self._limit)}\n"),)
         for kind, text in pieces:

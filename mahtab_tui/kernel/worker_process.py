@@ -34,7 +34,7 @@ START_TIMEOUT = 20.0
 END_TIMEOUT = 1.0
 """Seconds that a kernel may take to run what was registered for its exit."""
 
-UNHEARD = 0.5
+UNHEARD = 1.0
 """Seconds after which an interrupt that the kernel does not answer is sent as a signal."""
 
 
@@ -108,6 +108,9 @@ class WorkerProcess:
             if not self._cells:
                 return False
             cell = self._cells[-1]
+            if cell.interrupting:
+                return True
+            cell.interrupting = True
         threading.Thread(target=self._interrupt, args=(cell, time.monotonic()), name="mahtab-interrupt", daemon=True).start()
         return True
 
@@ -118,6 +121,7 @@ class WorkerProcess:
             with self._lock:
                 if cell in self._cells:
                     self._signal(signal.SIGINT)
+        cell.interrupting = False
 
     def end(self, status: Status, how: str) -> None:
         """End it: at once if a cell runs, else with its exit handlers. Waits until nothing of it is left."""

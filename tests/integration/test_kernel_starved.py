@@ -88,3 +88,16 @@ def test_a_session_with_such_a_cell_can_be_closed(cells: Cells) -> None:
     in_time(cells.kernel.close)
     assert result().status is Status.KILLED
     pool.shutdown()
+
+
+@pytest.mark.timeout(180)
+def test_many_interrupts_of_such_a_cell_wait_on_one_thread(cells: Cells) -> None:
+    pool = ThreadPoolExecutor(1)
+    result = start(pool, cells, MATCH)
+    most = 0
+    for _ in range(1_000):
+        cells.kernel.interrupt()
+        most = max(most, sum(thread.name == "mahtab-interrupt" for thread in threading.enumerate()))
+    assert most <= 2, "one that ends, and the next"
+    assert result().status is Status.INTERRUPTED
+    pool.shutdown()

@@ -29,7 +29,7 @@ from .surroundings import ProcessSurroundings
 
 _PR_SET_PDEATHSIG = 1
 
-LATE = 0.25
+LATE = 0.75
 GIVE_WAY = 0.05
 """Seconds: after the first, the host may have signalled by itself; then the main thread's handler gets so many to begin."""
 
