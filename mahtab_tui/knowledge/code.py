@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -110,7 +110,7 @@ class CodeSearcher:
             "encoding": encoding,
             "ripgrep": self._ripgrep,
         }
-        lines, ended = _run(json.dumps(request), seconds, cancelled or threading.Event())
+        lines, ended = _run(json.dumps(request), seconds, (cancelled or threading.Event()).is_set)
         found = [Match(m["path"], m["line"], m["text"], tuple(m["before"]), tuple(m["after"])) for m in map(json.loads, lines)]
         return Matches(tuple(found[:limit]), "limit" if len(found) > limit else ended)
 
@@ -151,7 +151,13 @@ def search_code(pattern: str, file_pattern: str = "*", context_lines: int = 2, *
     return CodeSearcher(code_dir).search(pattern, file_pattern, context_lines, limit=limit).as_text()
 
 
-def _run(request: str, seconds: float, cancelled: threading.Event) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
+def list_files(folder: Path, most: int, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[str], bool]:
+    """The source files of a folder, and whether the list was ended before its time. Raises `CodeError`."""
+    lines, ended = _run(json.dumps({"folder": str(folder), "most": most}), seconds, cancelled)
+    return [json.loads(line) for line in lines], ended != "all"
+
+
+def _run(request: str, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
     """The lines that the searching process wrote, as far as it came. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = [sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"]
@@ -174,8 +180,8 @@ def _run(request: str, seconds: float, cancelled: threading.Event) -> tuple[list
                         if not data:
                             break
                         written += data
-                    if cancelled.is_set() or time.monotonic() > until or len(written) > _MOST:
-                        ended = "cancelled" if cancelled.is_set() else "size" if len(written) > _MOST else "time"
+                    if cancelled() or time.monotonic() > until or len(written) > _MOST:
+                        ended = "cancelled" if cancelled() else "size" if len(written) > _MOST else "time"
                         break
         finally:
             if ended != "all" or sys.exception() is not None:

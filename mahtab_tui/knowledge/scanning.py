@@ -1,10 +1,11 @@
 """Searches files in a process of its own, which can be killed: no regular expression holds up the program, however it backtracks.
 
-A request is one JSON object on stdin; matches are JSON lines on stdout, as they are found.
+A request is one JSON object on stdin; matches, or the paths of files, are JSON lines on stdout, as they are found.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -48,6 +49,11 @@ def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                     }
 
 
+def listed(request: Mapping[str, Any]) -> Iterator[str]:
+    """The paths of the source files, as many as are wanted at most. The patterns of a ``.gitignore`` backtrack, too."""
+    return itertools.islice(source_files(Path(request["folder"])), request["most"])
+
+
 def _files(request: Mapping[str, Any]) -> Iterable[str]:
     folder = Path(request["folder"])
     # An encoding that is named holds for every file: then no file can be passed over by its bytes.
@@ -62,8 +68,9 @@ def _cut(line: str) -> str:
 
 
 def main() -> None:
-    for match in matches(json.load(sys.stdin)):
-        print(json.dumps(match), flush=True)
+    request = json.load(sys.stdin)
+    for found in listed(request) if "most" in request else matches(request):
+        print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

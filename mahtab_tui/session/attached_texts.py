@@ -33,6 +33,7 @@ _WITHIN_CHARACTERS = bytes(range(0x80, 0xC0))
 """Bytes with which none begins in UTF-8."""
 _OUTLINED = 300
 """Files of a folder that are listed."""
+_LISTING_SECONDS = 5.0
 _COUNTED = 5_000
 """Files of a folder that are counted."""
 
@@ -146,18 +147,20 @@ def shortened(text: str) -> str:
 
 def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
     """The source files below a folder with their sizes, and how many there are."""
-    from mahtab_tui.knowledge.tree_files import source_files
+    from mahtab_tui.knowledge.code import CodeError, list_files
 
-    lines, count = [], 0
-    for path in itertools.islice(source_files(folder), _COUNTED):
-        if stopped():
-            break
-        count += 1
-        if count <= _OUTLINED:
-            try:
-                lines.append(f"{path}  {size_of(os.stat(folder / path).st_size)}")
-            except OSError:
-                lines.append(path)
+    try:
+        found, is_part = list_files(folder, _COUNTED, _LISTING_SECONDS, stopped)
+    except CodeError as error:
+        raise OSError(0, str(error)) from None
+    lines, count = [], len(found)
+    for path in found[:_OUTLINED]:
+        try:
+            lines.append(f"{path}  {size_of(os.stat(folder / path).st_size)}")
+        except OSError:
+            lines.append(path)
+    if is_part:
+        lines.append("[… listing the files took too long: there may be more]")
     more = f"{count - _OUTLINED:,}{' or more' if count == _COUNTED else ''}"
     return "\n".join([*lines, *([f"… and {more} files more"] if count > _OUTLINED else [])]) or "[no files]", f"{count:,} file{'s' * (count != 1)}"
 

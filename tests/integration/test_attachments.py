@@ -188,6 +188,18 @@ def test_a_folder_goes_as_its_outline(cells: Cells, project: Path, monkeypatch: 
     assert gather(cells, "@empty") == [Attachment("@empty", "0 files", "[no files]")]
 
 
+@pytest.mark.timeout(120)
+def test_patterns_of_a_gitignore_that_backtrack_without_end_hold_nothing_up(cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attached_texts, "_LISTING_SECONDS", 2.0)
+    (project / "src").mkdir()
+    (project / "src" / "sub").mkdir()
+    (project / "src" / "sub" / ".gitignore").write_text("*a" * 30 + "b\n")
+    (project / "src" / "0.py").write_text("x")
+    (project / "src" / "sub" / ("a" * 200)).write_text("x")
+    [attachment] = gather(cells, "@src/")
+    assert attachment.text == "0.py  1 B\n[… listing the files took too long: there may be more]"
+
+
 def test_a_variable_goes_as_it_is_described(cells: Cells) -> None:
     cells.run("x = [1, 2]\ndef double(n):\n    'Twice.'\n    return 2 * n")
     number, function = gather(cells, "$x and $double")
