@@ -134,6 +134,11 @@ def screen(
     finally:
         if store.claim is not None:
             store.claim.release()
+    if resume or continue_ or store.begun:
+        from mahtab_tui.bus.sanitize import one_line
+
+        typer.echo(f"You left the session {one_line(name)} ({store.session}): its conversation is kept.")
+        typer.echo(f"Go on with it: mahtab-tui --continue here, or --resume {store.session}")
     raise typer.Exit(code)
 
 

@@ -43,6 +43,6 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
     if settings.model is not None:
         check_name(full_name(settings.model, settings.provider))
     try:
-        open_screen(settings, make_kernel)
+        open_screen(settings, make_kernel, namespace_stays=ns is not None)
     except NoTerminal as error:
         raise RuntimeError(str(error)) from None

@@ -94,6 +94,11 @@ class SqliteStore:
         self._begun = False
         self._surroundings: list[Record] = []
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything of the session was written by this program."""
+        return self._begun
+
     def append(self, record: Record) -> None:
         """Keep a record. Raises `StoreError`; it is not kept then."""
         with self._lock:

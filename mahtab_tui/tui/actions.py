@@ -13,13 +13,16 @@ from textual.widgets import Input, TextArea
 
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import Command, acts_above
+from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.pressing import PressGuard
-from mahtab_tui.tui.screens.confirm import Confirm, ConfirmLeave
+from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.input_row import InputRow
+from mahtab_tui.tui.widgets.leave_row import LeaveRow
+from mahtab_tui.tui.widgets.queue_row import QueueRow
 
 if TYPE_CHECKING:
     from mahtab_tui.session import Session
@@ -38,6 +41,12 @@ class SessionActions(PressGuard[int]):
     history: History
     choices: Choices
     keymap_given: dict[str, str]
+    leave_row: LeaveRow | None = None
+    """The question before leaving, while it stands."""
+    leaving_confirmed = False
+    """Whether the key that acts now follows on the question before leaving."""
+    namespace_stays: bool
+    """The namespace is the caller's, and outlives the screen."""
     _stopped_at = 0.0
 
     @property
@@ -91,20 +100,25 @@ class SessionActions(PressGuard[int]):
         return True
 
     async def action_quit(self) -> None:
-        """Leave, after a question where a cell or a turn would be cut off."""
-        if isinstance(self.screen, ConfirmLeave):
-            return
-        if self._at_work():
-            self.push_screen(ConfirmLeave(self._at_work), self._leave)
-        else:
-            self._leave(True)
-
-    def _at_work(self) -> str:
-        return "A cell" if self.session.cell_runs else "The model" if self.session.turn_runs else ""
-
-    def _leave(self, sure: bool | None) -> None:
-        if sure:
+        """Leave; where something would be lost, ask first. Asked again at once, leave."""
+        if self.leaving_confirmed or self.leave_row is not None or not self._lost():
             self.exit(0)
+            return
+        quit_key = next((active.binding for active in self.active_bindings.values() if active.binding.id == "quit"), None)
+        self.leave_row = LeaveRow(self._lost, self.get_key_display(quit_key) if quit_key else "The same key")
+        self.screen.mount(self.leave_row)
+
+    def _lost(self) -> list[str]:
+        """What leaving would lose."""
+        names = 0 if self.namespace_stays else self.screen_stack[0].query_one(NamespacePane).made
+        queued = len(self.screen_stack[0].query_one(QueueRow).items)
+        return [
+            *(["the cell that runs"] if self.session.cell_runs else []),
+            *(["the answer that is being written"] if self.session.turn_runs else []),
+            *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
+            *(["what stands in the editor"] if self.editor.text.strip() else []),
+            *([f"{names:,} {'name' if names == 1 else 'names'} of the namespace"] if names else []),
+        ]
 
     def action_reset(self) -> None:
         def reset(sure: bool | None) -> None:
@@ -161,7 +175,14 @@ class SessionActions(PressGuard[int]):
             self.tell("No model was chosen for suggestions: set suggestion_model in the configuration.")
 
     def action_find_input(self) -> None:
-        self.editor.find()
+        """Find in the input, or in the pane that has the keys."""
+        focused = self.focused
+        if isinstance(focused, TranscriptPane):
+            focused.action_find()
+        elif isinstance(focused, NamespacePane):
+            focused.action_filter()
+        else:
+            self.editor.find()
 
     def action_history_search(self) -> None:
         from mahtab_tui.tui.screens.history_search import HistorySearch

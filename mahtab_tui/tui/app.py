@@ -13,6 +13,8 @@ from textual.containers import Horizontal, Vertical
 from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste, Resize
 from textual.screen import Screen
 from textual.theme import ThemeProvider
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
@@ -37,10 +39,12 @@ from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.skill_actions import SkillActions
 from mahtab_tui.tui.slash import parse_slash
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.header import HeaderBar
@@ -63,6 +67,11 @@ class Panes(Screen[None]):
     # Not the first pane, for as long as the editor has to wait for its turn: keys may have been typed already.
     AUTO_FOCUS = "#code"
 
+    def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
+        """Only a text field takes the keys when it is clicked: else the mouse would take the typing away from the editor."""
+        widget = super().get_focusable_widget_at(x, y)
+        return widget if isinstance(widget, Input | TextArea) else None
+
 
 class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
     """The full screen over one session."""
@@ -80,11 +89,13 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
         *,
         keymap: dict[str, str] | None = None,
         collector: Collector | None = None,
+        namespace_stays: bool = False,
     ) -> None:
         super().__init__(css_path=list(style_sheets()))
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
+        self.namespace_stays = namespace_stays
         self.guard = guard
         self.history = history
         self.searches: Control = session.searches
@@ -333,6 +344,31 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
             # At once, so that no key that is pressed later overtakes this one.
             self.screen.set_focus(self.query_one("#code"))
         await super().on_event(event)
+
+    def before_key(self, event: Key | Paste) -> bool:
+        """Takes the question before leaving away: the key answers it. Gives what is typed to the editor."""
+        self.leaving_confirmed = self.leave_row is not None
+        if self.leave_row is not None:
+            self.leave_row.remove()
+            self.leave_row = None
+        if self._is_for_editor(event):
+            self.screen.set_focus(self.query_one("#code"))
+        return self.leaving_confirmed and isinstance(event, Key) and event.key == "escape"
+
+    def _is_for_editor(self, event: Key | Paste) -> bool:
+        """Whether something is typed or pasted while no text field and no question has the focus. A blank is a key of the panes."""
+        focused = self.focused
+        if len(self.screen_stack) > 1 or focused is None or isinstance(focused, Input | TextArea | Chips):
+            return False
+        typed = isinstance(event, Paste) or (event.is_printable and event.key != "space")
+        return typed and not (isinstance(focused, NamespacePane) and focused.filtering)
+
+    @on(ActionMenu.Typed)
+    def _typed_in_menu(self, message: ActionMenu.Typed) -> None:
+        code = self.screen_stack[0].query_one("#code")
+        self.screen_stack[0].set_focus(code)
+        for key in message.keys:
+            code.post_message(key)
 
     def on_app_focus(self, event: AppFocus) -> None:
         self.attention.focused = True

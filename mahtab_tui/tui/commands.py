@@ -25,6 +25,10 @@ class Command(NamedTuple):
     """The name under which Ask mode knows it."""
     argument: str = ""
     """What may follow a slash command."""
+    menu: bool = False
+    """Its key acts in the menu of an entry or a call only. Elsewhere letters go to the editor."""
+    confirm: bool = False
+    """In the menu its key only chooses it, and Enter does it."""
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -33,7 +37,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("edit-input", "edit_input", "f4,ctrl+g", "Open in $EDITOR", "Write the input in your editor; what it saves comes back", "Input"),
     Command("explain", "explain", "alt+h", "Explain", "Show signature and docstring of the call that the cursor stands in", "Input"),
     Command("suggest", "suggest", "alt+s", "Suggest", "Let the model that was chosen for it say how the input may go on", "Input"),
-    Command("find-input", "find_input", "ctrl+f", "Find in input", "Find a text in the input", "Input"),
+    Command(
+        "find-input", "find_input", "ctrl+f", "Find", "Find a text in the input; where the transcript or the namespace has the keys, there", "Input"
+    ),
     Command("stop", "stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", True),
     Command(
         "interrupt-or-copy",
@@ -109,25 +115,22 @@ COMMANDS: tuple[Command, ...] = (
     Command("copy", "copy", "ctrl+shift+c", "Copy", "Copy what is selected", "Screen"),
     Command("palette", "command_palette", "ctrl+p", "Palette", "Find any command by typing", "Screen", True),
     Command("help", "help", "f1", "Help", "Show all commands and keys", "Screen", True, slash="help"),
-    Command("quit", "quit", "ctrl+q", "Leave", "Leave, after a question if something is at work", "Screen", slash="quit"),
+    Command("quit", "quit", "ctrl+q", "Leave", "Leave; once more where something would be lost", "Screen", slash="quit"),
 )
 
 TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
-    Command("entry-up", "walk(-1)", "up,k", "Up", "Go to the entry before; through a long one line by line", "Transcript"),
-    Command("entry-down", "walk(1)", "down,j", "Down", "Go to the next entry", "Transcript"),
-    Command("entry-copy", "copy_entry", "y", "Copy", "Copy the code, the words or the question", "Transcript", True),
-    Command("entry-copy-output", "copy_output", "Y,shift+y", "Copy output", "Copy what the cell has printed", "Transcript"),
-    Command("entry-again", "again(False)", "r", "Run again", "Run the code again, or ask the question again", "Transcript", True),
-    Command("entry-edit", "again(True)", "e", "Edit", "Bring the code or the question into the editor", "Transcript", True),
-    Command("entry-find", "find", "slash", "Find", "Search the whole transcript", "Transcript", True),
-    Command("entry-find-next", "find_next(1)", "n", "Next", "Go to the next place that was found", "Transcript"),
-    Command("entry-find-previous", "find_next(-1)", "N,shift+n", "Previous", "Go to the place that was found before", "Transcript"),
-    Command("entry-explain", "explain_error", "x", "Explain error", "Ask the model about the cell's error", "Transcript"),
+    Command("entry-up", "walk(-1)", "up", "Up", "Go to the entry before; through a long one line by line", "Transcript"),
+    Command("entry-down", "walk(1)", "down", "Down", "Go to the next entry", "Transcript"),
+    Command("entry-menu", "menu", "enter", "Actions", "Show what can be done with the entry; so does a right click", "Transcript", True),
+    Command("entry-fold", "fold_entry", "space", "Fold", "Show the beginning only, or all of it again", "Transcript", True),
+    Command("entry-find", "find", "ctrl+f", "Find", "Search the whole transcript", "Transcript", True),
     Command(
-        "entry-mention", "mention", "a", "Ask about picture", "Ask about what the cell has shown: its pictures go with the question", "Transcript"
+        "entry-open", "open_entry", "o", "Open", "Show all that the cell has printed, its pictures, or where its error was", "Transcript", menu=True
     ),
-    Command("entry-traceback", "whole_traceback", "t", "Traceback", "Show all of a long traceback, or its end only", "Transcript"),
-    Command("entry-frames", "open_frames", "f", "Frames", "Show where the cell's error was, frame by frame, with the source", "Transcript"),
+    Command("entry-copy", "copy_entry", "y", "Copy", "Copy the code, the words or the question", "Transcript", menu=True),
+    Command("entry-copy-output", "copy_output", "Y,shift+y", "Copy output", "Copy what the cell has printed", "Transcript", menu=True),
+    Command("entry-edit", "again(True)", "e", "Edit", "Bring the code or the question into the editor", "Transcript", menu=True),
+    Command("entry-again", "again(False)", "r", "Run again", "Run the code again, or ask the question again", "Transcript", menu=True, confirm=True),
     Command(
         "entry-replace",
         "replace_entry",
@@ -135,30 +138,44 @@ TRANSCRIPT_COMMANDS: tuple[Command, ...] = (
         "Replace",
         "Edit your question or code and enter it anew; what came after leaves the model's conversation",
         "Transcript",
+        menu=True,
+        confirm=True,
     ),
-    Command("entry-hide", "hide_entry", "m", "Hide", "Take it out of what the model is told, or bring it back", "Transcript", True),
+    Command("entry-explain", "explain_error", "x", "Explain error", "Ask the model about the cell's error", "Transcript", menu=True, confirm=True),
     Command(
-        "entry-open", "open_entry", "enter", "Open", "Show all that the cell has printed, its pictures, or where its error was", "Transcript", True
+        "entry-frames", "open_frames", "f", "Frames", "Show where the cell's error was, frame by frame, with the source", "Transcript", menu=True
     ),
-    Command("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer", "Transcript"),
-    Command("entry-pinned", "go_to_pinned", "P,shift+p", "Go to pinned", "Go to what is pinned, one after the other", "Transcript"),
-    Command("entry-fold", "fold_entry", "space", "Fold", "Show the beginning only, or all of it again", "Transcript", True),
+    Command("entry-traceback", "whole_traceback", "t", "Traceback", "Show all of a long traceback, or its end only", "Transcript", menu=True),
+    Command(
+        "entry-mention",
+        "mention",
+        "a",
+        "Ask about picture",
+        "Ask about what the cell has shown: its pictures go with the question",
+        "Transcript",
+        menu=True,
+    ),
+    Command("entry-hide", "hide_entry", "m", "Hide", "Take it out of what the model is told, or bring it back", "Transcript", menu=True),
+    Command("entry-pin", "pin_entry", "p", "Pin", "Keep it at the top of the transcript, or no longer", "Transcript", menu=True),
+    Command("entry-pinned", "go_to_pinned", "P,shift+p", "Go to pinned", "Go to what is pinned, one after the other", "Transcript", menu=True),
 )
 """What can be done to an entry of the transcript."""
 
 NODE_COMMANDS: tuple[Command, ...] = (
-    Command("node-open", "open_node", "enter", "Open", "Open the call: its turns, its text, its answer", "Recursion", True),
-    Command("node-stop", "stop_node", "s", "Stop", "Stop the call and all below it; the others go on", "Recursion", True),
-    Command("node-retry", "retry_node", "r", "Retry", "Run the call again", "Recursion", True),
-    Command("node-edit", "edit_node", "e", "Edit", "Edit the call's query, and run it again", "Recursion", True),
-    Command("node-copy", "copy_answer", "y", "Copy", "Copy the call's answer", "Recursion", True),
-    Command("node-parent", "go_to_parent", "p", "Parent", "Go to the call that made this one", "Recursion"),
-    Command("node-follow", "follow", "f", "Follow", "Stay with the newest call, or no longer", "Recursion"),
+    Command("node-menu", "menu", "enter", "Actions", "Show what can be done with the call; so does a right click", "Recursion", True),
+    Command("node-open", "open_node", "o", "Open", "Open the call: its turns, its text, its answer", "Recursion", menu=True),
+    Command("node-copy", "copy_answer", "y", "Copy", "Copy the call's answer", "Recursion", menu=True),
+    Command("node-parent", "go_to_parent", "p", "Parent", "Go to the call that made this one", "Recursion", menu=True),
+    Command("node-follow", "follow", "f", "Follow", "Stay with the newest call, or no longer", "Recursion", menu=True),
+    Command("node-edit", "edit_node", "e", "Edit", "Edit the call's query, and run it again", "Recursion", menu=True),
+    Command("node-retry", "retry_node", "r", "Retry", "Run the call again", "Recursion", menu=True, confirm=True),
+    Command("node-stop", "stop_node", "s", "Stop", "Stop the call and all below it; the others go on", "Recursion", menu=True, confirm=True),
 )
 """What can be done to a call of a recursive search, in the tree and where it is open."""
 
 VARIABLE_COMMANDS: tuple[Command, ...] = (
     Command("variable-open", "open", "enter", "Look inside", "Look inside the variable", "Namespace", True),
+    Command("variable-filter", "filter", "ctrl+f", "Filter", "Filter by name; Escape ends it", "Namespace", True),
     Command("variable-watch", "watch_variable", "space", "Watch", "Keep the variable on top, or no longer", "Namespace", True),
     Command("variable-rename", "rename", "ctrl+n", "Rename", "Give the variable another name", "Namespace"),
     Command("variable-delete", "delete", "delete", "Delete", "Delete the variable, after a question", "Namespace"),
@@ -273,7 +290,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("enter, down, up, escape", "While finding in the input: next, previous, close", "Editor"),
     Row("alt+r", "While finding in the input or in the transcript: by a regular expression, or words as they are", "Editor"),
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),
-    Row("ctrl+d", "Leave, when the editor is empty", "Editor"),
+    Row("ctrl+d", "Leave, when the editor is empty; once more where something would be lost", "Editor"),
     Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),
     Row(
         "up, down, pageup, pagedown, home, end",
@@ -282,7 +299,6 @@ PANE_KEYS: tuple[Row, ...] = (
     ),
     Row("y, n", "Where a search wants to make many calls: run them, or don't", "Approval"),
     Row("delete", "Take back the chosen input", "Queue"),
-    Row("letters", "Filter by name; escape ends it", "Namespace"),
     Row("ctrl+s", "Sort by name, type or recency", "Namespace"),
     Row("ctrl+t", "Show modules, functions and private names", "Namespace"),
     Row("left, right", "Fold, unfold", "Recursion"),
@@ -290,7 +306,8 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("tab", "Of an open call: the next call, or place that its answer rests on; enter goes there", "Recursion"),
     Row("/, n, N", "In its text: search, next, previous", "Recursion"),
     Row("[, ]", "In its text: the places that were found", "Recursion"),
-    Row("1 … 9", "Bring that code block of the last answer into the editor", "Transcript"),
+    Row("enter, 1 … 9", "Bring that code block of the last answer into the editor", "Transcript"),
+    Row("letters", "Go to the editor, and the cursor with them, from every pane", "Panes"),
     Row("pageup, pagedown, home, end", "Scroll", "Transcript"),
     Row("enter, f4, ctrl+t, tab", "Load or unload the skill; open it in $EDITOR; begin one from a template; go to its text", "Skills"),
     Row("enter, tab, ctrl+r", "Change the setting; write to your file or the project's; take it out of the file", "Settings"),
@@ -311,5 +328,5 @@ def bindings(commands: Sequence[Command] = COMMANDS) -> list[Binding]:
             tooltip=command.help,
         )
         for command in commands
-        if command.keys
+        if command.keys and not command.menu
     ]

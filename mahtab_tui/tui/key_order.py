@@ -27,6 +27,10 @@ class KeyOrder(App[int]):
         self._typed: deque[Key | Paste] = deque()
         """Keys that wait for their turn."""
 
+    def before_key(self, event: Key | Paste) -> bool:
+        """Called when it is a key's turn, before anything is told of it; True: nothing is to be told."""
+        return False
+
     async def on_event(self, event: Event) -> None:
         if not isinstance(event, Key | Paste) or event.is_forwarded or not self.screen_stack:
             await super().on_event(event)
@@ -56,6 +60,9 @@ class KeyOrder(App[int]):
             if first is not None and waited < _MOST_WAITS and first.call_later(self._take_keys, waited + 1):
                 return
             waited = 0
+            if self.before_key(event):
+                self._typed.popleft()
+                continue
             focused = self.focused
             typed = focused is not None and (isinstance(event, Paste) or focused.check_consume_key(event.key, event.character))
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from textual.binding import BindingType
@@ -12,7 +13,10 @@ from mahtab_tui.recursion.control import Control
 from mahtab_tui.recursion.node import Node
 from mahtab_tui.recursion.tree import Tree
 from mahtab_tui.tui.clipboard import copy
-from mahtab_tui.tui.commands import NODE_COMMANDS, bindings
+from mahtab_tui.tui.commands import NODE_COMMANDS, Command, bindings
+
+NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)
+"""The rows of a call's menu."""
 
 
 class Chosen(NamedTuple):
@@ -40,6 +44,13 @@ class NodeActions(Widget):
     def choose(self, node: Node) -> None:
         """Go to another call of the same search."""
         raise NotImplementedError
+
+    def open_menu(self, commands: Sequence[Command]) -> None:
+        """Show what can be done with the call that is chosen."""
+        from mahtab_tui.tui.screens.action_menu import open_menu
+
+        if (chosen := self.chosen) is not None:
+            open_menu(self, chosen.node.query, commands)
 
     def action_stop_node(self) -> None:
         if (chosen := self._at_hand) is None:

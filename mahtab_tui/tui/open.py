@@ -74,10 +74,12 @@ def open_screen(
     claim: Claim | None = None,
     collector: Collector | None = None,
     moved: str = "",
+    namespace_stays: bool = False,
 ) -> int:
     """Show the screen until the person leaves; returns the exit code. Raises `NoTerminal`.
 
-    claim: by which the session is written. collector: for a process that is the application's alone. moved: says that the folder of the start was deleted, and which is used instead.
+    claim: by which the session is written. collector: for a process that is the application's alone. moved: says that the folder of the start was
+    deleted, and which is used instead. namespace_stays: the namespace outlives the screen, so leaving does not lose it.
     """
     check_terminal(ASK_INSTEAD)
     if collector is not None:
@@ -98,7 +100,7 @@ def open_screen(
 
     try:
         with ScreenGuard(line_came) as guard, thread_failures_told(line_came):
-            app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector)
+            app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector, namespace_stays=namespace_stays)
             face.app = app
             if moved:
                 app.call_after_first_picture(lambda: session.notice(moved, "warning"))

@@ -11,6 +11,9 @@ from mahtab_tui.tui.terminal_app import TerminalApp
 
 T = TypeVar("T")
 
+RIGHT_BUTTON = 3
+"""What a click with the right button of the mouse has as its `button`."""
+
 
 class PressGuard(TerminalApp[T]):
     """Textual would begin a selection in the parent of the widget, and a widget that was taken away has none; at the very end nor is there

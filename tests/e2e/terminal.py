@@ -219,12 +219,12 @@ class Terminal:
         return self.exit_code
 
     def leave(self) -> int:
-        """Ctrl+Q, and Y where the end of the last answer is not there yet and it asks; as `wait_end`."""
+        """Ctrl+Q, and once more where it asks; as `wait_end`."""
         self.press("ctrl+q")
         deadline = time.monotonic() + DEADLINE
         while self._reap(block=False) is None and time.monotonic() < deadline:
-            if "Leave (y)" in self.text:
-                self.send("y")
+            if "Leave?" in self.text:
+                self.press("ctrl+q")
             self.pump(0.2)
         return self.wait_end()
 

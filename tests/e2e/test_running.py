@@ -92,7 +92,7 @@ def test_exit_leaves_at_once_and_tells_the_shell_that_all_went_well(start: Start
     screen.wait(IDLE)
     screen.enter("x = 1; exit()")
     assert screen.wait_end() == 0
-    assert b"Leave all the same?" not in screen.raw
+    assert b"Leave?" not in screen.raw
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")
@@ -103,14 +103,14 @@ def test_leaving_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int
     screen.press("enter")
     screen.wait("busy")
     screen.press("ctrl+d")
-    screen.wait("A cell is still at work")
+    screen.wait("This is lost: the cell that runs")
     screen.press("escape")
-    screen.wait_gone("A cell is still at work")
+    screen.wait_gone("This is lost: the cell that runs")
     screen.enter("exit()")
     screen.wait(r"queued.*exit\(\)")
     screen.press("ctrl+d")
-    screen.wait("A cell is still at work")
-    screen.press("y")
+    screen.wait("This is lost: the cell that runs")
+    screen.press("ctrl+d")
     assert screen.wait_end() == 0
 
 

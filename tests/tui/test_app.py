@@ -140,7 +140,7 @@ async def test_ctrl_c_clears_the_editor_and_undo_brings_it_back(make_app: Callab
         assert app.editor.text == "abc"
 
 
-@pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("r",)])
+@pytest.mark.parametrize("keys", [("ctrl+o", "e", "x", "enter"), ("enter", "r", "enter")])
 async def test_what_one_enters_is_shown_also_to_who_had_scrolled_up(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...]
 ) -> None:

@@ -15,7 +15,7 @@ from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.jumper import JumpScreen
 from mahtab_tui.tui.palette import Palette
-from mahtab_tui.tui.screens.confirm import Confirm, ConfirmLeave
+from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.edit_query import EditQuery
 from mahtab_tui.tui.screens.help import HelpScreen
@@ -152,22 +152,6 @@ async def test_what_reaches_the_palette_when_it_is_closing_finds_it_empty(make_a
         await palette.query(CommandList).remove()
         palette._list_visible, palette._show_busy = not palette._list_visible, True
         await pilot.pause()
-        assert app.is_running
-
-
-async def test_the_question_before_leaving_says_when_the_work_has_ended(make_app: Callable[..., MahtabApp]) -> None:
-    app = make_app()
-    at_work = "A cell"
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        question = ConfirmLeave(lambda: at_work)
-        await app.push_screen(question)
-        text = question.query_one("#question", Static)
-        assert "A cell is still at work" in str(text.content)
-        await app.action_quit()
-        assert app.screen is question
-        at_work = ""
-        await until(pilot, lambda: "has ended" in str(text.content))
         assert app.is_running
 
 

@@ -174,7 +174,7 @@ async def test_letters_after_a_search_is_opened_are_searched_for_and_are_no_keys
         monkeypatch.setattr(app.session, "submit", lambda mode, text: submitted.append(text))
         app.query_one("#transcript").focus()
         await pilot.press("up")
-        bunch(app, *"/rRun")
+        bunch(app, "ctrl+f", *"rRun")
         await until(pilot, lambda: isinstance(app.focused, Input) and app.focused.value == "rRun")
         assert (submitted, app.editor.text) == ([], "")
 

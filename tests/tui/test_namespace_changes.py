@@ -86,7 +86,7 @@ async def test_before_the_model_did_anything_and_in_a_fresh_kernel_it_says_what_
 async def test_keys_act_on_what_is_still_there_and_letters_filter(make_app: MakeApp) -> None:
     async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
         await focused(pilot)
-        await pilot.press("alt+d", *"old")
+        await pilot.press("alt+d", "ctrl+f", *"old")
         assert [line.split()[:2] for line in lines(pilot)[2:]] == [["−", "old"]]
         await pilot.press("enter", "space", "delete", "ctrl+n")
         assert len(pilot.app.screen_stack) == 1

@@ -106,8 +106,7 @@ async def test_modules_functions_and_private_names_show_on_request(make_app: Mak
 async def test_a_filter_that_only_hidden_names_have_says_how_to_see_them(make_app: MakeApp) -> None:
     async with make_app(*ROWS).run_test(size=SIZE) as pilot:
         await focused(pilot)
-        await pilot.press("p", "d")
-        assert "1 hi" in lines(pilot)[0]  # cut: the pane is narrow
+        await pilot.press("ctrl+f", "p", "d")
         assert any("Only modules" in line for line in lines(pilot))
         await pilot.press("ctrl+t")
         assert names(pilot) == ["pd"]
@@ -118,7 +117,7 @@ async def test_a_name_that_is_typed_in_full_stands_first(make_app: MakeApp) -> N
     async with app.run_test(size=SIZE) as pilot:
         await drawn(pilot)
         pane_of(pilot).focus()
-        await pilot.press("slash", *"d")
+        await pilot.press("ctrl+f", *"d")
         assert names(pilot) == ["df_old", "pldf", "df"]
         await pilot.press("F")
         assert names(pilot) == ["df", "df_old", "pldf"]
@@ -128,7 +127,7 @@ async def test_typing_filters_backspace_widens_and_escape_ends(make_app: MakeApp
     app = make_app(*ROWS)
     async with app.run_test(size=SIZE) as pilot:
         await focused(pilot)
-        await pilot.press("d", "A")
+        await pilot.press("ctrl+f", "d", "A")
         assert names(pilot) == ["data"]
         assert "/ dA" in lines(pilot)[0]
         await pilot.press("backspace", "x")
@@ -138,7 +137,7 @@ async def test_typing_filters_backspace_widens_and_escape_ends(make_app: MakeApp
         assert app.editor.is_empty
 
 
-@pytest.mark.parametrize("keys", [("enter",), ("b", "enter"), ("down", "down", "enter")], ids="first filtered third".split())
+@pytest.mark.parametrize("keys", [("enter",), ("ctrl+f", "b", "enter"), ("down", "down", "enter")], ids="first filtered third".split())
 async def test_enter_opens_the_chosen_variable(make_app: MakeApp, keys: tuple[str, ...]) -> None:
     app = make_app(*ROWS)
     async with app.run_test(size=SIZE) as pilot:
@@ -189,7 +188,7 @@ async def test_ten_thousand_rows_are_walked_through_by_keys(make_app: MakeApp) -
         await pilot.press("home", "pagedown", "down")
         await pilot.pause()
         assert names(pilot)[0] == "v00000" or pane_of(pilot).cursor > 1
-        await pilot.press(*"v00777", "enter")
+        await pilot.press("ctrl+f", *"v00777", "enter")
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         assert isinstance(app.screen, InspectorScreen)
         assert app.screen.way == ["v00777"]
@@ -216,7 +215,7 @@ async def test_a_watched_variable_stays_on_top_whatever_comes_and_is_filtered(ma
         app.session.tell(changes(5, change("newer", "str", "'new'")), 1.0)
         await drawn(pilot)
         assert "● b" in lines(pilot)[2]
-        await pilot.press(*"newer")
+        await pilot.press("ctrl+f", *"newer")
         assert ["● b" in lines(pilot)[2], "newer" in lines(pilot)[3], pane_of(pilot).cursor] == [True, True, 1]
         await pilot.press("escape", "home", "space")
         assert "● b" not in "\n".join(lines(pilot))

@@ -147,7 +147,7 @@ async def test_calls_lead_to_calls_and_back_to_their_parents() -> None:
         pane = app.screen.query_one(StoryPane)
         await pilot.click(StoryPane, offset=(10, row - pane.scroll_offset.y))
         await until(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5.2")
-        await pilot.press("p")
+        await pilot.press("enter", "p")
         await until(pilot, lambda: isinstance(app.screen, NodeScreen) and app.screen.chosen.node.id == "1.5")
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
@@ -155,13 +155,13 @@ async def test_calls_lead_to_calls_and_back_to_their_parents() -> None:
 
 async def test_the_keys_of_the_tree_work_here_too() -> None:
     async with opened(running(), "1.5") as (pilot, app):
-        await pilot.press("s", "r")
+        await pilot.press("enter", "s", "enter", "enter", "r", "enter")
         assert app.control.said == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
 
 
 async def test_an_answer_is_copied() -> None:
     async with opened(done(), "1.11") as (pilot, app):
-        await pilot.press("y")
+        await pilot.press("enter", "y")
         assert app.clipboard == "one error of `web.api`, a follower of the outage"
         assert any("came when its parent did not wait any more" in row for row in story(app))
 
@@ -170,7 +170,7 @@ async def test_a_text_that_is_gone_is_said_to_be() -> None:
     app = SearchApp(done())
     app.control.text = lambda tree, start, end: None  # type: ignore[method-assign]
     async with app.run_test(size=(150, 40)) as pilot:
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
         said = app.screen.query_one(TextPane).query_one(Static)
         assert "not held any more" in str(said.content)

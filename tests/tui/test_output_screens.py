@@ -21,6 +21,7 @@ from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
 from mahtab_tui.tui.screens.output.pictures import HeldPicture, Picture
 from mahtab_tui.tui.screens.output.screen import saved
@@ -213,12 +214,14 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(make_app: Callabl
         pane = app.query_one(TranscriptPane)
         pane.focus()
         await pilot.press("enter")
-        assert len(app.screen_stack) == 1
+        assert isinstance(app.screen, ActionMenu)
+        assert all(command.id != "entry-open" for command in app.screen.commands)
+        await pilot.press("escape")
         pane._mark = pane._transcript._cells[2]
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, PagerScreen))
         await until(pilot, lambda: "5,000 lines" in str(app.screen.query_one("#output-title", Static).content))
         await pilot.press("q")
         pane._mark = pane._transcript._cells[1]
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, PicturesScreen))

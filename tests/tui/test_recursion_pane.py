@@ -197,9 +197,9 @@ async def test_a_click_in_the_field_opens_that_part() -> None:
 async def test_stop_retry_copy_and_edit_reach_the_control(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await go_to(pilot, "1.5")
-    await pilot.press("s", "r")
+    await pilot.press("enter", "s", "enter", "enter", "r", "enter")
     assert app.control.said == [("stop", "t1", "1.5"), ("retry", "t1", "1.5", None)]
-    await pilot.press("e")
+    await pilot.press("enter", "e")
     await until(pilot, lambda: isinstance(app.screen, EditQuery))
     area = app.screen.query_one(CodeArea)
     assert area.text.startswith("Which errors of 2026-03-29")
@@ -208,20 +208,22 @@ async def test_stop_retry_copy_and_edit_reach_the_control(pilot: Pilot[None]) ->
     await pilot.press("ctrl+j", "x", "enter")
     await pilot.pause()
     assert app.control.said[-1] == ("retry", "t1", "1.5", "[b]only[/b] the pool?\nx")
-    await pilot.press("e", "x", "escape")
+    await pilot.press("enter", "e")
+    await until(pilot, lambda: isinstance(app.screen, EditQuery))
+    await pilot.press("x", "escape")
     await pilot.pause()
     assert len(app.control.said) == 3
     await go_to(pilot, "1.1")
-    await pilot.press("y")
+    await pilot.press("enter", "y")
     assert app.clipboard == "no failure in this part"
 
 
 async def test_what_has_ended_is_not_stopped_and_what_has_no_answer_not_copied(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await go_to(pilot, "1.1")
-    await pilot.press("s")
+    await pilot.press("enter", "s", "enter")
     await go_to(pilot, "1.7")
-    await pilot.press("y")
+    await pilot.press("enter", "y")
     assert app.control.said == []
     assert app.clipboard == ""
 
@@ -229,11 +231,11 @@ async def test_what_has_ended_is_not_stopped_and_what_has_no_answer_not_copied(p
 async def test_to_the_parent_and_along_with_the_newest(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await go_to(pilot, "1.5.2")
-    await pilot.press("p")
+    await pilot.press("enter", "p")
     assert chosen(pilot) == "1.5"
-    await pilot.press("p", "p")
+    await pilot.press("enter", "p", "enter", "p")
     assert chosen(pilot) == "1"
-    await pilot.press("f")
+    await pilot.press("enter", "f")
     assert chosen(pilot) == "1.5.2"
     scribe = Scribe()
     scribe.seq = 10_000
@@ -247,7 +249,7 @@ async def test_to_the_parent_and_along_with_the_newest(pilot: Pilot[None]) -> No
 async def test_enter_or_a_click_opens_a_call_and_a_click_on_its_arrow_folds_it(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     await go_to(pilot, "1.3")
-    await pilot.press("enter")
+    await pilot.press("enter", "enter")
     await until(pilot, lambda: isinstance(app.screen, NodeScreen))
     await pilot.press("escape")
     await until(pilot, lambda: not isinstance(app.screen, NodeScreen))
@@ -301,16 +303,17 @@ async def test_nothing_from_outside_is_read_as_markup_or_drives_the_terminal() -
         shown = "".join(lines(app.pane))
         assert "[red]x[/red] [@click=app.quit]y[/] second" in shown
         assert not {"\x1b", "\x07", "\u202e", "\n"} & set(shown)
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
 
 
 async def test_a_persons_keymap_changes_the_keys_of_calls(pilot: Pilot[None]) -> None:
     app = app_of(pilot)
     app.set_keymap({"node-stop": "x"})
-    await pilot.press("s")
+    await pilot.press("enter", "s", "enter", "x")
     assert app.control.said == []
-    await pilot.press("x")
+    await pilot.press("enter")
+    await pilot.pause()
     assert app.control.said == [("stop", "t1", "1")]
 
 
@@ -319,7 +322,8 @@ async def test_what_ran_in_an_earlier_session_can_only_be_looked_at(pilot: Pilot
     app.pane.end()
     assert "cut off here" in lines(app.pane)[line_with(app.pane, "12.3–14.3M")]
     await go_to(pilot, "1.7")
-    await pilot.press("s", "r", "e")
+    for letter in "sre":
+        await pilot.press("enter", letter, "enter")
     assert app.control.said == []
     assert any("only be looked at" in notification.message for notification in app._notifications)
 

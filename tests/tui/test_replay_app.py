@@ -37,9 +37,9 @@ async def test_a_recording_is_shown_to_its_end() -> None:
         tree = app.query_one(RecursionPane).trees["t1"]
         assert tree.finished
         assert not any(node.cut for node in tree.nodes.values())
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
-        await pilot.press("escape", "s", "r")
+        await pilot.press("escape", "enter", "s", "enter", "enter", "r", "enter")
 
 
 async def test_where_a_recording_breaks_off_the_search_is_cut_off() -> None:
@@ -71,7 +71,7 @@ async def test_it_pauses_where_a_call_is_open_and_while_a_dialog_asks_its_keys_a
     app = ReplayApp(slowly(done()))
     async with app.run_test(size=(100, 30)) as pilot:
         await until(pilot, lambda: len(app.query_one(RecursionPane).trees) == 1)
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, NodeScreen))
         await pilot.press("+", "space")
         await until(pilot, lambda: "paused" in head(app))

@@ -41,7 +41,7 @@ def test_several_searches(snap_compare: Callable[..., bool]) -> None:
 def test_a_call(snap_compare: Callable[..., bool], state: str, keys: list[str], size: tuple[int, int], theme: str) -> None:
     async def open_call(pilot: Pilot[None]) -> None:
         await pilot.pause()
-        await pilot.press(*keys, "enter")
+        await pilot.press(*keys, "enter", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, NodeScreen))
         await pilot.pause()
 
@@ -51,7 +51,7 @@ def test_a_call(snap_compare: Callable[..., bool], state: str, keys: list[str], 
 def test_the_text_of_a_call(snap_compare: Callable[..., bool]) -> None:
     async def open_text(pilot: Pilot[None]) -> None:
         await pilot.pause()
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await pilot.pause()
         await pilot.press("tab", "enter")
         await pilot.pause()

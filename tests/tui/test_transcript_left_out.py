@@ -42,11 +42,11 @@ async def test_a_key_hides_the_marked_entry_and_shows_it_again() -> None:
         app.pane.focus()
         await press(pilot, *["up"] * 4)
         before = lines(app)
-        await press(pilot, "m")
+        await press(pilot, "enter", "m")
         assert app.hidden == [("question 1", True)]
         (said,) = [line for line in lines(app) if SAID in line]
         assert "what is x?" in said
-        await press(pilot, "m")
+        await press(pilot, "enter", "m")
         assert app.hidden[-1] == ("question 1", False)
         assert lines(app) == before
 
@@ -56,7 +56,7 @@ async def test_the_words_of_one_answer_go_together_and_its_code_by_itself() -> N
         app = pilot.app
         assert isinstance(app, HidingApp)
         app.pane.focus()
-        await press(pilot, "m", "up", "m")
+        await press(pilot, "enter", "m", "up", "enter", "m")
         assert app.hidden == [("code 1.0.1", True), ("answer 1.0", True)]
         assert sum(SAID in line for line in lines(app)) == 3
 
@@ -73,7 +73,7 @@ async def test_what_was_replaced_stays_out_and_a_line_says_so() -> None:
         bars = [segment.style for y in range(first, app.pane.size.height) for segment in app.pane.render_line(y) if segment.text == BAR]
         assert len(bars) > 5
         assert all(bar is not None and bar.dim for bar in bars)
-        await press(pilot, "m")
+        await press(pilot, "enter", "m")
         assert app.said == [("refused", "It was replaced, so the model is not told of it.")]
         assert not app.hidden
 

@@ -27,7 +27,7 @@ async def test_what_a_cell_has_printed_after_its_end_is_copied_and_found_too() -
         app = pilot.app
         assert isinstance(app, KeysApp)
         app.pane.focus()
-        await press(pilot, "Y")
+        await press(pilot, "enter", "Y")
         assert app.said == [("copy", "output 1\nfrom a thread")]
         assert await find(pilot, "thread") == "1 of 1"
 
@@ -41,11 +41,11 @@ async def test_a_search_counts_all_places_begins_at_the_end_and_goes_on_by_keys(
         assert marked(app) == "name_59 = 'Straw'"
         await press(pilot, "up", "up")
         assert marked(app) == "name_58 = 'Straw'"
-        await press(pilot, "escape", "N")
-        assert app.pane.has_focus
+        await press(pilot, "up")
         assert marked(app) == "name_57 = 'Straw'"
         assert any("straw" in app.pane.render_line(y).text for y in range(SIZE[1]))
-        await press(pilot, "n", "n", "n", "n")
+        await press(pilot, "down", "down", "down", "enter", "escape")
+        assert app.pane.has_focus
         assert marked(app) == "name_1 = 'Straw'"
         assert any("name_1 " in app.pane.render_line(y).text for y in range(SIZE[1]))
 

@@ -24,7 +24,8 @@ _KEYS = 22
 def help_rows(keymap: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """Group, keys and help of everything, with the person's own keys."""
     for command in ALL:
-        names = [", ".join(_shown(key) for key in keymap.get(command.id, command.keys).split(","))]
+        keys = keymap.get(command.id, command.keys)
+        names = [", ".join(_shown(key) for key in (f"enter,{keys}" if command.menu else keys).split(","))]
         if command.slash:
             names.append(f"/{command.slash} {command.argument}".rstrip())
         yield command.group, "  ".join(filter(None, names)) or "palette", f"{command.title}: {command.help}"

@@ -38,7 +38,7 @@ _NO_CHANGES = "What a cell of the model's adds, changes and deletes shows here."
 
 
 class NamespacePane(LinesView, can_focus=True):
-    """Every variable in a line. Typing filters, Enter opens."""
+    """Every variable in a line. Enter opens one; Ctrl+F filters by what is typed then."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(VARIABLE_COMMANDS),
@@ -67,6 +67,8 @@ class NamespacePane(LinesView, can_focus=True):
         super().__init__(id=id)
         self._rows = Rows()
         self._columns = Columns.of([], 40)
+        self.filtering = False
+        """Whether letters filter."""
         self._fading: Timer | None = None
         self._faded = 0.0
 
@@ -81,6 +83,11 @@ class NamespacePane(LinesView, can_focus=True):
     def has(self, name: str) -> bool:
         """Whether there is such a variable."""
         return name in self._rows
+
+    @property
+    def made(self) -> int:
+        """How many names cells have made, without modules and private names."""
+        return self._rows.made
 
     def _fade(self) -> None:
         self.refresh()
@@ -126,16 +133,12 @@ class NamespacePane(LinesView, can_focus=True):
             parts = [("CHANGES", bright), *([(rows.difference.by, muted)] if rows.difference.by else [])]
         else:
             parts = [(f"NAMESPACE  {len(rows.shown)}" if len(rows) else "NAMESPACE", bright)]
-        if rows.filter:
-            parts.append((f"/ {rows.filter}", bright))
+        if rows.filter or self.filtering:
+            parts.append((f"/ {rows.filter}{'▏' if self.filtering else ''}", bright))
         if len(rows) and not rows.changes:
             parts.append((f"by {rows.sort}", muted))
         if rows.hidden:
             parts.append((f"{rows.hidden} hidden", muted))
-        if self.has_focus and not rows.filter:
-            # Only where there is room: it is a hint, the others say what is seen.
-            hint = [*parts[:1], ("/ filter", muted), *parts[1:]]
-            parts = hint if _length(hint, "  ·  ") < width else parts
         between = "  ·  " if _length(parts, "  ·  ") < width else " · "
         apart = [(between, muted)] * len(parts)
         return self.strip([piece for pair in zip(parts, apart, strict=True) for piece in pair][:-1], width, base)
@@ -175,17 +178,30 @@ class NamespacePane(LinesView, can_focus=True):
 
     # What the person does
 
+    def action_filter(self) -> None:
+        """Filter by what is typed from now on."""
+        self.filtering = True
+        self.refresh()
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        return self.filtering and character is not None and (character.isalnum() or character == "_")
+
     def on_key(self, event: Key) -> None:
-        if event.key == "escape" and self._rows.filter:
+        if event.key == "escape" and (self.filtering or self._rows.filter):
+            self.filtering = False
             self._filter("")
-        elif event.key == "backspace" and self._rows.filter:
+        elif event.key == "backspace" and self.filtering:
             self._filter(self._rows.filter[:-1])
-        elif event.is_printable and event.character and (event.character.isalnum() or event.character == "_"):
+        elif self.filtering and event.character and (event.character.isalnum() or event.character == "_"):
             self._filter(self._rows.filter + event.character)
-        elif event.character != "/":
+        else:
             return
         event.stop()
         event.prevent_default()
+
+    def on_blur(self) -> None:
+        self.filtering = False
+        super().on_blur()
 
     def _filter(self, text: str) -> None:
         self._rows.arrange(filter=text)

@@ -57,6 +57,11 @@ class Rows:
         return name in self._rows
 
     @property
+    def made(self) -> int:
+        """How many names cells have made, without modules and private names."""
+        return sum(bool(row.cell) and row.kind != "module" and not row.name.startswith("_") for row in self._rows.values())
+
+    @property
     def hidden(self) -> int:
         """How many of those that the filter leaves are hidden for being modules, functions, classes or private."""
         if self.specials or self.changes:

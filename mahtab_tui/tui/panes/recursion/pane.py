@@ -16,7 +16,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.recursion.control import Control
 from mahtab_tui.recursion.node import Node
 from mahtab_tui.recursion.trees import Trees
-from mahtab_tui.tui.node_actions import Chosen, NodeActions
+from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
 from mahtab_tui.tui.panes.recursion.drawing import Drawing
 from mahtab_tui.tui.panes.recursion.empty import empty_lines
 from mahtab_tui.tui.panes.recursion.field import Field
@@ -26,6 +26,7 @@ from mahtab_tui.tui.panes.recursion.view import View
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
 from mahtab_tui.tui.panes.transcript.layout.row import Span
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+from mahtab_tui.tui.pressing import RIGHT_BUTTON
 from mahtab_tui.tui.widgets.lines_view import MARGIN, LinesView
 from mahtab_tui.tui.widgets.redrawn import Redrawn
 
@@ -211,19 +212,25 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
             self._open(Chosen(line.tree, line.node))
         elif line.can_be_chosen:
             self._view.choose(line)
-            if line.kind == "batch" or (line.open is not None and column < 2):
+            if event.button == RIGHT_BUTTON and line.kind != "batch":
+                self.open_menu(NODE_MENU)
+            elif line.kind == "batch" or (line.open is not None and column < 2):
                 self._set_open(line, not line.open)
             else:
                 self._open(Chosen(line.tree, line.node))
         self.refresh()
 
-    def action_open_node(self) -> None:
-        if (line := self._view.line) is None:
-            return
-        if line.kind == "batch":
+    def action_menu(self) -> None:
+        """Show what can be done with the call; fold or unfold many calls."""
+        line = self._view.line
+        if line is not None and line.kind == "batch":
             self._set_open(line, not line.open)
         else:
-            self._open(Chosen(line.tree, line.node))
+            self.open_menu(NODE_MENU)
+
+    def action_open_node(self) -> None:
+        if (chosen := self.chosen) is not None:
+            self._open(chosen)
 
     def _open(self, chosen: Chosen, at: int | None = None) -> None:
         """Show a call on a screen of its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.events import Click
 from textual.message import Message
 
@@ -14,18 +14,17 @@ from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.commands import TRANSCRIPT_COMMANDS, bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
 from mahtab_tui.tui.panes.transcript.marking import can_be_marked
+from mahtab_tui.tui.panes.transcript.offers import has_error, has_pictures, offers
 from mahtab_tui.tui.panes.transcript.output import FRAME, Shown
 from mahtab_tui.tui.panes.transcript.searching import SearchedView
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
+from mahtab_tui.tui.pressing import RIGHT_BUTTON
 
 
 class TranscriptPane(SearchedView, can_focus=True):
-    """Keys act on the marked entry, and say so where they cannot."""
+    """Enter opens the menu of the marked entry. What cannot be done is refused with a sentence."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(TRANSCRIPT_COMMANDS),
-        *(Binding(str(number), f"code_block({number})", show=False) for number in range(1, 10)),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
 
     class Again(Message):
         """Code or a question is to be run, or only brought into the editor."""
@@ -114,10 +113,23 @@ class TranscriptPane(SearchedView, can_focus=True):
             self._mark = entry
             self.refresh()
             at = event.style.meta.get(FRAME)
-            if isinstance(entry, Cell) and at is not None and not self.text_selection:
+            if event.button == RIGHT_BUTTON:
+                self.action_menu()
+            elif isinstance(entry, Cell) and at is not None and not self.text_selection:
                 self.post_message(self.FramesOpened(entry, at))
 
-    # What the keys do
+    # What the keys and the menu do
+
+    def action_menu(self) -> None:
+        """Show what can be done with the entry."""
+        from mahtab_tui.tui.screens.action_menu import open_menu
+
+        if (entry := self.marked) is not None:
+            open_menu(self, text_of(entry), offers(entry, pinned=any(map(can_be_marked, self._transcript.pinned)), blocks=self._blocks))
+
+    @property
+    def _blocks(self) -> list[str]:
+        return code_blocks(self._transcript.entries)
 
     def action_copy_entry(self) -> None:
         """Its code, words or question."""
@@ -147,7 +159,7 @@ class TranscriptPane(SearchedView, can_focus=True):
         entry = self.marked
         if entry is not None and entry.left_out:
             self.post_message(self.Refused("The model is not told of it."))
-        elif isinstance(entry, Cell) and entry.status == "error" and entry.number is not None:
+        elif isinstance(entry, Cell) and has_error(entry) and entry.number is not None:
             self.post_message(self.Again("ask", f"Explain the error of cell {entry.number}, and say how to mend it.", edit=False))
         else:
             self.post_message(self.Refused("It has no error."))
@@ -155,7 +167,7 @@ class TranscriptPane(SearchedView, can_focus=True):
     def action_mention(self) -> None:
         """Ask about the cell's pictures."""
         entry = self.marked
-        if isinstance(entry, Cell) and any(isinstance(line, Shown) and line.mime in PICTURES for line in entry.output):
+        if isinstance(entry, Cell) and has_pictures(entry):
             self.post_message(self.Mentioned(f"@cell:{entry.number}"))
         else:
             self.post_message(self.Refused("It shows no picture."))
@@ -163,7 +175,7 @@ class TranscriptPane(SearchedView, can_focus=True):
     def action_whole_traceback(self) -> None:
         """Show all of a long traceback, or its end only."""
         entry = self.marked
-        if isinstance(entry, Cell) and entry.status == "error":
+        if isinstance(entry, Cell) and has_error(entry):
             entry.whole_traceback = not entry.whole_traceback
             self._transcript.touch(entry)
             self.fold([])
@@ -180,7 +192,7 @@ class TranscriptPane(SearchedView, can_focus=True):
         if isinstance(entry, Cell) and entry.frames:
             self.post_message(self.FramesOpened(entry, len(entry.frames) - 1))
         else:
-            error = isinstance(entry, Cell) and entry.status == "error"
+            error = entry is not None and has_error(entry)
             self.post_message(self.Refused("Where its error was is not known." if error else "It has no error."))
 
     def action_hide_entry(self) -> None:
@@ -244,7 +256,7 @@ class TranscriptPane(SearchedView, can_focus=True):
 
     def action_code_block(self, number: int) -> None:
         """Bring the k-th code block of the last answer into the editor; from 1."""
-        blocks = code_blocks(self._transcript.entries)
+        blocks = self._blocks
         if number <= len(blocks):
             self.post_message(self.Again("python", blocks[number - 1].strip("\n"), edit=True))
         else:
@@ -253,11 +265,6 @@ class TranscriptPane(SearchedView, can_focus=True):
 
     def action_find(self) -> None:
         self.post_message(self.FindWanted())
-
-    def action_find_next(self, step: int) -> None:
-        """Go to the next place (1) or the one before (-1) of what was searched for."""
-        if not self.find_again(step):
-            self.action_find()
 
     def action_go_to_pinned(self) -> None:
         """Mark the next of the pinned entries, where it stands."""

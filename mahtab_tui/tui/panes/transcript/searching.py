@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 
 from mahtab_tui.tui.panes.transcript.finding import Found, Texts, place_of, row_of
 from mahtab_tui.tui.panes.transcript.marking import MarkedView, can_be_marked
 from mahtab_tui.tui.panes.transcript.window import Place
-from mahtab_tui.tui.patterns import AT_ONCE, PatternError, TooSlow, pattern_of, within
+from mahtab_tui.tui.patterns import AT_ONCE, TooSlow, pattern_of, within
 
 
 class SearchedView(MarkedView, can_focus=True):
@@ -17,30 +16,21 @@ class SearchedView(MarkedView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._found: Found | None = None
-        self._words = ""
-        self._regex = False
         self._texts = Texts()
 
     def clear(self) -> None:
         self._found, self._texts = None, Texts()
         super().clear()
 
-    def find_again(self, step: int) -> bool:
-        """Go to the next place (1) or the one before (-1) of what was searched for; False where nothing was."""
-        if self._words:
-            with contextlib.suppress(PatternError):  # it was said when it was entered
-                self.find(self._words, step, regex=self._regex)
-        return bool(self._words)
-
     def begin_find(self) -> str:
         self._found, self._finding = None, True
         return ""
 
     def find(self, words: str, step: int, *, regex: bool) -> str:
-        self._words, self._regex, self.sought = words, regex, None
+        self.sought = None
         self.refresh()
         pattern = pattern_of(words, regex=regex, any_case=True) if words else None
-        counts = [] if pattern is None else self._counts(words, pattern)
+        counts = [] if pattern is None else self._counts(words, pattern, regex=regex)
         self.sought, total = pattern, sum(counts)
         if not total or self._window is None or self.sought is None:
             self.refresh()
@@ -64,10 +54,10 @@ class SearchedView(MarkedView, can_focus=True):
         self.refresh()
         return f"{at + 1:,} of {total:,}"
 
-    def _counts(self, words: str, pattern: re.Pattern[str]) -> list[int]:
+    def _counts(self, words: str, pattern: re.Pattern[str], *, regex: bool) -> list[int]:
         """How many places there are in each entry. Raises `TooSlow`."""
         entries = self._transcript.entries
-        if not self._regex:
+        if not regex:
             return self._texts.counts(entries, words)
         with within(AT_ONCE):
             return self._texts.matches(entries, pattern)

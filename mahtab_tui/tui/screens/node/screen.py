@@ -17,7 +17,7 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.recursion.control import Control
 from mahtab_tui.recursion.node import Node
-from mahtab_tui.tui.node_actions import Chosen, NodeActions
+from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.node.heading import PlaceBar, crumbs, figures
@@ -133,8 +133,10 @@ class NodeScreen(Dialog[None], NodeActions):
         else:
             self._story.focus()
 
-    def action_open_node(self) -> None:
-        self._story.open_link()
+    def action_menu(self) -> None:
+        """Go where the chosen row leads; where none is chosen, show what can be done with the call."""
+        if not self._story.open_link():
+            self.open_menu([command for command in NODE_MENU if command.id != "node-open"])
 
     def action_follow(self) -> None:
         self._story.following = not self._story.following

@@ -115,10 +115,11 @@ class StoryPane(Redrawn, can_focus=True):
             self.scroll_to_region(Region(0, self._link, 1, 1), animate=False, force=True)
         self.refresh()
 
-    def open_link(self) -> None:
-        """Go where the chosen row leads."""
+    def open_link(self) -> bool:
+        """Go where the chosen row leads; False where none is chosen."""
         if self._link is not None:
             self._open(self._rows[self._link])
+        return self._link is not None
 
     def _open(self, row: StoryRow) -> None:
         if row.place is not None:

@@ -1,0 +1,58 @@
+"""What can be done with an entry, as the rows of its menu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mahtab_tui.bus.tags import PICTURES
+from mahtab_tui.tui.commands import TRANSCRIPT_COMMANDS, Command
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question
+from mahtab_tui.tui.panes.transcript.output import Shown
+
+MOST_BLOCKS = 9
+"""Code blocks that have a digit."""
+
+
+def has_pictures(entry: Entry) -> bool:
+    """Whether a cell has shown pictures."""
+    return isinstance(entry, Cell) and any(isinstance(line, Shown) and line.mime in PICTURES for line in entry.output)
+
+
+def has_error(entry: Entry) -> bool:
+    """Whether a cell has failed."""
+    return isinstance(entry, Cell) and entry.status == "error"
+
+
+def _has_output(entry: Entry) -> bool:
+    return isinstance(entry, Cell) and bool(len(entry.output) or entry.later)
+
+
+def _can_run(entry: Entry) -> bool:
+    return isinstance(entry, Question) or (isinstance(entry, Cell) and bool(entry.code.strip()))
+
+
+_FITS: Mapping[str, Callable[[Entry], bool]] = {
+    "entry-open": _has_output,
+    "entry-copy-output": _has_output,
+    "entry-edit": _can_run,
+    "entry-again": _can_run,
+    "entry-replace": lambda entry: isinstance(entry, Question) or (isinstance(entry, Cell) and entry.person),
+    "entry-explain": has_error,
+    "entry-frames": has_error,
+    "entry-traceback": has_error,
+    "entry-mention": has_pictures,
+}
+"""Of a command that makes no sense for every entry: for which it does."""
+
+
+def offers(entry: Entry, *, pinned: bool, blocks: Sequence[str]) -> list[Command]:
+    """The rows of an entry's menu. pinned: whether anything is; blocks: the code of the last answer, each piece of which has a digit."""
+    commands = [
+        command
+        for command in TRANSCRIPT_COMMANDS
+        if command.menu and (pinned or command.id != "entry-pinned") and (command.id not in _FITS or _FITS[command.id](entry))
+    ]
+    return commands + [
+        Command(f"entry-block-{number}", f"code_block({number})", str(number), f"Code block {number}", code.strip(), "Transcript", menu=True)
+        for number, code in enumerate(blocks[:MOST_BLOCKS], 1)
+    ]

@@ -1,0 +1,102 @@
+"""What can be done with an entry or a call: one letter for each thing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Key, Resize
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.tui.commands import Command
+from mahtab_tui.tui.screens.dialog import Dialog
+
+_KEYS = 5
+"""Columns for the key."""
+_TITLES = 19
+"""Columns for what it does, in short."""
+
+
+class ActionMenu(Dialog[str | None]):
+    """Returns the action that was chosen, or None. A letter acts at once; where the thing runs code, asks a model or cannot be
+    undone, the letter only chooses it and Enter does it. A letter that stands for nothing is typed into the editor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
+
+    class Typed(Message):
+        """Keys that are for the editor."""
+
+        def __init__(self, keys: Sequence[Key]) -> None:
+            super().__init__()
+            self.keys = keys
+
+    def __init__(self, title: str, commands: Sequence[Command], keymap: Mapping[str, str]) -> None:
+        super().__init__()
+        self._title = title
+        self.commands = commands
+        self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
+        self._pending: list[Key] = []
+        """The letters typed since something was done: they may turn out to be the beginning of a text."""
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog menu"):
+            yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
+            yield OptionList(compact=True, markup=False)
+            yield Static("Enter does what is chosen · Esc leaves · ↵ waits for Enter", classes="quiet", markup=False)
+
+    def on_resize(self, event: Resize) -> None:
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        options = self.query_one(OptionList)
+        width, chosen = max(1, options.scrollable_content_region.width), options.highlighted or 0
+        options.set_options(Option(self._row(number).truncate(width, ellipsis=True)) for number in range(len(self.commands)))
+        options.highlighted = chosen
+
+    def _row(self, number: int) -> Content:
+        command = self.commands[number]
+        key = f" {self._keys[number][0]}{' ↵' if command.confirm else ''}"
+        return Content.assemble((key.ljust(_KEYS), "$accent"), one_line(command.title).ljust(_TITLES), (one_line(command.help), "$muted"))
+
+    def on_key(self, event: Key) -> None:
+        number = next((number for number, keys in enumerate(self._keys) if event.key in keys), None)
+        if number is not None:
+            event.stop()
+            self._pending.append(Key(event.key, event.character))
+            if self.commands[number].confirm:
+                self.query_one(OptionList).highlighted = number
+            else:
+                self.dismiss(self.commands[number].action)
+        elif event.is_printable:
+            event.stop()
+            self.dismiss(None)
+            self.app.post_message(self.Typed([*self._pending, Key(event.key, event.character)]))
+        else:
+            self._pending.clear()
+
+    @on(OptionList.OptionSelected)
+    def _taken(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(self.commands[event.option_index].action)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+def open_menu(owner: Widget, title: str, commands: Sequence[Command]) -> None:
+    """Show a menu of what a pane or a screen can do, and run what the person chooses."""
+
+    def chosen(action: str | None) -> None:
+        if action is not None:
+            owner.call_later(owner.run_action, action)
+
+    owner.app.push_screen(ActionMenu(title, commands, owner.app._keymap), chosen)
