@@ -188,8 +188,8 @@ INSPECTOR_COMMANDS: tuple[Command, ...] = (
     Command("inspect-view", "next_view", "tab", "View", "See the object in its next view; also by its number", "Inspector", True),
     Command("inspect-again", "look_again", "r", "Look again", "Show what the object is now", "Inspector", True),
     Command("inspect-copy", "copy_expression", "y", "Copy name", "Copy how the object is written in code", "Inspector"),
-    Command("inspect-copy-text", "copy_text", "Y,shift+y", "Copy text", "Copy the object as text, as its repr says it", "Inspector"),
-    Command("inspect-export", "export", "e", "Export", "Write the object to a new file: .csv, .json, .txt or .pkl, by its ending", "Inspector"),
+    Command("inspect-copy-text", "copy_text", "ctrl+y", "Copy text", "Copy the object as text, as its repr says it", "Inspector"),
+    Command("inspect-export", "export", "ctrl+s", "Export", "Write the object to a new file: .csv, .json, .txt or .pkl, by its ending", "Inspector"),
     Command("inspect-close", "close", "q", "Close", "Close all that is open of the object", "Inspector"),
 )
 """What can be done wherever an object is looked into."""
@@ -208,7 +208,7 @@ TEXT_COMMANDS: tuple[Command, ...] = (
     Command("text-next", "next(False)", "n", "Next", "Go to the next place that was found", "Inspector: text", True),
     Command("text-previous", "next(True)", "N,shift+n", "Previous", "Go to the place before", "Inspector: text"),
     Command("text-regex", "regex", "x", "By pattern", "Search by regular expressions, or for words as they are", "Inspector: text"),
-    Command("text-ask", "ask", "a", "Ask about this", "Ask about the text: a recursive search over it begins", "Inspector: text", True),
+    Command("text-ask", "ask", "ctrl+a", "Ask about this", "Ask about the text: a recursive search over it begins", "Inspector: text", True),
     Command("text-wrap", "wrap", "w", "Wrap", "Wrap long lines, or scroll them sideways", "Inspector: text", True),
 )
 
@@ -233,7 +233,7 @@ def acts_above(action: str, *, asks: bool) -> bool:
 
 OUTPUT_COMMANDS: tuple[Command, ...] = (
     Command("output-back", "back", "escape,q", "Back", "Go back to the session", "Output", True),
-    Command("output-save", "save", "s", "Save", "Save it to a file", "Output", True),
+    Command("output-save", "save", "ctrl+s", "Save", "Save it to a file", "Output", True),
 )
 PAGER_COMMANDS: tuple[Command, ...] = (Command("output-copy", "copy_all", "y", "Copy", "Copy all of it", "Output", True),)
 PICTURES_COMMANDS: tuple[Command, ...] = (

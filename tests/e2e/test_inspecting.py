@@ -42,7 +42,7 @@ def test_a_text_is_asked_about_from_where_it_is_seen(start: Start) -> None:
     screen.wait("Look inside")
     screen.press("enter")
     screen.wait("24,018 characters")
-    screen.send("a")
+    screen.press("ctrl+a")
     screen.wait("ask about this text")
     screen.enter("which request had a timeout?")
     screen.wait(r"rlm\('which request had a timeout\?', log\)")

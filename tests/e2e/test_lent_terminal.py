@@ -56,8 +56,7 @@ def test_a_program_has_the_terminal_and_gives_it_back(start: Start, project: Pat
         screen.enter(f"'went on {number}'")
         screen.wait(rf"▌ 'went on {number}'(?s:.*)▌ 'went on {number}'")
     assert (project / "x.py").read_text().split() == "line 1 line 2 line 3".split()
-    screen.press("ctrl+d")
-    assert screen.wait_end() == 0
+    assert screen.leave() == 0
 
 
 def test_what_is_being_written_stays_while_a_program_has_the_terminal(start: Start, project: Path, path: str) -> None:

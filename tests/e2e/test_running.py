@@ -87,6 +87,51 @@ def test_what_comes_in_a_bunch_is_entered_in_its_order(start: Start) -> None:
     screen.wait(r"▌ 1\+1\s(?s:.*)▌ 2 (?s:.*)▌ x = 42\s(?s:.*)▌ x\+1\s(?s:.*)▌ 43 ")
 
 
+def test_typing_after_a_click_on_a_cell_runs_what_was_typed_and_nothing_else(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.enter("n = 0")
+    screen.wait(r"\+ n int 0")
+    screen.enter("n += 1; print('ran', n)")
+    screen.wait("▌ ran 1")
+    screen.click("▌ ran 1")
+    screen.enter("rows = 3")
+    screen.wait(r"\+ rows int 3")
+    screen.click("▌ ran 1")
+    # In one bunch, as over a slow line.
+    screen.send("x = 'read me'\r")
+    screen.wait(r"\+ x str 'read me'")
+    screen.enter("n")
+    screen.wait(r"In 5(?s:.*)▌ 1 ")
+    assert "ran 2" not in screen.text
+
+
+def test_leaving_says_which_session_it_was_and_how_to_come_back(start: Start) -> None:
+    screen = start(columns=80, lines=24)
+    screen.wait(IDLE)
+    screen.enter("kept = 'this'")
+    screen.wait(r"\+ kept str 'this'")
+    screen.press("ctrl+q")
+    screen.wait("Leave\\? This is lost: 1 name of the namespace")
+    assert screen.leave() == 0
+    said = re.search(rb"You left the session \S+ \((\w+)\): its conversation is kept\.\s+Go on with it: (.+)", screen.raw)
+    assert said is not None
+    session = said[1].decode()
+    assert f"mahtab-tui --continue here, or --resume {session}" in said[2].decode()
+    again = start("--model", "demo", "--resume", session)
+    again.wait("kept = 'this'")
+    assert again.leave() == 0
+
+
+def test_a_session_in_which_nothing_was_done_is_left_without_a_word(start: Start) -> None:
+    screen = start()
+    screen.wait(IDLE)
+    screen.press("ctrl+q")
+    assert screen.wait_end() == 0
+    assert b"You left" not in screen.raw
+    assert b"Leave?" not in screen.raw
+
+
 def test_exit_leaves_at_once_and_tells_the_shell_that_all_went_well(start: Start) -> None:
     screen = start()
     screen.wait(IDLE)

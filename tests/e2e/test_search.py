@@ -191,6 +191,5 @@ def test_a_resumed_session_shows_its_searches(start: Start, log: Path, replay: C
     first.press("enter")
     first.wait(r"\+ answer str")  # the cell has ended: there is no question before leaving
     first.wait(r"● kernel .*idle")
-    first.press("ctrl+q")
-    assert first.wait_end() == 0
+    assert first.leave() == 0
     start("--model", model, "--continue").wait(r"✓ Which requests timed out")

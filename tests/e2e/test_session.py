@@ -33,8 +33,7 @@ def test_compute_ask_approve_and_use_the_variable(cold_start: Start, replay: Cal
     screen.type("total + 1")
     screen.press("enter")
     screen.wait(r"\b61\b")
-    screen.press("ctrl+d")
-    assert screen.wait_end() == 0
+    assert screen.leave() == 0
 
 
 def test_an_endless_loop_is_interrupted_and_the_session_goes_on(cold_start: Start) -> None:
@@ -158,8 +157,7 @@ def test_it_works_at_80_by_24_and_survives_resizing(cold_start: Start) -> None:
     screen.wait("(?s)^.{0,20}idle")
     screen.resize(80, 24)
     screen.wait("kernel +idle")
-    screen.press("ctrl+q")
-    assert screen.wait_end() == 0
+    assert screen.leave() == 0
 
 
 def test_what_is_typed_while_the_program_starts_is_not_lost(cold_start: Start) -> None:

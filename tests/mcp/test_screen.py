@@ -63,8 +63,7 @@ async def test_two_agents_work_in_view_and_under_approval(start: Start, project:
         screen.enter("/disconnect codex")
         await seen(screen, "codex has left the session")
         assert "disconnected you" in await b.text("eval", code="1")
-        screen.press("ctrl+q")
-        assert await anyio.to_thread.run_sync(screen.wait_end) == 0
+        assert await anyio.to_thread.run_sync(screen.leave) == 0
         assert "its screen is gone" in await a.text("eval", code="1")
     assert list(share_folder().iterdir()) == []
 

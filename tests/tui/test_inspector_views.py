@@ -57,7 +57,7 @@ async def test_a_question_about_a_text_becomes_a_search_in_a_cell(make_app: Make
         await reads(pilot, "'today'")
         await pilot.press("enter")
         await reads(pilot, "line 1", "two")
-        await pilot.press("a", *"what?", "enter")
+        await pilot.press("ctrl+a", *"what?", "enter")
         await until(pilot, lambda: ran(app) == ["rlm('what?', logs['today'])"])
 
 
@@ -115,11 +115,11 @@ async def test_an_object_is_exported_by_a_cell_that_is_seen(make_app: MakeApp) -
     app = make_app()
     async with looking_at(app, "conf = {'a': [1]}", "conf", SIZE) as pilot:
         await reads(pilot, "'a'")
-        await pilot.press("e")
+        await pilot.press("ctrl+s")
         await reads(pilot, "conf.json")
         await pilot.press(*"conf.csv", "enter")
         await reads(pilot, "Only tables and arrays can be written as CSV, no dict.")
-        await pilot.press("e", "enter")
+        await pilot.press("ctrl+s", "enter")
         await until(pilot, lambda: bool(ran(app)))
         (cell,) = ran(app)
         result = await asyncio.to_thread(app.session.cells.run, f"{cell}\nprint(open('conf.json').read())")

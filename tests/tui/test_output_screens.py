@@ -86,11 +86,11 @@ async def test_a_long_output_is_read_searched_wrapped_copied_and_saved(look: Loo
         await until(pilot, lambda: "line 777777" in seen(pilot))
         await pilot.press("y")
         await until(pilot, lambda: "too many for the clipboard" in text(pilot, "#viewing-status"))
-        await pilot.press("s")
+        await pilot.press("ctrl+s")
         await pilot.press("enter")
         await until(pilot, lambda: "Saved to" in text(pilot, "#viewing-status"))
         assert (tmp_path / "cell-3.txt").read_text() == "".join(f"line {number}\n" for number in range(1_000_000))
-        await pilot.press("s")
+        await pilot.press("ctrl+s")
         await pilot.press("enter")
         await until(pilot, lambda: "already" in text(pilot, "#viewing-status"))
         await pilot.press("escape")
@@ -130,7 +130,7 @@ async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_f
 async def test_a_name_that_no_file_can_have_is_refused_with_a_sentence(look: Look, tmp_path: Path, name: str) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PagerScreen(1, lambda: "one", look, tmp_path))
-        await pilot.press("s")
+        await pilot.press("ctrl+s")
         pilot.app.screen.query_one(Input).value = name
         await pilot.press("enter")
         await until(pilot, lambda: "cannot be written: " in text(pilot, "#viewing-status"))
@@ -161,7 +161,7 @@ async def test_what_cannot_be_read_is_said(look: Look, tmp_path: Path, read: Cal
     async with OutputApp().run_test(size=SIZE) as pilot:
         await pilot.app.push_screen(PagerScreen(1, read, look, tmp_path))
         await until(pilot, lambda: said in text(pilot, "#viewing-status"))
-        await pilot.press("y", "s")
+        await pilot.press("y", "ctrl+s")
         assert isinstance(pilot.app.screen, PagerScreen)
 
 
@@ -173,7 +173,7 @@ async def test_pictures_are_seen_one_by_one_and_saved(look: Look, tmp_path: Path
         await until(pilot, lambda: "4 × 40 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("right", "left")
         await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
-        await pilot.press("s")
+        await pilot.press("ctrl+s")
         await pilot.press("enter")
         await until(pilot, lambda: (tmp_path / "cell-2-1.png").exists() and "Saved to" in text(pilot, "#viewing-status"))
         assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)

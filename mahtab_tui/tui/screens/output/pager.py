@@ -75,6 +75,6 @@ class PagerScreen(OutputScreen):
         if self._output is None:
             return
         if self._output.size > MOST:
-            self.fail(f"{self._output.size:,} characters are too many for the clipboard; s saves them to a file.")
+            self.fail(f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file.")
         else:
             copy(self.app, self._output.text)

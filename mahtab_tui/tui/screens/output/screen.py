@@ -27,7 +27,7 @@ def no_place(look: Look, kind: ViewKind) -> Place:
 
 
 class OutputScreen(ViewingScreen):
-    """Closes by Escape; `s` saves what is seen."""
+    """Closes by Escape; Ctrl+S saves what is seen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(OUTPUT_COMMANDS)]
 
