@@ -132,7 +132,7 @@ async def test_in_the_menu_of_an_entry_what_runs_waits_for_enter(
         assert done == acts
 
 
-@pytest.mark.parametrize("text", ["rate = 3", "q", "rr = 3", "= 3"])
+@pytest.mark.parametrize("text", ["rows = 3", "q", "rr = 3", "= 3"])
 async def test_a_text_that_is_typed_into_a_menu_goes_to_the_editor_whole(app: MahtabApp, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     acts = Acts(app, monkeypatch)
     async with app.run_test(size=SIZE) as pilot:

@@ -28,7 +28,7 @@ _TITLES = 19
 
 class ActionMenu(Dialog[str | None]):
     """Returns the action that was chosen, or None. A letter acts at once; where the thing runs code, asks a model or cannot be
-    undone, the letter only chooses it and Enter does it. A letter that stands for nothing is typed into the editor."""
+    undone, the letter only chooses it and Enter does it. What stands for nothing is typed into the editor."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
@@ -45,7 +45,7 @@ class ActionMenu(Dialog[str | None]):
         self.commands = commands
         self._keys = [keymap.get(command.id, command.keys).split(",") for command in commands]
         self._pending: list[Key] = []
-        """The letters typed since something was done: they may turn out to be the beginning of a text."""
+        """The letter that has chosen what waits for Enter. Another letter after it makes the two the beginning of a text."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog menu"):
@@ -69,10 +69,10 @@ class ActionMenu(Dialog[str | None]):
 
     def on_key(self, event: Key) -> None:
         number = next((number for number, keys in enumerate(self._keys) if event.key in keys), None)
-        if number is not None:
+        if number is not None and not self._pending:
             event.stop()
-            self._pending.append(Key(event.key, event.character))
             if self.commands[number].confirm:
+                self._pending.append(Key(event.key, event.character))
                 self.query_one(OptionList).highlighted = number
             else:
                 self.dismiss(self.commands[number].action)
