@@ -20,7 +20,7 @@ from tests.tui.search_story import done
 from tests.tui.story import ToldSession, drawn, story
 
 MakeApp = Callable[..., MahtabApp]
-SIZE = (160, 46)
+SIZE = (110, 24)
 PRINTABLE = [character for character in string.printable if character.isprintable() and character != " "]
 QUEUE = Record(tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0)
 ACTS = ("submit", "replace", "cancel", "decide", "hide", "pin", "reset", "kill_kernel", "stop")
@@ -83,13 +83,14 @@ async def test_a_click_on_a_cell_leaves_the_typing_with_the_editor(app: MahtabAp
         assert acts == [("python", "rows = 3")]
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "RecursionPane", "QueueRow", "HeaderBar", "#glyph", "Splitter"])
 async def test_the_mouse_never_takes_the_typing_from_the_editor(app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str, times: int) -> None:
     Acts(app, monkeypatch)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        for y in range(app.query(pane).first().size.height):
+        height = app.query(pane).first().size.height
+        for y in sorted({0, 1, 2, height // 2, height - 1} & set(range(height))):
             await pilot.click(pane, offset=(6, y), times=times)
             await pilot.pause()
             while len(app.screen_stack) > 1:
