@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from textual.events import Key, Paste
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
@@ -22,6 +23,8 @@ from tests.tui.story import ToldSession, drawn, story
 MakeApp = Callable[..., MahtabApp]
 SIZE = (110, 24)
 PRINTABLE = [character for character in string.printable if character.isprintable() and character != " "]
+ONCE_KEYS = "rRxsemyd1/`"
+"""Letters that panes are likely to take for a key."""
 QUEUE = Record(tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0)
 ACTS = ("submit", "replace", "cancel", "decide", "hide", "pin", "reset", "kill_kernel", "stop")
 
@@ -61,7 +64,10 @@ async def test_every_letter_that_no_text_field_takes_goes_to_the_editor_and_does
     acts = Acts(app, monkeypatch)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        for character in PRINTABLE:
+        app.query_one(pane).focus()
+        await pilot.pause()
+        assert all(app._is_for_editor(Key(character, character)) for character in PRINTABLE)
+        for character in ONCE_KEYS:
             app.query_one(pane).focus()
             await pilot.press(character)
             # A backtick at the very start changes the mode, as it does in the editor.
@@ -100,8 +106,6 @@ async def test_the_mouse_never_takes_the_typing_from_the_editor(app: MahtabApp, 
 
 
 async def test_pasted_text_goes_to_the_editor_from_a_pane(app: MahtabApp) -> None:
-    from textual.events import Paste
-
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         app.query_one(TranscriptPane).focus()
