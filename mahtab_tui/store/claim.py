@@ -144,7 +144,7 @@ def _held() -> Iterator[tuple[str, Holder]]:
 
 
 def _folder() -> Path:
-    return home_folder() / "run"
+    return home_folder() / "open"
 
 
 def _path(session: str) -> Path:

@@ -109,7 +109,7 @@ def test_a_session_that_is_open_in_another_terminal_is_taken_over_and_the_other_
     second.wait("cell three")
     assert second.leave() == 0
     assert [text[:1] for text in cells(home)[session]] == ["1", "2", "3"]
-    assert list((home / ".mahtab" / "run").glob("session-*")) == []
+    assert list((home / ".mahtab" / "open").glob("session-*")) == []
 
 
 def test_a_session_that_is_open_in_another_terminal_is_forked(start: Start, home: Path) -> None:

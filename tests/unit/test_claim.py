@@ -29,7 +29,7 @@ def claimed(session: str) -> Claim:
 
 
 def files(home: Path) -> list[str]:
-    return sorted(path.name for path in (home / ".mahtab" / "run").iterdir())
+    return sorted(path.name for path in (home / ".mahtab" / "open").iterdir())
 
 
 def test_a_session_is_held_by_one_until_it_is_released(home: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_session_that_was_taken_over_is_not_kept_and_nothing_waits_for_it(tmp_
 
 def test_a_missing_lock_file_takes_a_session_from_nobody(home: Path) -> None:
     first = claimed("abc")
-    for path in (home / ".mahtab" / "run").iterdir():
+    for path in (home / ".mahtab" / "open").iterdir():
         path.unlink()
     assert not first.lost
     second = claimed("abc")
@@ -141,7 +141,7 @@ def test_without_locks_the_last_to_open_a_session_has_it(home: Path, monkeypatch
 )
 def test_a_lock_file_that_says_nothing_useful_still_locks(home: Path, content: bytes) -> None:
     made = claimed("abc")
-    (path,) = (home / ".mahtab" / "run").iterdir()
+    (path,) = (home / ".mahtab" / "open").iterdir()
     path.write_bytes(content)
     with pytest.raises(HeldElsewhere):
         claim("abc")
@@ -151,7 +151,7 @@ def test_a_lock_file_that_says_nothing_useful_still_locks(home: Path, content: b
 
 def test_a_holder_on_another_machine_is_said_with_its_name(home: Path) -> None:
     made = claimed("abc")
-    (path,) = (home / ".mahtab" / "run").iterdir()
+    (path,) = (home / ".mahtab" / "open").iterdir()
     path.write_text(f'{{"pid": 7, "host": "elsewhere", "since": {time.time()}}}')
     holder = held()["abc"]
     assert not holder.is_here
