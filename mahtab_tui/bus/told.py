@@ -21,6 +21,7 @@ _CONTROL = (
 _UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
 _LINE_END = re.compile(r"\r+\n")
 _SHOWN = re.compile(rf"[{_CONTROL}]")
+_ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
 _TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
 _PLAYED = re.compile(rf"(\x1b\[(?:[0-2]?K|[0-9;:]*m))|(?![\r\b])[{_CONTROL}]")
 """A sequence that `collapse` plays or keeps, or a control character that it would drop."""
@@ -32,7 +33,7 @@ OVERWRITTEN = "[Text that was written over in its line is left out.]"
 def told(text: str) -> str:
     """A text, with line ends of one kind."""
     text = _SHOWN.sub(_visible, _LINE_END.sub("\n", text))
-    return _TAG.sub(_visible, text) if "<" in text else text
+    return _TAG.sub(_visible, text) if _ANY_UNSEEN.search(text) else text
 
 
 def told_output(text: str) -> str:
