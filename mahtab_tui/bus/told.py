@@ -19,7 +19,7 @@ _CONTROL = (
     r"\U000e0000-\U000e0fff"  # letters of tags and further variation selectors: a whole text can stand in them
 )
 _UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-_LINE_END = re.compile(r"\r+\n")
+_LINE_END = re.compile(r"(?<!\r)\r+\n")
 _SHOWN = re.compile(rf"[{_CONTROL}]")
 _ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
 _TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
