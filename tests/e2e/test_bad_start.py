@@ -134,8 +134,7 @@ def test_a_terminal_of_no_size_is_said_and_a_small_one_works(project: Path) -> N
         assert screen.wait_end() == 2
     with Terminal([*PROGRAM, "--model", "demo"], columns=20, lines=5, cwd=project) as screen:
         screen.wait("kernel")
-        screen.press("ctrl+q")
-        assert screen.wait_end() == 0
+        assert screen.leave() == 0
 
 
 def test_an_unknown_session_is_said(cold_start: Start) -> None:

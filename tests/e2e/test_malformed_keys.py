@@ -24,8 +24,7 @@ def test_the_screen_goes_on_after_malformed_keys_with_all_variables(start: Start
         screen.send(sequence)
     screen.enter("'still', kept")
     screen.wait(r"▌ \('still', 42\)")
-    screen.press("ctrl+q")
-    assert screen.wait_end() == 0
+    assert screen.leave() == 0
 
 
 @pytest.mark.parametrize("sequence", FIVE_THOUSAND, ids=lambda sequence: repr(sequence[:6]))
