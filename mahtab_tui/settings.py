@@ -101,7 +101,9 @@ class Settings(BaseSettings):
     theme: str | None = Field(None, description="A theme's name")
     pictures: PictureMode = Field("auto", description="How pictures are drawn; auto: by what the terminal says that it has")
     keymap: dict[str, str] = Field(default_factory=dict, description="Keys by the name of a command")
-    output_format: Literal["ansi", "markdown", "plain"] = Field("ansi", description="How the answers of the MCP server look")
+    output_format: Literal["ansi", "markdown", "plain"] = Field(
+        "plain", description="How the answers of the MCP server look; ansi: in colours, for people"
+    )
     highlight: bool = Field(True, description="Whether the MCP server's answers are in colour")
     viewer: Literal["auto", "file", "off"] = Field(
         "off", description="Whether the MCP server logs what is evaluated: in colour, as plain text, or not"

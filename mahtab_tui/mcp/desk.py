@@ -19,7 +19,6 @@ from mahtab_tui.mcp.look import Look
 from mahtab_tui.mcp.packages import NoCommand, plan
 from mahtab_tui.mcp.place import Place, Report
 from mahtab_tui.mcp.private import PrivatePlace
-from mahtab_tui.mcp.results import Activated, LogState, Mode, PackageReport, Workers
 from mahtab_tui.mcp.toolbox import ActivateArguments, LogArguments, ModeArguments, NoArguments, PackageArguments, toolbox
 from mahtab_tui.mcp.tools import Answer, Tool, ToolError
 
@@ -81,7 +80,7 @@ class Desk:
     async def set_mode(self, arguments: ModeArguments, report: Report) -> Answer:
         if arguments.mode == "private":
             self.mode = "private"
-            return Answer("Code runs in a worker of your own.", Mode(mode="private", session=""))
+            return Answer("Code runs in a worker of your own.")
         if self._attach.never:
             raise ToolError("This server was started with --private: it joins no session.")
         session = arguments.session or self._attach.session
@@ -93,8 +92,7 @@ class Desk:
                 self._shared = joined
             now = self._shared
         self.mode = "shared"
-        text = f"You are {now.name} in the person's session {now.session}: its variables are theirs, and they see what you run."
-        return Answer(text, Mode(mode="shared", session=now.session))
+        return Answer(told(f"You are {now.name} in the person's session {now.session}: its variables are theirs, and they see what you run."))
 
     async def eval(self, arguments: EvalArguments, report: Report) -> Answer:
         if why := refusal(arguments.code):
@@ -107,11 +105,10 @@ class Desk:
         place = await self.place()
         old, new = await place.reset(report)
         kernel = await place.kernel()
-        data = Workers(old_worker=old, new_worker=new, executable=kernel.executable)
-        return Answer(f"The namespace is empty. Worker {old} is gone, worker {new} runs on {kernel.executable}.", data)
+        return Answer(told(f"The namespace is empty. Worker {old} is gone, worker {new} runs on {kernel.executable}."))
 
     async def info(self, arguments: NoArguments, report: Report) -> Answer:
-        return information.answer(await (await self.place()).inside(seen=True), self.mode)
+        return Answer(information.text(await (await self.place()).inside(seen=True), self.mode))
 
     async def activate(self, arguments: ActivateArguments, report: Report) -> Answer:
         place = await self.place()
@@ -122,9 +119,8 @@ class Desk:
             raise ToolError(str(error)) from None
         python = None if found.python is None else str(found.python)
         now = await place.activate(python, None if found.folder is None else str(found.folder), report)
-        data = Activated(kind=found.kind, path=str(found.path), python=now.python, executable=now.executable, cwd=now.cwd, worker=now.pid)
         kept = "" if python is not None else " It has no environment of its own: the interpreter stays."
-        return Answer(f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, in {now.cwd}.{kept}", data)
+        return Answer(told(f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept}"))
 
     async def pkg(self, arguments: PackageArguments, report: Report) -> Answer:
         place = await self.place()
@@ -135,7 +131,6 @@ class Desk:
             raise ToolError(str(error)) from None
         await place.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
         written: list[str] = []
-        ran: list[str] = []
         line = ""
         code = 0
         start = time.monotonic()
@@ -151,33 +146,25 @@ class Desk:
 
         for command in steps.commands:
             try:
-                ran.append(" ".join(command))
-                await on_text(f"$ {ran[-1]}\n")
+                await on_text(f"$ {' '.join(command)}\n")
                 code = await run_command(command, steps.cwd, steps.environment, on_text)
             except OSError as error:
                 raise ToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
             if code:
                 break
         await place.renewed()
-        output = told("".join(written))
-        data = PackageReport(
-            action=arguments.action,
-            commands=ran,
-            exit_code=code,
-            output=evaluation.shortened(output, PACKAGE_OUTPUT)[0],
-            note=steps.note,
-        )
+        output = self._look.output(evaluation.shortened(self.secrets.mask("".join(written)), PACKAGE_OUTPUT))
         ending = f"It failed with exit code {code}." if code else steps.note
-        return Answer("\n".join(part for part in (self._look.output(data.output), ending) if part), data, failed=code != 0)
+        return Answer("\n".join(part for part in (output, ending) if part), failed=code != 0)
 
     async def log_viewer(self, arguments: LogArguments, report: Report) -> Answer:
         try:
             self._journal.set_mode(arguments.mode)
         except OSError as error:
             raise ToolError(f"{log_file()} cannot be written: {error.strerror}.") from None
-        path = str(log_file())
+        path = log_file()
         text = "Nothing is written any more." if arguments.mode == "off" else f"Everything that is evaluated is written to {path}: tail -f {path}"
-        return Answer(text, LogState(mode=self._journal.mode, path=path))
+        return Answer(told(text))
 
     async def _join(self, session: str | None) -> SharedPlace:
         from mahtab_tui.mcp.shared import SharedPlace

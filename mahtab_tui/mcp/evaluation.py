@@ -1,17 +1,17 @@
-"""The tool ``eval``: a cell's end as text and as structured output."""
+"""The tool ``eval``: a cell's end as text."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
 
 from pydantic import Field
 
+from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, Status
 from mahtab_tui.kernel.bounded import GRACE
 from mahtab_tui.kernel.results import pieces
-from mahtab_tui.mcp.look import Look
+from mahtab_tui.mcp.look import Look, short
 from mahtab_tui.mcp.place import Done
-from mahtab_tui.mcp.results import ChangedName, Ending, Evaluation
 from mahtab_tui.mcp.tools import Answer, Arguments
 
 OUTPUT = 20_000
@@ -23,8 +23,11 @@ FRAMES_HEAD, FRAMES_TAIL = 6, 24
 ERROR = 4_000
 """Characters of a traceback that an answer holds even where the agent wants less output."""
 
-CHANGES, LINE = 500, 20
-"""Changed names that are told as data, and in the answer's text."""
+CHANGES = 20
+"""Changed names that an answer lists; of the others it tells how many they are."""
+
+SUMMARY = 60
+"""Characters of a changed variable's summary."""
 
 
 class EvalArguments(Arguments):
@@ -41,40 +44,21 @@ def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
         parts[kind] += text
-    value, cut_of_value = shortened((parts["display"] + parts["value"]).rstrip("\n"), arguments.max_output)
-    output, cut_of_output = shortened(parts["stdout"], arguments.max_output)
-    error, cut_of_error = shortened(shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR))
-    status: Ending = "declined" if done.declined else "running" if done.running else cast(Ending, str(result.status))
-    changes = [changed(change) for change in result.changes[:CHANGES]]
-    unlisted = len(result.changes) - len(changes)
-    data = Evaluation(
-        status=status,
-        timed_out=done.timed_out,
-        ran=done.edited,
-        note=how_it_ended(done, arguments.timeout_s),
-        value=value,
-        output=output,
-        error=error,
-        left_out=cut_of_value + cut_of_output + cut_of_error,
-        changes=changes,
-        changes_left_out=unlisted,
-        printed_before=done.late,
-        pictures=len(done.pictures),
-        cell=result.cell,
-        worker=done.worker,
-        seconds=round(result.duration, 4),
-    )
+    value = shortened((parts["display"] + parts["value"]).rstrip("\n"), arguments.max_output)
+    output = shortened(parts["stdout"], arguments.max_output)
+    error = shortened(shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR))
     sections = [
         ("The person changed the code. What ran:\n" + look.code(done.edited)) if done.edited else "",
-        data.note,
+        told(how_it_ended(done, arguments.timeout_s)),
         look.code(value),
         look.output(output),
         look.traceback(error),
         ("Printed since the last call:\n" + look.output(done.late)) if done.late else "",
-        changes_line(changes, unlisted),
+        changes_line(result.changes),
     ]
     text = "\n".join(section.rstrip("\n") for section in sections if section) or "(no value, no output)"
-    return Answer(text, data, done.pictures, failed=status != "ok" or done.timed_out)
+    failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
+    return Answer(text, done.pictures, failed=failed)
 
 
 def how_it_ended(done: Done, timeout: float | None) -> str:
@@ -98,29 +82,29 @@ def how_it_ended(done: Done, timeout: float | None) -> str:
             return f"{over}the code was interrupted, and ended by itself after that." if over else ""
 
 
-def changed(change: Change) -> ChangedName:
-    if change.variable is None:
-        return ChangedName(name=change.name, change=change.change)
-    return ChangedName(name=change.name, change=change.change, type=change.variable.type, summary=change.variable.summary)
-
-
-def changes_line(changes: list[ChangedName], unlisted: int = 0) -> str:
-    """The changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, -old]``. unlisted: how many more there are."""
+def changes_line(changes: Sequence[Change]) -> str:
+    """The changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, −old]``."""
     if not changes:
         return ""
-    told = [" ".join(part for part in (CHANGE_SIGNS[c.change] + c.name, c.type, c.summary[:60]) if part) for c in changes[:LINE]]
-    others = len(changes[LINE:]) + unlisted
-    more = f", and {others:,} more" if others else ""
-    return f"[{', '.join(told)}{more}]"
+    listed = [_changed(change) for change in changes[:CHANGES]]
+    more = len(changes) - len(listed)
+    return f"[{', '.join(listed)}{f', and {more:,} more' if more else ''}]"
 
 
-def shortened(text: str, most: int) -> tuple[str, int]:
-    """At most `most` characters of a text's head and tail, and how many were left out."""
+def _changed(change: Change) -> str:
+    words = [CHANGE_SIGNS[change.change] + short(change.name)]
+    if change.variable is not None:
+        words += [short(change.variable.type), short(change.variable.summary, SUMMARY)]
+    return " ".join(word for word in words if word)
+
+
+def shortened(text: str, most: int) -> str:
+    """At most `most` characters of a text's head and tail, and between them how many were left out."""
     if len(text) <= most:
-        return text, 0
+        return text
     head = most // 2
     left_out = len(text) - most
-    return f"{text[:head]}\n… {left_out:,} characters left out …\n{text[len(text) - (most - head) :]}", left_out
+    return f"{text[:head]}\n… {left_out:,} characters left out …\n{text[len(text) - (most - head) :]}"
 
 
 def shorter_traceback(text: str) -> str:

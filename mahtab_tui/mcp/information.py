@@ -1,58 +1,51 @@
-"""What a place holds, as an answer."""
+"""What a place holds, as text."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import Variable
 from mahtab_tui.mcp.environments import prefix_of, project_of
+from mahtab_tui.mcp.look import short
 from mahtab_tui.mcp.place import Inside
-from mahtab_tui.mcp.results import Information, Name
-from mahtab_tui.mcp.tools import Answer
 
-MOST = 500
-"""Variables that are listed, and modules."""
+MOST = 200
+"""Variables that are listed, and modules; of the others it is told how many they are."""
 
 
-def named(variable: Variable) -> Name:
-    return Name(name=variable.name, type=variable.type, summary=variable.summary)
+def variables(inside: Inside) -> list[str]:
+    """A line for each variable: name, type, and shape, length, or the value of simple things."""
+    shown = [variable for variable in _shown(inside) if variable.kind != "module"]
+    return _listed([f"{short(row.name)}: {short(row.type)} {short(row.summary)}".rstrip() for row in shown])
 
 
-def information(inside: Inside, mode: Literal["private", "shared"]) -> Information:
-    """The structured answer of ``info``."""
-    kernel = inside.kernel
-    shown = [variable for variable in inside.variables if not variable.private]
-    return Information(
-        mode=mode,
-        python=kernel.python,
-        executable=kernel.executable,
-        environment=str(prefix_of(kernel.executable) or ""),
-        project=str(project_of(Path(kernel.cwd)) or ""),
-        cwd=kernel.cwd,
-        worker=kernel.pid,
-        variables=[named(variable) for variable in shown if variable.kind != "module"][:MOST],
-        modules=[variable.name for variable in shown if variable.kind == "module"][:MOST],
-        cells=inside.cells,
-        busy_seconds=round(inside.busy, 3),
-        worker_seconds=round(inside.alive, 1),
-        others=inside.others,
-    )
-
-
-def answer(inside: Inside, mode: Literal["private", "shared"]) -> Answer:
+def text(inside: Inside, mode: Literal["private", "shared"]) -> str:
     """The answer of ``info``."""
-    told = information(inside, mode)
+    kernel = inside.kernel
     since = "you joined" if mode == "shared" else "the worker was started"
+    modules = _listed([short(variable.name) for variable in _shown(inside) if variable.kind == "module"])
+    rows = variables(inside)
     lines = [
-        f"Python {told.python} · {told.executable} · worker {told.worker} · {told.mode}",
-        f"environment: {told.environment or 'none of its own'}",
-        f"project: {told.project or 'none'} · working directory: {told.cwd}",
-        f"{told.cells} {'cell' if told.cells == 1 else 'cells'} in {told.busy_seconds:g} s · {told.worker_seconds:g} s since {since}",
-        f"modules: {', '.join(told.modules) or 'none'}",
-        "variables:" if told.variables else "variables: none",
-        *(f"  {row.name}: {row.type} {row.summary}".rstrip() for row in told.variables),
+        f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
+        f"environment: {prefix_of(kernel.executable) or 'none of its own'}",
+        f"project: {project_of(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
+        f"{inside.cells} {'cell' if inside.cells == 1 else 'cells'} in {inside.busy:.3g} s · {inside.alive:.1f} s since {since}",
+        f"modules: {', '.join(modules) or 'none'}",
+        "variables:" if rows else "variables: none",
+        *(f"  {row}" for row in rows),
     ]
-    if told.others:
-        lines += ["run by others since you last asked:", *(f"  {line}" for line in told.others)]
-    return Answer("\n".join(lines), told)
+    if inside.others:
+        lines += ["run by others since you last asked:", *(f"  {line}" for line in inside.others)]
+    return told("\n".join(lines))
+
+
+def _shown(inside: Inside) -> list[Variable]:
+    return [variable for variable in inside.variables if not variable.private]
+
+
+def _listed(rows: Sequence[str]) -> list[str]:
+    more = len(rows) - MOST
+    return [*rows[:MOST], *([f"… and {more:,} more"] if more > 0 else [])]

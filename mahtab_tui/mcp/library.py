@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +12,8 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.told import told
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
+from mahtab_tui.mcp import information
 from mahtab_tui.mcp.desk import Desk
-from mahtab_tui.mcp.information import information
 from mahtab_tui.mcp.journal import log_file
 
 if TYPE_CHECKING:
@@ -35,13 +34,13 @@ def resources() -> list[types.Resource]:
     import mcp_types as types
 
     listed = [
-        ("variables", "Variables", "The namespace: names, types, sizes", "application/json"),
-        ("info", "Session", "What the session runs on and holds", "application/json"),
-        ("log", "Log", "The end of the log of what was evaluated, where log_viewer is on", "text/plain"),
+        ("variables", "Variables", "The namespace: names, types, sizes"),
+        ("info", "Session", "What the session runs on and holds"),
+        ("log", "Log", "The end of the log of what was evaluated, where log_viewer is on"),
     ]
     return [
-        types.Resource(uri=f"mahtab://session/{name}", name=name, title=title, description=description, mime_type=mime_type)
-        for name, title, description, mime_type in listed
+        types.Resource(uri=f"mahtab://session/{name}", name=name, title=title, description=description, mime_type="text/plain")
+        for name, title, description in listed
     ]
 
 
@@ -55,17 +54,17 @@ def templates() -> list[types.ResourceTemplate]:
     ]
 
 
-async def read(desk: Desk, uri: str) -> tuple[str, str]:
-    """A resource's text and its MIME type. Raises `NotThere`, `PlaceError`."""
+async def read(desk: Desk, uri: str) -> str:
+    """A resource's text. Raises `NotThere`, `PlaceError`."""
     if uri.startswith(VARIABLE):
         detail = await (await desk.place()).inspect(unquote(uri.removeprefix(VARIABLE)))
         parts = [f"{detail.name}: {detail.type} {detail.summary}".rstrip(), detail.text, detail.doc, detail.source, detail.error]
-        return told("\n\n".join(part for part in parts if part)), "text/plain"
+        return told("\n\n".join(part for part in parts if part))
     if uri == "mahtab://session/log":
-        return told(log_tail()), "text/plain"
+        return told(log_tail())
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
-        inside = information(await (await desk.place()).inside(seen=False), desk.mode).model_dump(mode="json")
-        return json.dumps(inside["variables"] if uri.endswith("variables") else inside, ensure_ascii=False, indent=1), "application/json"
+        inside = await (await desk.place()).inside(seen=False)
+        return "\n".join(information.variables(inside)) if uri.endswith("variables") else information.text(inside, desk.mode)
     raise NotThere(f"There is no resource {uri}.")
 
 

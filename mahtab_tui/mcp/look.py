@@ -6,9 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from mahtab_tui.bus.told import told
+from mahtab_tui.bus.told import told, told_output
 
 Format = Literal["ansi", "markdown", "plain"]
+
+SHORT = 200
+"""Characters of a name or of a type's name that are told: code can make longer ones."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _RED, _END = "\x1b[31m", "\x1b[0m"
@@ -19,7 +22,7 @@ _TICKS = re.compile("`{3,}")
 class Look:
     """The format of answers, and whether code is highlighted in it."""
 
-    format: Format = "ansi"
+    format: Format = "plain"
     highlight: bool = True
 
     @property
@@ -43,8 +46,8 @@ class Look:
         if not text:
             return ""
         if self.format == "markdown":
-            return fenced(told(text), "text")
-        return safe(text) if self.colour else told(text)
+            return fenced(told_output(text), "text")
+        return safe(text) if self.colour else told_output(text)
 
     def _shown(self, text: str, language: str) -> str:
         if not text:
@@ -55,6 +58,12 @@ class Look:
         if not self.colour:
             return bare
         return safe(text) if _COLOURS.search(text) else highlighted(bare, language)
+
+
+def short(text: str, most: int = SHORT) -> str:
+    """A text on one line, of at most `most` characters."""
+    text = told(text).replace("\n", " ")
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def fenced(text: str, language: str) -> str:

@@ -166,10 +166,10 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
 
     async def read_resource(context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
-            text, mime_type = await library.read(desk, str(params.uri))
+            text = await library.read(desk, str(params.uri))
         except (library.NotThere, PlaceError) as error:
             raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type=mime_type)])
+        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type="text/plain")])
 
     async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         return types.ListPromptsResult(prompts=skills.prompts())
@@ -202,4 +202,4 @@ def _result(answer: Answer, secrets: Secrets) -> types.CallToolResult:
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     for picture in answer.pictures:
         content.append(types.ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"))
-    return types.CallToolResult(content=content, structured_content=secrets.masked(answer.data.model_dump(mode="json")), is_error=answer.failed)
+    return types.CallToolResult(content=content, is_error=answer.failed)

@@ -9,7 +9,6 @@ from pydantic import Field
 from mahtab_tui.mcp.evaluation import EvalArguments
 from mahtab_tui.mcp.journal import ViewerMode
 from mahtab_tui.mcp.packages import Action
-from mahtab_tui.mcp.results import Activated, Evaluation, Information, LogState, Mode, PackageReport, Workers
 from mahtab_tui.mcp.tools import Arguments, Tool
 
 if TYPE_CHECKING:
@@ -48,10 +47,9 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "eval",
             "Run Python",
             "Run Python in a session that keeps its state from call to call: variables, imports, functions. The answer holds the last "
-            "expression's value, then what was printed, then the error, then what changed in the namespace. Show the person the code "
-            "readably before you call this.",
+            "expression's value, then what was printed, then the error, then what changed in the namespace: [+added, ~rebound or changed, "
+            "?perhaps changed in place, −deleted]. Show the person the code readably before you call this.",
             EvalArguments,
-            Evaluation,
             desk.eval,
             destructive=True,
         ),
@@ -61,7 +59,6 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "End the worker, a running cell included, and start a fresh one in the same environment. All variables are lost. Needed only "
             "where a module has to be imported anew, or the namespace is beyond repair.",
             NoArguments,
-            Workers,
             desk.reset,
             destructive=True,
         ),
@@ -71,7 +68,6 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "The Python, its environment and project, the variables with type and size, the modules, the worker's id, and what others have "
             "run since you last asked.",
             NoArguments,
-            Information,
             desk.info,
             read_only=True,
         ),
@@ -81,7 +77,6 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "Manage the packages of the active environment, with uv where it is installed, else with pip; in a project with a "
             "pyproject.toml, uv keeps that and the lock file up to date. Modules that are already imported stay as they are until reset.",
             PackageArguments,
-            PackageReport,
             desk.pkg,
             destructive=True,
         ),
@@ -90,7 +85,6 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "Change the environment",
             "Go on in another environment. Where that has an interpreter of its own, a new worker starts there and all variables are lost.",
             ActivateArguments,
-            Activated,
             desk.activate,
             destructive=True,
             idempotent=True,
@@ -100,7 +94,6 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "Log for the person",
             "Write everything that is evaluated to a file that the person can follow live, or stop doing so.",
             LogArguments,
-            LogState,
             desk.log_viewer,
             idempotent=True,
         ),
@@ -111,7 +104,6 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "view, and where they want it only after their approval. There reset, pkg and activate always wait for the person. A time limit "
             "counts from the start of the execution, not from the queue.",
             ModeArguments,
-            Mode,
             desk.set_mode,
             idempotent=True,
         ),

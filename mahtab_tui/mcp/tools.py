@@ -32,8 +32,7 @@ class Answer:
     """What a tool answers."""
 
     text: str
-    data: BaseModel
-    """The same as structured output."""
+    """All of it. There is no structured output: a client that gets some shows its model that alone, as JSON, without this text and the pictures."""
     pictures: Sequence[bytes] = ()
     """PNG."""
     failed: bool = False
@@ -47,7 +46,6 @@ class Tool(Generic[A]):
     title: str
     description: str
     arguments: type[A]
-    result: type[BaseModel]
     serve: Callable[[A, Report], Awaitable[Answer]]
     read_only: bool = False
     destructive: bool = False
@@ -62,7 +60,6 @@ class Tool(Generic[A]):
             title=self.title,
             description=self.description,
             input_schema=self.arguments.model_json_schema(),
-            output_schema=self.result.model_json_schema(mode="serialization"),
             annotations=types.ToolAnnotations(
                 title=self.title,
                 read_only_hint=self.read_only,

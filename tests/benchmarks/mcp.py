@@ -25,6 +25,7 @@ from mahtab_tui.settings import load_settings
 from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import Terminal
+from tests.mcp.clients import text_of
 
 MINIMAL = ["-m", "tests.benchmarks.minimal_mcp"]
 PRIVATE = ["-m", "mahtab_tui", "mcp"]
@@ -73,7 +74,7 @@ async def many_agents() -> tuple[float, int]:
         nonlocal wrong
         for turn in range(EACH):
             result = await client.call_tool("eval", {"code": f"seen.append(({number}, {turn})); ({number}, {turn})"})
-            wrong -= (result.structured_content or {}).get("value") == f"({number}, {turn})"
+            wrong -= text_of(result).startswith(f"({number}, {turn})")
 
     async with contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(SHARED)) for _ in range(AGENTS)]
@@ -82,7 +83,7 @@ async def many_agents() -> tuple[float, int]:
         await asyncio.gather(*(work(client, number) for number, client in enumerate(clients)))
         took = time.perf_counter() - start
         ended = await clients[0].call_tool("eval", {"code": "len(seen) - len(set(seen)), len(seen)"})
-        if (ended.structured_content or {}).get("value") != f"(0, {AGENTS * EACH})":
+        if text_of(ended) != f"(0, {AGENTS * EACH})":
             wrong = max(wrong, 1)
     return took, wrong
 

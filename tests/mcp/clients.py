@@ -27,21 +27,22 @@ class Agent:
         self.client = client
 
     async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
+        """An answer, which clients hand to their models whole only where it has no structured output."""
         result = await self.client.call_tool(tool, arguments)
         assert isinstance(result, CallToolResult)
+        assert result.structured_content is None
         return result
 
-    async def data(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
-        """The structured output of a call."""
-        result = await self.call(tool, **arguments)
-        assert isinstance(result.structured_content, dict), text_of(result)
-        return result.structured_content
-
     async def text(self, tool: str, /, **arguments: Any) -> str:
+        """The text of a call's answer: what the agent's model reads."""
         return text_of(await self.call(tool, **arguments))
 
-    async def eval(self, code: str, **arguments: Any) -> dict[str, Any]:
-        return await self.data("eval", code=code, **arguments)
+    async def eval(self, code: str, **arguments: Any) -> str:
+        return await self.text("eval", code=code, **arguments)
+
+    async def value(self, code: str) -> str:
+        """What a cell's last expression comes to, on one line."""
+        return (await self.eval(code)).partition("\n")[0]
 
 
 @asynccontextmanager

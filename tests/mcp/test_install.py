@@ -137,4 +137,4 @@ async def test_the_written_command_serves(project: Path) -> None:
     entry = json.loads(run("install", "--print").stdout)["mcpServers"]["mahtab"]
     assert entry["args"][-1] == "mcp"
     async with agent(cwd=project) as a:
-        assert (await a.eval("import os; os.getcwd()"))["value"] == repr(str(project))
+        assert await a.value("import os; os.getcwd()") == repr(str(project))

@@ -104,7 +104,6 @@ async def test_what_a_thread_prints_between_cells_comes_with_the_next_answer(pro
         await place.close()
     assert (first.late, second.late) == ("late words\n", "")
     told = answer(first, EvalArguments(code="0", timeout_s=None, max_output=1_000), Look("plain"))
-    assert told.data.printed_before == "late words\n"  # type: ignore[attr-defined]
     assert told.text == "0\nPrinted since the last call:\nlate words"
 
 

@@ -47,7 +47,7 @@ async def test_two_agents_work_in_view_and_under_approval(start: Start, project:
         answers: list[str] = []
 
         async def ask() -> None:
-            answers.append((await b.eval("second = 22; second"))["value"])
+            answers.append(await b.eval("second = 22; second"))
 
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
@@ -90,7 +90,7 @@ async def test_a_second_screen_on_the_same_project_is_never_guessed(start: Start
     assert all(str(screen.pid) in listed for screen in screens)
     async with agent("--attach", cwd=project) as a:
         assert "Several sessions" in await a.text("eval", code="1")
-        await a.data("mode", mode="shared", session=str(screens[1].pid))
+        await a.text("mode", mode="shared", session=str(screens[1].pid))
         await a.eval("here = 1")
         await seen(screens[1], r"here\s+int\s+1")
 

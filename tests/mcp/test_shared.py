@@ -25,14 +25,18 @@ async def test_an_agent_sees_and_changes_the_persons_variables(share: Share, pro
     it.store.wait(tags.USER_REPL_OUT, cell=1)
     async with agent("--attach", cwd=project) as a:
         told = await a.eval("mine.append(3); theirs = sum(mine); theirs")
-        assert (told["value"], told["status"]) == ("6", "ok")
-        assert {change["name"] for change in told["changes"]} == {"mine", "theirs"}
+        assert told == "6\n[~mine list 3 items, +theirs int 6]"
     ran = it.store.wait(tags.ASSISTANT_REPL_OUT)
     assert (ran.attrs["party"], ran.attrs["guest"]) == ("mcp", 0)
     changed = it.store.wait(tags.NAMESPACE, cell=2)
     assert (changed.attrs["party"], changed.attrs["guest"]) == ("mcp", 0)
     it.session.submit("python", "theirs")
     assert it.store.wait(tags.USER_REPL_OUT, cell=3).text == "6\n"
+
+
+def others(listed: str) -> list[str]:
+    """What others have run, by an answer of ``info``."""
+    return listed.partition("run by others since you last asked:\n")[2].splitlines()
 
 
 async def test_info_lists_what_others_have_run_since_the_last_call(share: Share, project: Path) -> None:
@@ -42,16 +46,16 @@ async def test_info_lists_what_others_have_run_since_the_last_call(share: Share,
         await b.eval("from_b = 2")
         it.session.submit("python", "from_me = 3\nfrom_me")
         await waited(it, tags.USER_REPL_OUT)
-        others = (await a.data("info"))["others"]
-        assert [line.split(":")[-1].strip() for line in others] == ["from_b = 2", "from_me = 3 …"]
-        assert (await a.data("info"))["others"] == []
-        assert {row["name"] for row in (await b.data("info"))["variables"]} == {"from_a", "from_b", "from_me"}
+        listed = await a.text("info")
+        assert [line.split(":")[-1].strip() for line in others(listed)] == ["from_b = 2", "from_me = 3 …"]
+        assert others(await a.text("info")) == []
+        for name in ("from_a", "from_b", "from_me"):
+            assert f"\n  {name}: int" in listed
         it.session.submit("python", "secret = 4")
         it.session.submit("python", "known = 5")
         await waited(it, tags.USER_REPL_OUT, cell=5)
         it.session.hide("cell 4", True)
-        others = (await a.data("info"))["others"]
-        assert [line.split(":")[-1].strip() for line in others] == ["known = 5"]
+        assert [line.split(":")[-1].strip() for line in others(await a.text("info"))] == ["known = 5"]
 
 
 async def test_info_forgets_no_cell_that_was_slow_and_tells_none_twice(share: Share, project: Path) -> None:
@@ -60,22 +64,22 @@ async def test_info_forgets_no_cell_that_was_slow_and_tells_none_twice(share: Sh
     while not (project / "began").exists():
         await anyio.sleep(0.01)
     async with agent("--attach", cwd=project) as a:
-        assert (await a.data("info"))["others"] == []
+        assert others(await a.text("info")) == []
         it.session.cells.ended.append(Ended(2, "model", "inner = 1", "ok"))  # as one that runs within it
-        assert [line.split(":")[0] for line in (await a.data("info"))["others"]] == ["In [2] model (ok)"]
+        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == ["In [2] model (ok)"]
         (project / "go").touch()
         await waited(it, tags.USER_REPL_OUT)
         await a.client.read_resource("mahtab://session/info")
-        assert [line.split(":")[0] for line in (await a.data("info"))["others"]] == ["In [1] you (ok)"]
-        assert (await a.data("info"))["others"] == []
+        assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == ["In [1] you (ok)"]
+        assert others(await a.text("info")) == []
 
 
 async def test_an_agent_cannot_end_the_persons_session(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
         for code in ("exit()", "quit()"):
-            assert "does not end it" in (await a.eval(code))["error"]
-        assert (await a.eval("1"))["value"] == "1"
+            assert "does not end it" in await a.eval(code)
+        assert await a.eval("1") == "1"
 
 
 async def test_a_pause_holds_back_what_waits_in_the_queue_already(share: Share, project: Path) -> None:
@@ -83,15 +87,15 @@ async def test_a_pause_holds_back_what_waits_in_the_queue_already(share: Share, 
     it.session.submit("python", "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)")
     it.store.wait(tags.USER_REPL_IN, cell=1)
     async with agent("--attach", cwd=project, name="codex") as a, agent("--attach", cwd=project, name="other") as b:
-        await a.data("info")
-        await b.data("info")  # whoever joins later is paused, too
+        await a.text("info")
+        await b.text("info")  # whoever joins later is paused, too
         async with anyio.create_task_group() as group:
             group.start_soon(lambda: a.eval("'waits'"))
             while not it.session.inbox._items:
                 await anyio.sleep(0.01)
             it.session.guests.pause("codex")
             (project / "go").touch()
-            assert (await b.eval("2"))["value"] == "2"
+            assert await b.eval("2") == "2"
             it.session.guests.pause("codex")
         order = [record.attrs["party"] for record in it.store.records if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN)]
         assert order == ["you", "other", "codex"]
@@ -137,7 +141,7 @@ async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(share:
     it = share()
     async with agent("--attach", cwd=project) as a:
         async with anyio.create_task_group() as group:
-            answers: list[dict[str, Any]] = []
+            answers: list[str] = []
 
             async def run(code: str) -> None:
                 answers.append(await a.eval(code))
@@ -150,11 +154,10 @@ async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(share:
             it.session.cancel(it.session.inbox._items[0].id)
             while not answers:
                 await anyio.sleep(0.01)
-            assert "took the code out of the queue" in answers[0]["note"]
+            assert "took the code out of the queue" in answers[0]
             while it.session.stop() is None:
                 await anyio.sleep(0.01)
-        assert answers[1]["status"] == "interrupted"
-        assert not answers[1]["timed_out"]
+        assert answers[1].startswith("The code was interrupted. The variables are as it left them.\non\n")
 
 
 async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share, project: Path) -> None:
@@ -172,16 +175,16 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
             while not any("paused" in sentence for sentence in sentences):
                 await anyio.sleep(0.05)
             assert "goes on" in it.session.guests.pause("mcp")
-        assert (await a.eval("after"))["value"] == "1"
+        assert await a.eval("after") == "1"
         assert "Which one" in it.session.guests.pause("nobody")
         it.session.guests.disconnect()
         while (text := await a.text("eval", code="1")) == "1":
             await anyio.sleep(0.01)
         assert "The person disconnected you" in text
-        assert (await a.data("mode", mode="private"))["mode"] == "private"
-        assert (await a.eval("2"))["value"] == "2"
-        assert (await a.data("mode", mode="shared"))["session"] == "moon"
-        assert (await a.eval("after"))["value"] == "1"
+        assert await a.text("mode", mode="private") == "Code runs in a worker of your own."
+        assert await a.eval("2") == "2"
+        assert "You are mcp in the person's session moon" in await a.text("mode", mode="shared")
+        assert await a.eval("after") == "1"
 
 
 async def test_a_paused_agent_is_served_nothing_not_even_a_look_at_a_variable(share: Share, project: Path) -> None:
@@ -189,7 +192,7 @@ async def test_a_paused_agent_is_served_nothing_not_even_a_look_at_a_variable(sh
     it.session.submit("python", "class Told:\n    def __repr__(self):\n        open('looked', 'w').close()\n        return 'told'\nit = Told()")
     await waited(it, tags.USER_REPL_OUT)
     async with agent("--attach", cwd=project) as a:
-        await a.data("info")
+        await a.text("info")
         (project / "looked").unlink(missing_ok=True)
         it.session.guests.pause()
         served: list[str] = []
@@ -274,7 +277,7 @@ async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_ke
             values: list[str] = []
 
             async def run() -> None:
-                values.append((await a.eval("kept", timeout_s=1))["value"])
+                values.append(await a.eval("kept", timeout_s=1))
 
             group.start_soon(run)
             while not it.session.inbox._items:
@@ -285,7 +288,7 @@ async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_ke
         told = await a.eval(
             "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)", timeout_s=1
         )
-        assert (told["status"], told["timed_out"], told["output"]) == ("running", True, "stubborn\n")
-        assert "goes on running" in told["note"]
+        assert told.startswith("Timed out after 1 s: the code was interrupted, but has not ended within 2 s and goes on running.")
+        assert told.endswith("What it printed so far:\nstubborn")
         it.session.kill_kernel()
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")

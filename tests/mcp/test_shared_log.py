@@ -26,7 +26,7 @@ async def logged(text: str) -> str:
 async def test_what_runs_is_in_the_log_while_it_runs(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
-        await a.data("log_viewer", mode="file")
+        await a.text("log_viewer", mode="file")
         async with anyio.create_task_group() as group:
             group.start_soon(a.eval, UNTIL_GO)
             log = await logged("has begun\n")
@@ -42,7 +42,7 @@ async def test_what_runs_is_in_the_log_while_it_runs(share: Share, project: Path
 async def test_what_is_left_or_declined_has_an_end_in_the_log(share: Share, project: Path) -> None:
     it = share()
     async with agent("--attach", cwd=project) as a:
-        await a.data("log_viewer", mode="file")
+        await a.text("log_viewer", mode="file")
         async with anyio.create_task_group() as group:
             group.start_soon(a.eval, UNTIL_GO)
             await logged("has begun\n")

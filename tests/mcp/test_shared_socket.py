@@ -131,8 +131,8 @@ async def test_the_end_of_the_screen_is_told_and_private_works_on(share: Share, 
             await anyio.to_thread.run_sync(it.server.close)
         assert "its screen is gone" in texts[0]
         assert "mode private" in texts[0]
-        await a.data("mode", mode="private")
-        assert (await a.eval("3"))["value"] == "3"
+        await a.text("mode", mode="private")
+        assert await a.eval("3") == "3"
         assert "No session on a screen" in await a.text("mode", mode="shared")
 
 
@@ -159,10 +159,10 @@ async def test_an_agent_that_dies_leaves_its_cell_running_or_stopped(share: Shar
 async def test_the_kernels_death_is_told_to_the_agent(share: Share, project: Path) -> None:
     share()
     async with agent("--attach", cwd=project) as a:
-        before = await a.eval("1")
         told = await a.eval("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
-        assert (told["status"], told["worker"]) == ("died", before["worker"])
-        assert (await a.eval("1"))["value"] == "1"
+        assert "SIGSEGV" in told
+        assert "All variables are gone" in told
+        assert await a.eval("1") == "1"
 
 
 async def test_several_agents_lose_and_mix_nothing(share: Share, project: Path) -> None:
@@ -173,9 +173,8 @@ async def test_several_agents_lose_and_mix_nothing(share: Share, project: Path) 
     async def work(number: int) -> None:
         async with agent("--attach", cwd=project) as a:
             for turn in range(10):
-                assert (await a.eval(f"log.append(({number}, {turn})); print('out', {number}, {turn}); ({number}, {turn})"))[
-                    "value"
-                ] == f"({number}, {turn})"
+                code = f"log.append(({number}, {turn})); print('out', {number}, {turn}); ({number}, {turn})"
+                assert (await a.eval(code)).startswith(f"({number}, {turn})\nout {number} {turn}")
 
     async with anyio.create_task_group() as group:
         for number in range(3):

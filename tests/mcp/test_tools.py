@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 from mcp import MCPError
 
 from mahtab_tui.mcp.library import Skills
-from tests.mcp.clients import agent, text_of
+from tests.mcp.clients import Agent, agent, text_of
 from tests.mcp.wheels import build_wheel, offline
 
 SCHEMAS = Path(__file__).with_name("schemas.json")
@@ -36,6 +37,12 @@ def virtual_environment(folder: Path, *, pip: bool = False) -> Path:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file.locate(), copy)
     return folder
+
+
+async def packaged(a: Agent, action: str, *packages: str) -> None:
+    """Have the agent manage packages, which succeeds."""
+    done = await a.call("pkg", action=action, packages=packages)
+    assert not done.is_error, text_of(done)
 
 
 def without_uv(folder: Path) -> str:
@@ -60,10 +67,10 @@ async def test_reset_gives_a_fresh_worker_in_the_same_environment(tmp_path: Path
     python = virtual_environment(tmp_path / "env") / "bin" / "python"
     async with agent("--python", str(python)) as a:
         await a.eval("class T: pass\nx = 1")
-        told = await a.data("reset")
-        assert told["old_worker"] != told["new_worker"]
-        assert "NameError" in (await a.eval("x"))["error"]
-        assert (await a.eval("import sys; sys.prefix"))["value"] == repr(str(tmp_path / "env"))
+        old, new = re.findall(r"orker (\d+)", await a.text("reset"))
+        assert old != new
+        assert "NameError" in await a.eval("x")
+        assert await a.value("import sys; sys.prefix") == repr(str(tmp_path / "env"))
 
 
 async def test_reset_ends_a_running_cell() -> None:
@@ -73,31 +80,27 @@ async def test_reset_ends_a_running_cell() -> None:
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             began.set()
 
-        answers: list[dict[str, object]] = []
+        answers: list[str] = []
 
         async def run() -> None:
             result = await a.client.call_tool("eval", {"code": "import time; time.sleep(600)"}, progress_callback=on_progress)
-            answers.append(result.structured_content or {})
+            answers.append(text_of(result))
 
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await began.wait()
-            await a.data("reset")
-        assert answers[0]["status"] == "killed"
+            await a.text("reset")
+        assert "All variables are gone" in answers[0]
 
 
 async def test_info_tells_what_the_session_holds(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\n")
     async with agent("--project", str(tmp_path)) as a:
         await a.eval("import json\nrows = list(range(1000))")
-        told = await a.data("info")
-        assert {"name": "rows", "type": "list", "summary": "1,000 items"}.items() <= told["variables"][0].items() or told["variables"][0][
-            "name"
-        ] == "rows"
-        assert told["modules"] == ["json"]
-        assert told["project"] == str(tmp_path)
-        assert told["cells"] == 1
-        assert told["worker"] == (await a.eval("1"))["worker"]
+        told = await a.text("info")
+        assert told.endswith("\nmodules: json\nvariables:\n  rows: list 1,000 items")
+        assert f"\nproject: {tmp_path} · working directory: {tmp_path}\n1 cell in " in told
+        assert f" · worker {await a.value('import os; os.getpid()')} · private\n" in told
 
 
 async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp_path: Path) -> None:
@@ -108,26 +111,27 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp
     (tmp_path / "conda" / "bin").mkdir()
     (tmp_path / "conda" / "bin" / "python").symlink_to(sys.executable)
     async with agent(cwd=tmp_path) as a:
-        told = await a.data("activate", path="project")
-        assert (told["kind"], told["cwd"]) == ("project", str(project))
-        assert (await a.eval("import sys, os; sys.prefix, os.getcwd()"))["value"] == repr((str(project / ".venv"), str(project)))
-        assert (await a.data("activate", path="../other"))["executable"] == str(other / "bin" / "python")
-        assert (await a.data("activate", path=str(tmp_path / "conda")))["kind"] == "conda environment"
-        assert (await a.data("activate", path=sys.executable))["kind"] == "interpreter"
+        told = await a.text("activate", path="project")
+        assert told.startswith(f"Activated the project {project}: Python ")
+        assert told.endswith(f", in {project}.")
+        assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr((str(project / ".venv"), str(project)))
+        assert f", {other / 'bin' / 'python'}, worker " in await a.text("activate", path="../other")
+        assert "Activated the conda environment" in await a.text("activate", path=str(tmp_path / "conda"))
+        assert "Activated the interpreter" in await a.text("activate", path=sys.executable)
         await a.eval("kept = 1")
-        assert (await a.data("activate", path="."))["kind"] == "project"
+        assert "Activated the project" in await a.text("activate", path=".")
         assert "There is no" in await a.text("activate", path="nowhere")
         assert "neither" in await a.text("activate", path=str(tmp_path / "conda" / "bin"))
         await a.eval("kept = 2")
         assert "File name too long" in await a.text("activate", path="x" * 5_000)
         assert "no user" in await a.text("activate", path="~nobody-of-that-name/env")
-        assert (await a.eval("kept"))["value"] == "2"
+        assert await a.eval("kept") == "2"
 
 
 async def test_a_project_is_activated_by_the_environment_variable(tmp_path: Path) -> None:
     virtual_environment(tmp_path / ".venv")
     async with agent(MAHTAB_PROJECT=str(tmp_path)) as a:
-        assert (await a.eval("import sys, os; sys.prefix, os.getcwd()"))["value"] == repr((str(tmp_path / ".venv"), str(tmp_path)))
+        assert await a.value("import sys, os; sys.prefix, os.getcwd()") == repr((str(tmp_path / ".venv"), str(tmp_path)))
 
 
 async def test_packages_with_pip(tmp_path: Path) -> None:
@@ -136,22 +140,21 @@ async def test_packages_with_pip(tmp_path: Path) -> None:
     python = virtual_environment(tmp_path / "env", pip=True) / "bin" / "python"
     environment = {**offline(wheels), "PATH": without_uv(tmp_path / "bin")}
     async with agent("--python", str(python), cwd=tmp_path, env=environment) as a:
-        assert "ModuleNotFoundError" in (await a.eval("import tiny"))["error"]
-        told = await a.data("pkg", action="add", packages=["tiny"])
-        assert told["exit_code"] == 0, told["output"]
-        assert (await a.eval("import tiny; tiny.version"))["value"] == "'1.0'"
+        assert "ModuleNotFoundError" in await a.eval("import tiny")
+        await packaged(a, "add", "tiny")
+        assert await a.value("import tiny; tiny.version") == "'1.0'"
         assert "tiny" in await a.text("pkg", action="status")
         build_wheel(wheels, "tiny", "2.0")
-        await a.data("pkg", action="update", packages=["tiny"])
-        await a.data("reset")
-        assert (await a.eval("import tiny; tiny.version"))["value"] == "'2.0'"
-        assert (await a.data("pkg", action="rm", packages=["tiny"]))["exit_code"] == 0
+        await a.text("pkg", action="update", packages=["tiny"])
+        await a.text("reset")
+        assert await a.value("import tiny; tiny.version") == "'2.0'"
+        await packaged(a, "rm", "tiny")
         failed = await a.call("pkg", action="add", packages=["not-there"])
         assert failed.is_error
         assert "No matching distribution" in text_of(failed)
         assert "needs the names" in await a.text("pkg", action="add")
         assert "is an option" in await a.text("pkg", action="add", packages=["--index-url=x"])
-        assert "-m pytest -x" in (await a.data("pkg", action="test", packages=["-x"]))["output"]
+        assert "-m pytest -x" in await a.text("pkg", action="test", packages=["-x"])
         assert "neither a pyproject.toml" in await a.text("pkg", action="install")
 
 
@@ -163,16 +166,15 @@ async def test_packages_with_uv_keep_the_project_up_to_date(tmp_path: Path) -> N
     virtual_environment(project / ".venv")
     (project / "pyproject.toml").write_text("[project]\nname = 'p'\nversion = '1'\nrequires-python = '>=3.11'\ndependencies = []\n")
     async with agent("--project", str(project), env=offline(wheels)) as a:
-        told = await a.data("pkg", action="add", packages=["tiny"])
-        assert told["exit_code"] == 0, told["output"]
+        await packaged(a, "add", "tiny")
         assert "tiny" in (project / "pyproject.toml").read_text()
-        assert (await a.eval("import tiny; tiny.version"))["value"] == "'1.0'"
+        assert await a.value("import tiny; tiny.version") == "'1.0'"
         build_wheel(wheels, "tiny", "2.0")
-        assert (await a.data("pkg", action="update"))["exit_code"] == 0
+        await packaged(a, "update")
         assert 'version = "2.0"' in (project / "uv.lock").read_text()
         for action in ("resolve", "install", "status"):
-            assert (await a.data("pkg", action=action))["exit_code"] == 0
-        assert (await a.data("pkg", action="rm", packages=["tiny"]))["exit_code"] == 0
+            await packaged(a, action)
+        await packaged(a, "rm", "tiny")
         assert "tiny" not in (project / "pyproject.toml").read_text()
 
 
@@ -197,19 +199,17 @@ async def test_an_editable_package_and_back(tmp_path: Path, kind: str) -> None:
     async with agent("--python", str(python), cwd=project, env=environment) as a:
         (project / "folder").mkdir()
         await a.eval("%cd folder")
-        told = await a.data("pkg", action="develop", packages=["../../source"])
-        assert told["exit_code"] == 0, told["output"]
-        await a.data("reset")
-        assert (await a.eval("import tiny; tiny.version"))["value"] == "'from the folder'"
+        await packaged(a, "develop", "../../source")
+        await a.text("reset")
+        assert await a.value("import tiny; tiny.version") == "'from the folder'"
         (wheels / "tiny-1.0-py3-none-any.whl").rename(tmp_path / "tiny-1.0-py3-none-any.whl")
         assert (await a.call("pkg", action="free", packages=["tiny"])).is_error
-        await a.data("reset")
-        assert (await a.eval("import tiny; tiny.version"))["value"] == "'from the folder'"
+        await a.text("reset")
+        assert await a.value("import tiny; tiny.version") == "'from the folder'"
         (tmp_path / "tiny-1.0-py3-none-any.whl").rename(wheels / "tiny-1.0-py3-none-any.whl")
-        told = await a.data("pkg", action="free", packages=["tiny"])
-        assert told["exit_code"] == 0, told["output"]
-        await a.data("reset")
-        assert (await a.eval("import tiny; tiny.version"))["value"] == "'1.0'"
+        await packaged(a, "free", "tiny")
+        await a.text("reset")
+        assert await a.value("import tiny; tiny.version") == "'1.0'"
 
 
 BACKEND = """
@@ -252,13 +252,12 @@ async def test_the_log_holds_what_was_evaluated(home: Path) -> None:
         assert "\x1b[" in path.read_text()
         assert "in colour" in path.read_text()
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        told = await a.data("log_viewer", mode="file")
-        assert told == {"mode": "file", "path": str(path)}
+        assert f"written to {path}: tail -f {path}" in await a.text("log_viewer", mode="file")
         before = path.read_text()
         await a.eval("print('\\x1b[31mred\\x1b[0m'); 1/0")
         assert "ZeroDivisionError" in path.read_text().removeprefix(before)
         assert "\x1b" not in path.read_text().removeprefix(before)
-        await a.data("log_viewer", mode="off")
+        await a.text("log_viewer", mode="off")
         before = path.read_text()
         await a.eval("3")
         assert path.read_text() == before
@@ -272,7 +271,9 @@ async def test_resources_show_the_session() -> None:
         uris = [str(resource.uri) for resource in (await a.client.list_resources()).resources]
         assert uris == ["mahtab://session/variables", "mahtab://session/info", "mahtab://session/log"]
         variables = await a.client.read_resource("mahtab://session/variables")
-        assert [row["name"] for row in json.loads(variables.contents[0].text)] == ["table"]  # type: ignore[union-attr]
+        assert variables.contents[0].text == "table: dict 1 item"  # type: ignore[union-attr]
+        info = await a.client.read_resource("mahtab://session/info")
+        assert info.contents[0].text.endswith("\nvariables:\n  table: dict 1 item")  # type: ignore[union-attr]
         one = await a.client.read_resource("mahtab://variable/table")
         assert "{'a': 1}" in one.contents[0].text  # type: ignore[union-attr]
         with pytest.raises(MCPError, match="nothing"):
@@ -308,17 +309,21 @@ def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"MAHTAB_OUTPUT_FORMAT": "markdown"}, "```python\n7\n```\n```text\nred\n```"),
-        ({"MAHTAB_OUTPUT_FORMAT": "plain"}, "7\nred"),
-        ({"MAHTAB_HIGHLIGHT": "false"}, "7\nred"),
-        ({}, "\x1b[34m7\x1b[39;49;00m\n\x1b[31mred\x1b[0m\x1b[0m"),
+        ({"MAHTAB_OUTPUT_FORMAT": "markdown"}, "```python\n7\n```\n```text\n␛[31mred␛[0m␛[2J\n```"),
+        ({}, "7\n␛[31mred␛[0m␛[2J"),
+        ({"MAHTAB_OUTPUT_FORMAT": "ansi", "MAHTAB_HIGHLIGHT": "false"}, "7\n␛[31mred␛[0m␛[2J"),
+        ({"MAHTAB_OUTPUT_FORMAT": "ansi"}, "\x1b[34m7\x1b[39;49;00m\n\x1b[31mred\x1b[0m␛[2J\x1b[0m"),
     ],
 )
 async def test_answers_look_as_the_settings_say(environment: dict[str, str], expected: str) -> None:
     async with agent(env=environment) as a:
-        assert (await a.text("eval", code="print('\\x1b[31mred\\x1b[0m\\x1b[2J', end=''); 7")).removesuffix("\x1b[0m") == expected.removesuffix(
-            "\x1b[0m"
-        )
+        assert await a.eval("print('\\x1b[31mred\\x1b[0m\\x1b[2J', end=''); 7") == expected
+
+
+async def test_lines_that_rewrite_themselves_come_as_they_stand_at_their_end() -> None:
+    async with agent() as a:
+        told = await a.eval("for done in range(1_000): print(f'\\r{done / 10:.1f} %', end='')")
+        assert told.startswith("99.9 %\n[Text that was written over in its line is left out.]\n")
 
 
 async def test_a_wrong_setting_is_a_sentence() -> None:
