@@ -58,7 +58,10 @@ def mcp_install(
 
 @mcp_app.command("plugin")
 def mcp_plugin() -> None:
-    """Print the folder of the plug-in for Claude Code: claude --plugin-dir "$(mahtab-tui mcp plugin)"."""
-    from mahtab_tui.mcp.install import plugin_folder
+    """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp plugin)"."""
+    from mahtab_tui.mcp.install import InstallError, write_plugin
 
-    typer.echo(plugin_folder())
+    try:
+        typer.echo(write_plugin())
+    except InstallError as error:
+        fail(str(error))

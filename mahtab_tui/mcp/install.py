@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mahtab_tui.configuration.files import write_text
-from mahtab_tui.setting_sources import SettingsError, read_config, read_text
+from mahtab_tui.setting_sources import SettingsError, home_folder, read_config, read_text
 from mahtab_tui.settings import PACKAGE
 
 ClientName = Literal["claude-code", "codex"]
@@ -23,22 +23,38 @@ class InstallError(Exception):
     """The configuration cannot be written; the message is a sentence."""
 
 
-def plugin_folder() -> Path:
-    """The plug-in for Claude Code that ships with the program."""
-    return PACKAGE / "mcp" / "plugin"
+def write_plugin() -> Path:
+    """Write the plug-in for Claude Code anew and return its folder. Raises `InstallError`.
+
+    It ships without its ``.mcp.json``: that names the program by its full path, since a client whose PATH lacks it says nothing and has no tools.
+    """
+    folder = home_folder() / "claude-plugin"
+    try:
+        if folder.exists():
+            shutil.rmtree(folder)
+        shutil.copytree(PACKAGE / "mcp" / "plugin", folder)
+        write_text(folder / ".mcp.json", configuration("claude-code", command()))
+    except SettingsError as error:
+        raise InstallError(str(error)) from None
+    except OSError as error:
+        raise InstallError(f"{folder} cannot be written: {error.strerror or error}.") from None
+    return folder
 
 
 def command() -> list[str]:
-    """How a client starts the server: by the installed program, else by this interpreter."""
+    """How a client starts the server, by full paths: with the installed program, else with this interpreter."""
     program = shutil.which("mahtab-tui")
-    return [program, "mcp"] if program else [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
+    return [os.path.abspath(program), "mcp"] if program else [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
 
 
 def configuration(client: ClientName, words: list[str]) -> str:
-    """What stands in the client's configuration file."""
+    """What stands in the client's configuration file.
+
+    Codex asks its model before a server that is not required has told its tools. Claude Code hides tools behind a search where they are not always loaded.
+    """
     if client == "codex":
         quoted = [json.dumps(word, ensure_ascii=False) for word in words]  # TOML's basic strings are JSON's
-        return f"[mcp_servers.{NAME}]\ncommand = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\n"
+        return f"[mcp_servers.{NAME}]\ncommand = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\nrequired = true\n"
     return json.dumps({"mcpServers": {NAME: _entry(words)}}, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -61,7 +77,7 @@ def install(client: ClientName, project: Path) -> Path:
 
 
 def _entry(words: list[str]) -> dict[str, Any]:
-    return {"command": words[0], "args": words[1:]}
+    return {"command": words[0], "args": words[1:], "alwaysLoad": True}
 
 
 def _with_server(path: Path, before: str) -> str:

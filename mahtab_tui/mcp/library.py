@@ -87,25 +87,28 @@ class Skills:
         self._told: frozenset[str] = frozenset()
         """What was wrong when they were last read, which stderr has been told."""
 
-    def _found(self) -> dict[str, Skill]:
-        found = {skill.name: skill for skill in self._loader.load_all()}
+    def _found(self, desk: Desk) -> dict[str, Skill]:
+        """Those that suit where code runs: a worker without a person has no model to ask, and no functions of a session."""
+        found = {skill.name: skill for skill in self._loader.load_all() if desk.mode == "shared" or skill.metadata.get("needs") != "session"}
         for problem in self._loader.problems:
             if problem not in self._told:
                 print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
         self._told = frozenset(self._loader.problems)
         return found
 
-    def prompts(self) -> list[types.Prompt]:
+    def prompts(self, desk: Desk) -> list[types.Prompt]:
         import mcp_types as types
 
         task = types.PromptArgument(name="task", description="What to do by it", required=False)
-        return [types.Prompt(name=skill.name, title=skill.name, description=skill.description, arguments=[task]) for skill in self._found().values()]
+        return [
+            types.Prompt(name=skill.name, title=skill.name, description=skill.description, arguments=[task]) for skill in self._found(desk).values()
+        ]
 
-    def prompt(self, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
+    def prompt(self, desk: Desk, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
         """A skill's instructions as a message. Raises `NotThere`."""
         import mcp_types as types
 
-        skills = self._found()
+        skills = self._found(desk)
         if name not in skills:
             raise NotThere(f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}.")
         task = f"\n\nTask: {arguments['task']}" if arguments.get("task") else ""

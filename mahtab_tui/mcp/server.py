@@ -172,11 +172,11 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type="text/plain")])
 
     async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=skills.prompts())
+        return types.ListPromptsResult(prompts=skills.prompts(desk))
 
     async def get_prompt(context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
         try:
-            return skills.prompt(params.name, params.arguments or {})
+            return skills.prompt(desk, params.name, params.arguments or {})
         except library.NotThere as error:
             raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
 

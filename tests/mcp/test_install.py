@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from mahtab_tui import __version__
-from mahtab_tui.mcp.install import ClientName, InstallError, configuration_file, install, plugin_folder
+from mahtab_tui.mcp.install import ClientName, InstallError, command, configuration_file, install
 from tests.mcp.clients import agent
 
 
@@ -112,17 +112,45 @@ def test_printing_writes_nothing(project: Path) -> None:
     assert run("install", "--client", "emacs").returncode == 2
 
 
-def test_the_plug_in_is_whole() -> None:
-    folder = Path(run("plugin").stdout.strip())
-    assert folder == plugin_folder()
+def test_a_client_finds_the_server_whatever_its_path_is_and_has_its_tools_at_once(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "mahtab-tui").write_text("#!/bin/sh\n")
+    (project / "mahtab-tui").chmod(0o755)
+    monkeypatch.setenv("PATH", ".")
+    assert command() == [str(project / "mahtab-tui"), "mcp"]
+    monkeypatch.setenv("PATH", "")
+    assert Path(command()[0]).is_absolute()
+    for file in (install("claude-code", project), Path(run("plugin").stdout.strip()) / ".mcp.json"):
+        (server,) = json.loads(file.read_text())["mcpServers"].values()
+        assert Path(server["command"]).is_absolute()
+        assert server["alwaysLoad"] is True
+    (section,) = tomllib.loads(install("codex", project).read_text())["mcp_servers"].values()
+    assert Path(section["command"]).is_absolute()
+    assert section["required"] is True
+
+
+def test_the_plug_in_is_whole(home: Path) -> None:
+    folder = home / ".mahtab" / "claude-plugin"
+    assert run("plugin").stdout == f"{folder}\n"
+    (folder / "commands" / "of-an-older-version.md").touch()
+    assert run("plugin").stdout == f"{folder}\n"
     assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"
-    assert json.loads((folder / ".mcp.json").read_text())["mcpServers"]["mahtab"]["args"] == ["mcp"]
+    assert json.loads((folder / ".mcp.json").read_text())["mcpServers"]["mahtab"]["args"][-1] == "mcp"
     assert {path.stem for path in (folder / "commands").glob("*.md")} == {"reset", "info", "pkg", "activate"}
     head = (folder / "skills" / "persistent-python" / "SKILL.md").read_text().split("---")[1]
     assert yaml.safe_load(head)["name"] == "persistent-python"
-    assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["version"] == __version__
-    for command in (folder / "commands").glob("*.md"):
-        assert yaml.safe_load(command.read_text().split("---")[1])["description"]
+    manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
+    assert manifest["version"] == __version__
+    assert manifest["author"]["name"], "its validator warns of a plug-in without an author"
+    for file in (folder / "commands").glob("*.md"):
+        described = yaml.safe_load(file.read_text().split("---")[1])
+        assert described["description"]
+        assert all(isinstance(value, str) for value in described.values())
+
+
+def test_a_plug_in_that_cannot_be_written_is_a_sentence(home: Path) -> None:
+    (home / ".mahtab").write_text("a file where the folder would be")
+    done = run("plugin")
+    assert (done.returncode, done.stdout, "cannot be written" in done.stderr) == (2, "", True)
 
 
 async def test_a_script_can_start_the_server() -> None:
