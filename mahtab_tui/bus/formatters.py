@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +23,15 @@ _OURS = tuple(tag for tag in tags.ROUTES if "-" in tag)
 _IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
+def _rest(names: Iterable[str]) -> str:
+    """What follows the ``<`` of a tag. A model may also read ``< /USER-CHAT`` as one."""
+    return rf"\s*+(?:/\s*+)?(?:{'|'.join(sorted(names, key=len, reverse=True))})(?![\w-])"
+
+
 @lru_cache(maxsize=64)
 def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What is escaped in content of this tag, and what is an escape. A model may also read ``< /USER-CHAT`` as a tag."""
-    names = "|".join(sorted({*_OURS, tag}, key=len, reverse=True))
-    rest = rf"\s*+(?:/\s*+)?(?:{names})(?![\w-])"
+    """What is escaped in content of this tag, and what is an escape."""
+    rest = _rest({*_OURS, tag})
     return (
         re.compile(rf"<(?={rest})|&(?=(?:amp;)*+lt;{rest})", re.IGNORECASE),
         re.compile(rf"&lt;(?={rest})|&amp;(?=(?:amp;)*+lt;{rest})", re.IGNORECASE),
@@ -43,6 +47,16 @@ def defuse(text: str, tag: str = tags.USER_REPL_OUT) -> str:
 def restore(text: str, tag: str = tags.USER_REPL_OUT) -> str:
     """The inverse of `defuse`."""
     return _patterns(tag)[1].sub(lambda found: "<" if found[0].lower() == "&lt;" else "&", text)
+
+
+@lru_cache(maxsize=64)
+def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile(rf"<(?={_rest(names)})", re.IGNORECASE)
+
+
+def escape_tags(text: str, *names: str) -> str:
+    """A text that can neither begin nor end one of these tags of a prompt, records within it left whole: their ``<`` becomes ``&lt;``."""
+    return _tags(names).sub("&lt;", text)
 
 
 def attributes(attrs: Mapping[str, Any]) -> str:

@@ -16,6 +16,8 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Syst
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
+from mahtab_tui.bus.formatters import escape_tags
+from mahtab_tui.bus.told import told
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import Notice, Turn
 from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
@@ -23,6 +25,7 @@ from mahtab_tui.llm.spoken import text_of
 
 PROCESSES = 2
 """Conversations that are kept open: the person's, and that of the checks. Each process takes about 215 MB."""
+_TURN_TAGS = ("conversation", "human", "assistant")
 _LOOK = 0.1
 """Seconds between two looks at whether the answer is to stop."""
 
@@ -212,10 +215,10 @@ def _go_on_stopping(process: ClaudeProcess, waited: float) -> bool:
     return True
 
 
-def flattened(told: Sequence[tuple[str, str]]) -> str:
-    """A conversation as one message, for a process that knows nothing of it."""
-    if len(told) == 1:
-        return told[0][1]
-    names = {"human": "human", "ai": "assistant"}
-    before = "".join(f"<{names.get(kind, 'human')}>{text}</{names.get(kind, 'human')}>" for kind, text in told[:-1])
-    return f"<conversation>{before}</conversation>\n\n{told[-1][1]}"
+def flattened(messages: Sequence[tuple[str, str]]) -> str:
+    """A conversation as one message, for a process that knows nothing of it. No text in it can forge a turn."""
+    if len(messages) == 1:
+        return messages[0][1]
+    *before, (_, last) = [("assistant" if kind == "ai" else "human", escape_tags(told(text), *_TURN_TAGS)) for kind, text in messages]
+    turns = "".join(f"<{name}>{text}</{name}>" for name, text in before)
+    return f"<conversation>{turns}</conversation>\n\n{last}"

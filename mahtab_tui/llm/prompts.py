@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
-from mahtab_tui.bus.formatters import defuse
+from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction, Variable
 from mahtab_tui.kernel.worker.toolbox import TOOLS, Tool
@@ -91,7 +90,7 @@ Answer with one JSON object and nothing else:
 {{"is_complete": true or false, "reasoning": "one sentence", "next_action": "what to do next, or empty"}}
 """
 
-_SECTIONS = re.compile(r"<(?=\s*+(?:/\s*+)?(?:prior-session|earlier-conversation|variables|recent-activity|attachments)\b)", re.IGNORECASE)
+_SECTIONS = ("prior-session", "earlier-conversation", "variables", "recent-activity", "attachments")
 
 
 def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[HostFunction] = (), loaded: Mapping[str, str] | None = None) -> str:
@@ -102,7 +101,9 @@ def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[H
     if skills:
         text += _SKILLS.format(skills=_listed(skills))
     if loaded:
-        text += _LOADED.format(loaded="\n".join(f'<skill name="{name}">\n{told(content)}\n</skill>' for name, content in loaded.items()))
+        text += _LOADED.format(
+            loaded="\n".join(f'<skill name="{name}">\n{escape_tags(told(content), "skill")}\n</skill>' for name, content in loaded.items())
+        )
     return text
 
 
@@ -146,13 +147,14 @@ def not_run(block: int) -> str:
 def summary_request(before: str, said: Sequence[tuple[str, str]]) -> str:
     """The prompt that asks for a summary. before: the summary of what came before it. said: (type, text) of each message."""
     names = {"human": "person", "ai": "assistant"}
-    messages = "\n\n".join(f"<{names[kind]}>\n{text}\n</{names[kind]}>" for kind, text in said)
+    escaped = [(names[kind], escape_tags(told(text), "conversation", *names.values())) for kind, text in said]
+    messages = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in escaped)
     return _SUMMARY.format(before=f"{earlier_conversation(before)}\n\n" if before else "", said=messages)
 
 
 def earlier_conversation(summary: str, *, whole: bool = True) -> str:
     """What the model is told in the place of the conversation's beginning. whole: the summary is of all of it."""
-    text = _SECTIONS.sub("&lt;", defuse(told(summary)))
+    text = escape_tags(defuse(told(summary)), *_SECTIONS)
     text = text if whole else f"{text}\n{_NO_SUMMARY}".strip()
     return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
 
@@ -162,7 +164,7 @@ def suggestion_request(text: str, variables: Sequence[Variable], python: bool) -
     kind = "Python at an interactive prompt" if python else "a question to an assistant that can run Python"
     return [
         ("system", _SUGGEST.format(kind=kind)),
-        ("human", f"{render_variables(variables)}\n\n<text>\n{text}</text>"),
+        ("human", f"{escape_tags(render_variables(variables), 'text')}\n\n<text>\n{escape_tags(text, 'text')}</text>"),
     ]
 
 
@@ -187,7 +189,7 @@ def render_context(variables: Sequence[Variable], activity: str, prior: str = ""
         "recent-activity": activity,
         "attachments": attachments,
     }
-    return "\n\n".join(f"<{name}>\n{_SECTIONS.sub('&lt;', text)}\n</{name}>" for name, text in sections.items() if text)
+    return "\n\n".join(f"<{name}>\n{escape_tags(text, *_SECTIONS)}\n</{name}>" for name, text in sections.items() if text)
 
 
 def user_turn(context: str, question: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import re
 from dataclasses import dataclass
 from functools import cache
 
-from mahtab_tui.bus.formatters import defuse
+from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, FUNCTIONS, Search
@@ -233,11 +232,8 @@ def _joined(*paragraphs: str) -> str:
     return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-_OURS = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{QUERY}|{TEXT}|{OUTPUT})\b)", re.IGNORECASE)
-
-
 def _defused(text: str) -> str:
-    return _OURS.sub("&lt;", defuse(told(text)))
+    return escape_tags(defuse(told(text)), QUERY, TEXT, OUTPUT)
 
 
 def _tagged(tag: str, text: str, attributes: str = "") -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.text import Text
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.formatters import BytesFormatter, RichFormatter, XMLFormatter, attributes, defuse, restore, to_xml
+from mahtab_tui.bus.formatters import BytesFormatter, RichFormatter, XMLFormatter, attributes, defuse, escape_tags, restore, to_xml
 from mahtab_tui.bus.records import Record
 
 TAG = st.sampled_from(sorted(tags.ROUTES))
@@ -86,3 +86,4 @@ def test_bytes_are_utf8_whatever_the_text() -> None:
 def test_long_hostile_content_is_no_work() -> None:
     blanks, escapes = "<" + " " * 1_000_000, "&" + "amp;" * 250_000
     assert defuse(blanks + escapes) == blanks + escapes
+    assert escape_tags(blanks, "text") == blanks
