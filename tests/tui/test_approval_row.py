@@ -12,6 +12,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.widgets import asking_row
 from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.input_row import InputRow
@@ -22,7 +23,8 @@ CODE = "x = 1\nx"
 
 
 @pytest.fixture
-async def pilot(home: Path) -> AsyncIterator[Pilot[None]]:
+async def pilot(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pilot[None]]:
+    monkeypatch.setattr(asking_row, "ALONE", 0.001)
     app = EditorApp(home)
     async with app.run_test(size=SIZE) as pilot:
         yield pilot
@@ -56,6 +58,36 @@ async def test_a_key_decides(pilot: Pilot[None], key: str, action: str) -> None:
     assert not row_of(pilot).display
     await pilot.press(key)
     assert len(app_of(pilot).said) == 1
+
+
+async def test_letters_that_follow_one_another_are_typed_for_the_editor_and_answer_nothing(
+    pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking_row, "ALONE", 60)
+    await ask(pilot)
+    await pilot.press("y", "space", "equals_sign", "3")
+    await until(pilot, lambda: app_of(pilot).editor.text == "y =3")
+    assert app_of(pilot).said == []
+    assert row_of(pilot).display
+
+
+async def test_enter_right_behind_a_letter_answers_and_escape_takes_the_letter_back(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking_row, "ALONE", 60)
+    await ask(pilot)
+    await pilot.press("y", "escape")
+    assert app_of(pilot).said == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("y", "enter")
+    assert app_of(pilot).said == [decided("run")]
+    assert app_of(pilot).editor.text == ""
+
+
+async def test_a_letter_answers_at_once_where_the_person_went_to_the_row(pilot: Pilot[None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking_row, "ALONE", 60)
+    await ask(pilot)
+    row_of(pilot).focus()
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
 
 
 async def test_what_is_no_code_is_neither_edited_nor_run_from_now_on(pilot: Pilot[None]) -> None:

@@ -13,6 +13,7 @@ from textual.widgets import Static
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.widgets import asking_row
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow, estimate
 from tests.tui.editor_app import press_at_once, until
@@ -26,7 +27,8 @@ def fan_out(state: str, request: str = "q1", node: str = "1.7", **attrs: Any) ->
 
 
 @pytest.fixture
-def app(make_app: Callable[..., MahtabApp]) -> MahtabApp:
+def app(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> MahtabApp:
+    monkeypatch.setattr(asking_row, "ALONE", 0.001)
     app = make_app()
     app.searches = RecordingControl()
     return app
@@ -160,7 +162,7 @@ async def test_a_key_that_comes_late_does_not_answer_what_was_not_asked_when_it_
 async def test_an_answer_to_what_is_no_longer_asked_is_dropped(app: MahtabApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot)
-        row.query_one(Chips).post_message(Chips.Chosen("run"))
+        row.query_one(Chips).post_message(Chips.Chosen("run", None))
         row.fold([fan_out("answered")])
         await pilot.pause()
         assert said(app) == []

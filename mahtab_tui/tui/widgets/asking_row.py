@@ -6,12 +6,17 @@ import time
 from collections.abc import Callable
 
 from textual import on
+from textual.events import Key
 from textual.message import Message
+from textual.timer import Timer
 from textual.widget import Widget
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
+
+ALONE = 0.25
+"""Seconds for which a letter must stay alone to answer, where the row took the focus by itself: letters that follow one another are typed for the editor."""
 
 
 class AskingRow(Widget):
@@ -26,6 +31,9 @@ class AskingRow(Widget):
         self._loan = FocusLoan(self)
         self._given = False
         """Whether the person gave the row the focus."""
+        self._held: Chips.Chosen | None = None
+        """An answer by a letter, which counts unless another key follows at once."""
+        self._holding: Timer | None = None
         self._requests: dict[str, Record] = {}
         """What waits by its request, the one that is shown first."""
 
@@ -63,6 +71,8 @@ class AskingRow(Widget):
     def forget(self, request: str) -> None:
         """Close what is answered; show what waits behind it."""
         shown = request == self._shown
+        if shown:
+            self._release()
         self._requests.pop(request, None)
         if not shown:
             return
@@ -103,8 +113,26 @@ class AskingRow(Widget):
     @on(Chips.Chosen)
     def _chosen(self, message: Chips.Chosen) -> None:
         message.stop()
+        if message.letter is not None and not self._given and self._loan.lender is not None:
+            self._held = message
+            self._holding = self.set_timer(ALONE, self._answer_held)
+        else:
+            self._answer(message.answer)
+
+    def _answer(self, answer: str) -> None:
         if request := self._shown:  # Of two keys in one bunch the first has answered.
-            self.answered(request, message.answer)
+            self.answered(request, answer)
+
+    def _answer_held(self) -> None:
+        if (held := self._release()) is not None:
+            self._answer(held.answer)
+
+    def _release(self) -> Chips.Chosen | None:
+        """The answer that is held, which is held no more."""
+        if self._holding is not None:
+            self._holding.stop()
+        held, self._held, self._holding = self._held, None, None
+        return held
 
     @on(Chips.Elsewhere)
     def _elsewhere(self, message: Chips.Elsewhere) -> None:
@@ -112,8 +140,14 @@ class AskingRow(Widget):
         message.stop()
         if (message.early and self._given) or (lender := self._loan.lender) is None:
             return
-        self._loan.give_back()
-        lender.post_message(message.event)
+        held, key = self._release(), message.event.key if isinstance(message.event, Key) else ""
+        if held is not None and key == "enter":
+            self._answer(held.answer)
+        elif held is None or key != "escape":  # Escape takes the answer back
+            self._loan.give_back()
+            if held is not None and held.letter is not None:
+                lender.post_message(held.letter)
+            lender.post_message(message.event)
 
     @on(Chips.FocusMoved)
     def _focus_moved(self, message: Message) -> None:

@@ -35,9 +35,11 @@ class Chips(Widget, can_focus=True):
     class Chosen(Message):
         """An answer was given."""
 
-        def __init__(self, answer: str) -> None:
+        def __init__(self, answer: str, letter: Key | None) -> None:
             super().__init__()
             self.answer = answer
+            self.letter = letter
+            """The letter that gave it; None for a click or another key."""
 
     class Elsewhere(Message):
         """Something was typed that is no answer, or came too early to be one."""
@@ -89,7 +91,7 @@ class Chips(Widget, can_focus=True):
         if answer is None or early:
             self.post_message(self.Elsewhere(Key(event.key, event.character), early=early))
         else:
-            self._choose(answer)
+            self._choose(answer, Key(event.key, event.character) if event.is_printable else None)
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
@@ -102,10 +104,10 @@ class Chips(Widget, can_focus=True):
                 self._choose(chip.answer)
             place -= len(text) + _GAP
 
-    def _choose(self, answer: str) -> None:
+    def _choose(self, answer: str, letter: Key | None = None) -> None:
         """Deaf from now on: a second key of the same bunch must not answer what comes to stand here next, unseen."""
         self.appear()
-        self.post_message(self.Chosen(answer))
+        self.post_message(self.Chosen(answer, letter))
 
     def _texts(self) -> list[tuple[Chip, str]]:
         long = [(chip, chip.text) for chip in self._chips]
