@@ -10,7 +10,7 @@ from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, Status
 from mahtab_tui.kernel.bounded import GRACE
 from mahtab_tui.kernel.results import pieces
-from mahtab_tui.mcp.look import Look, short
+from mahtab_tui.mcp.look import Look, fenced, short
 from mahtab_tui.mcp.place import Done
 from mahtab_tui.mcp.tools import Answer, Arguments
 
@@ -48,7 +48,7 @@ def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
     output = shortened(parts["stdout"], arguments.max_output)
     error = shortened(shorter_traceback(parts["traceback"].rstrip("\n")), max(arguments.max_output, ERROR))
     sections = [
-        ("The person changed the code. What ran:\n" + look.code(done.edited)) if done.edited else "",
+        ("The person changed the code. What ran:\n" + fenced(told(done.edited), "python")) if done.edited else "",
         told(how_it_ended(done, arguments.timeout_s)),
         look.code(value),
         look.output(output),

@@ -32,7 +32,7 @@ def text(inside: Inside, mode: Literal["private", "shared"]) -> str:
         f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
         f"environment: {prefix_of(kernel.executable) or 'none of its own'}",
         f"project: {project_of(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
-        f"{inside.cells} {'cell' if inside.cells == 1 else 'cells'} in {inside.busy:.3g} s · {inside.alive:.1f} s since {since}",
+        f"{inside.cells} {'cell' if inside.cells == 1 else 'cells'} in {round(inside.busy, 3):g} s · {inside.alive:.1f} s since {since}",
         f"modules: {', '.join(modules) or 'none'}",
         "variables:" if rows else "variables: none",
         *(f"  {row}" for row in rows),

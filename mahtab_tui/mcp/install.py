@@ -30,6 +30,7 @@ def write_plugin() -> Path:
     """
     folder = home_folder() / "claude-plugin"
     try:
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if folder.exists():
             shutil.rmtree(folder)
         shutil.copytree(PACKAGE / "mcp" / "plugin", folder)

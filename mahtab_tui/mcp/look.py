@@ -42,17 +42,18 @@ class Look:
         return f"{head}{newline}{_RED}{last}{_END}" if last else ""
 
     def output(self, text: str) -> str:
-        """What was printed: its own colours, and no other control sequence."""
+        """What was printed: with its own colours or none, and no other control sequence."""
         if not text:
             return ""
-        if self.format == "markdown":
-            return fenced(told_output(text), "text")
-        return safe(text) if self.colour else told_output(text)
+        if self.colour:
+            return safe(text)
+        bare = told_output(_COLOURS.sub("", text))
+        return fenced(bare, "text") if self.format == "markdown" else bare
 
     def _shown(self, text: str, language: str) -> str:
         if not text:
             return ""
-        bare = told(text)
+        bare = told(_COLOURS.sub("", text))
         if self.format == "markdown":
             return fenced(bare, language if self.highlight else "")
         if not self.colour:

@@ -131,6 +131,7 @@ def test_a_client_finds_the_server_whatever_its_path_is_and_has_its_tools_at_onc
 def test_the_plug_in_is_whole(home: Path) -> None:
     folder = home / ".mahtab" / "claude-plugin"
     assert run("plugin").stdout == f"{folder}\n"
+    assert stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
     (folder / "commands" / "of-an-older-version.md").touch()
     assert run("plugin").stdout == f"{folder}\n"
     assert json.loads((folder / ".claude-plugin" / "plugin.json").read_text())["name"] == "mahtab"

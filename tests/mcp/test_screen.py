@@ -56,7 +56,7 @@ async def test_two_agents_work_in_view_and_under_approval(start: Start, project:
             assert not re.search(r"second\s+int", screen.text)
             screen.press("f7")
             await anyio.to_thread.run_sync(lambda: screen.press_until("y", r"second\s+int\s+22", asked="run all from now on"))
-        assert answers == ["22"]
+        assert answers == ["22\n[+second int 22]"]
         screen.press("f2")
         screen.enter("/agents")
         await seen(screen, r"claude-code, 1 cells; codex, 2 cells")

@@ -328,9 +328,9 @@ def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"MAHTAB_OUTPUT_FORMAT": "markdown"}, "```python\n7\n```\n```text\n␛[31mred␛[0m␛[2J\n```"),
-        ({}, "7\n␛[31mred␛[0m␛[2J"),
-        ({"MAHTAB_OUTPUT_FORMAT": "ansi", "MAHTAB_HIGHLIGHT": "false"}, "7\n␛[31mred␛[0m␛[2J"),
+        ({"MAHTAB_OUTPUT_FORMAT": "markdown"}, "```python\n7\n```\n```text\nred␛[2J\n```"),
+        ({}, "7\nred␛[2J"),
+        ({"MAHTAB_OUTPUT_FORMAT": "ansi", "MAHTAB_HIGHLIGHT": "false"}, "7\nred␛[2J"),
         ({"MAHTAB_OUTPUT_FORMAT": "ansi"}, "\x1b[34m7\x1b[39;49;00m\n\x1b[31mred\x1b[0m␛[2J\x1b[0m"),
     ],
 )

@@ -37,8 +37,7 @@ async def test_a_session_is_followed_to_its_end(start: Start, project: Path) -> 
         await a.eval("told = 5; told")
         await seen(watcher, r"In 2 · codex")
         await seen(watcher, r"told\s+int\s+5\s+codex 2")
-        screen.press("ctrl+q")
-        assert await anyio.to_thread.run_sync(screen.wait_end) == 0
+        assert await anyio.to_thread.run_sync(screen.leave) == 0
         await seen(watcher, "it has ended")
     watcher.send("q")
     assert await anyio.to_thread.run_sync(watcher.wait_end) == 0
