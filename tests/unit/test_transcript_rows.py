@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.style import Style
+from textual.strip import Strip
 
 from mahtab_tui.tui.panes.transcript.entries import Note, Words
 from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
@@ -19,6 +20,7 @@ from mahtab_tui.tui.panes.transcript.layout.table import fitted
 from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
 from mahtab_tui.tui.panes.transcript.output import HEAD, TAIL, Output
 from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.panes.transcript.strips import with_mark
 from mahtab_tui.tui.panes.transcript.window import Window
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 
@@ -278,3 +280,8 @@ def test_a_row_that_there_was_only_by_a_guess_is_empty() -> None:
     window.take([0])
     assert window.row(window.place_of(window.total - 1)).text == ""
     assert window.row(window.place_of(window.total - 1)).text == "its end"
+
+
+def test_a_marked_entry_in_no_columns_is_drawn() -> None:
+    strip = Strip([], 0)
+    assert with_mark(strip, Style(bold=True)).cell_length == 0

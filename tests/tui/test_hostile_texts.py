@@ -1,0 +1,95 @@
+"""Each widget draws what others wrote as text: the last gate finds nothing that it would have to take out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from rich.segment import Segment
+from textual.color import Color
+from textual.pilot import Pilot
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.gate import TextOnly
+from tests.hostile import HOSTILE
+from tests.tui.story import IDLE, ToldSession, change, drawn
+
+MakeApp = Callable[..., MahtabApp]
+
+
+@pytest.fixture(autouse=True)
+def taken_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What the gate has had to change."""
+    changed: list[str] = []
+    clean = TextOnly.apply
+
+    def apply(gate: TextOnly, segments: list[Segment], background: Color) -> list[Segment]:
+        let_out = clean(gate, segments, background)
+        if [segment.text for segment in let_out] != [segment.text for segment in segments]:
+            changed.append("".join(segment.text for segment in segments).strip())
+        return let_out
+
+    monkeypatch.setattr(TextOnly, "apply", apply)
+    yield changed
+    assert changed == []
+
+
+def records(text: str, number: int) -> Iterator[Record]:
+    """Every kind of record that brings a name or a text of others to the screen."""
+    turn = {"turn": number, "party": "claude", "step": 0}
+    where = f"/home/{text}/.venv{text}/bin/python"
+    yield Record(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"})
+    yield Record(tags.KERNEL, "", {**IDLE, "python": f"3.{text}", "executable": where, "cwd": f"/{text}"})
+    yield Record(tags.NAMESPACE, "", {"cell": number, "party": "you", "fresh": False, "changes": [change(f"v{number}{text}", text, text)]})
+    yield Record(tags.USER_REPL_IN, text, {"cell": number, "party": "you"})
+    yield Record(tags.USER_REPL_OUT, text, {"cell": number, "party": "you", "status": "error", "duration": 0.1, "kinds": [["stdout", len(text)]]})
+    yield Record(tags.USER_CHAT, text, {"turn": number})
+    yield Record(tags.ASSISTANT_CHAT, f"# {text}\n\n`{text}` [{text}](http://{text})\n\n| {text} |\n|---|\n| {text} |\n", {**turn, "stopped": False})
+    yield Record(tags.ASSISTANT_REPL_IN, text, {**turn, "cell": number + 500, "block": 0})
+    yield Record(tags.USAGE, "", {"model": text, "input_tokens": 1, "output_tokens": 1, "cost": 0.1, "source": "agent"})
+    yield Record(tags.SKILL, "", {"name": text, "loaded": True, "chars": 10, "budget": 100})
+    yield Record(tags.NOTICE, text, {"level": "warning"})
+
+
+@pytest.mark.parametrize("part", range(0, len(HOSTILE), 12))
+async def test_the_transcript_and_the_namespace(make_app: MakeApp, part: int) -> None:
+    told = [record for number, text in enumerate(HOSTILE[part : part + 12], 1) for record in records(text, number)]
+    async with make_app(*told).run_test(size=(120, 300)) as pilot:
+        await drawn(pilot)
+
+
+@pytest.mark.parametrize("part", range(0, len(HOSTILE), 44))
+async def test_the_header_and_notices(make_app: MakeApp, part: int) -> None:
+    async with make_app().run_test(size=(160, 24), notifications=True) as pilot:
+        await drawn(pilot)
+        session = session_of(pilot)
+        for text in HOSTILE[part : part + 44]:
+            session.tell(Record(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"}), 1.0)
+            session.tell(Record(tags.KERNEL, "", {**IDLE, "executable": f"/{text}/.venv{text}/bin/python"}), 1.0)
+            pilot.app.notify(text, title=text)
+            await drawn(pilot)
+            pilot.app.clear_notifications()
+
+
+def session_of(pilot: Pilot[int]) -> ToldSession:
+    app = pilot.app
+    assert isinstance(app, MahtabApp)
+    assert isinstance(app.session, ToldSession)
+    return app.session
+
+
+@pytest.mark.parametrize("part", range(0, len(HOSTILE), 22))
+async def test_questions_and_choices(make_app: MakeApp, part: int) -> None:
+    from mahtab_tui.tui.screens.confirm import Confirm
+    from mahtab_tui.tui.screens.listing import ChooseOne
+    from mahtab_tui.tui.screens.prompt import Prompt
+
+    async with make_app().run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        for text in HOSTILE[part : part + 22]:
+            for screen in (Prompt(text, f"/{text}"), Confirm(text, yes="Yes", no="No"), ChooseOne(text, [text], text)):
+                await pilot.app.push_screen(screen)
+                await pilot.pause()
+                await pilot.press("escape")
