@@ -16,6 +16,11 @@ _MADE = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
 class _Gate(TextIOWrapper):
     """A stream to a terminal that only text, colours and styles pass, whoever writes: also the parser of the arguments, and tracebacks."""
 
+    def __init__(self, stream: TextIOWrapper) -> None:
+        super().__init__(stream.buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through)
+        self._stream = stream
+        """Kept: it would close what both write to."""
+
     def write(self, text: str, /) -> int:
         from mahtab_tui.bus.sanitize import plain
 
@@ -28,8 +33,7 @@ def guard_terminal() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper) and (name == "stderr" or stream.isatty()):
-            gate = _Gate(stream.buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through)
-            setattr(sys, name, gate)
+            setattr(sys, name, _Gate(stream))
 
 
 def say(text: str, *, err: bool = False) -> None:

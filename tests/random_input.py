@@ -157,7 +157,7 @@ def runs(seeds: range, count: int = ACTIONS) -> list[int]:
     failed = []
     for seed in seeds:
         try:
-            asyncio.run(run(seed, count, lambda: faulthandler.dump_traceback_later(PATIENCE, exit=True, file=sys.__stderr__)))
+            asyncio.run(run(seed, count, lambda: faulthandler.dump_traceback_later(PATIENCE, exit=True, file=2)))
         except Exception:
             failed.append(seed)
             traceback.print_exc()
