@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from rich.style import Style
 from textual.command import CommandList, CommandPalette
 from textual.events import Click, MouseDown
 from textual.geometry import Offset
 from textual.screen import Screen
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
@@ -20,6 +21,7 @@ from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.edit_query import EditQuery
 from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.history_search import HistorySearch
+from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.prompt import Prompt
 from tests.tui.editor_app import press_at_once, until
 
@@ -183,3 +185,27 @@ async def test_an_entry_of_the_history_that_is_chosen_while_the_application_ends
         app.exit(0)
     chosen(HistoryEntry("6 * 7", "python", "/", 0.0))
     assert app.return_code == 0
+
+
+async def test_a_click_on_an_option_that_is_gone_is_none(make_app: Callable[..., MahtabApp]) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await app.push_screen(ChooseOne("Which?", ["one", "two"], "two"))
+        options = app.screen.query_one(OptionList)
+        await until(pilot, lambda: options.option_count == 2)
+        style = Style(meta={"option": 1})
+        options.set_options(["one"])
+        options.post_message(Click(options, 0, 0, 0, 0, 1, False, False, False, 0, 0, style))
+        await pilot.pause()
+        assert app.is_running
+        assert isinstance(app.screen, ChooseOne)
+
+
+async def test_a_press_that_comes_when_all_screens_are_closed_is_none(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        with monkeypatch.context() as patch:
+            patch.setitem(app._screen_stacks, app._current_mode, [])
+            await app.on_event(MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5))
+        assert app.is_running

@@ -13,25 +13,21 @@ from mahtab_tui.command_line import guard_terminal
 from tests.hostile import HOSTILE
 
 
-@pytest.fixture
-def stderr(monkeypatch: pytest.MonkeyPatch) -> BytesIO:
-    """What arrives at the terminal of a command."""
+def printed(monkeypatch: pytest.MonkeyPatch, text: str) -> str:
+    """What arrives at the terminal of a command that prints a text."""
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     monkeypatch.setattr(sys, "stderr", TextIOWrapper(written, "utf-8"))
     guard_terminal()
-    return written
+    print(text, file=sys.stderr, flush=True)
+    return written.getvalue().decode()
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_drives_the_terminal(stderr: BytesIO, text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-    shown = re.sub(r"\x1b\[[\d;]*m", "", stderr.getvalue().decode())
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", shown)
+def test_no_text_drives_the_terminal(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", re.sub(r"\x1b\[[\d;]*m", "", printed(monkeypatch, text)))
 
 
-def test_what_commands_draw_themselves_passes(stderr: BytesIO) -> None:
-    drawn = "\r\x1b[K3 nodes \x1b[1;38;5;9mbold\x1b[0m\n"
-    sys.stderr.write(drawn)
-    sys.stderr.flush()
-    assert stderr.getvalue().decode() == drawn
+def test_what_commands_draw_themselves_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = "\r\x1b[K3 nodes \x1b[1;38;5;9mbold\x1b[0m"
+    assert printed(monkeypatch, drawn) == f"{drawn}\n"

@@ -19,6 +19,7 @@ from textual.widgets.option_list import Option
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.commands import Command
 from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.widgets.options import Options
 
 _KEYS = 5
 """Columns for the key."""
@@ -50,7 +51,7 @@ class ActionMenu(Dialog[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog menu"):
             yield Static(Content(one_line(self._title)), classes="quiet", markup=False)
-            yield OptionList(compact=True, markup=False)
+            yield Options(compact=True, markup=False)
             yield Static("Enter does what is chosen · Esc leaves · ↵ waits for Enter", classes="quiet", markup=False)
 
     def on_resize(self, event: Resize) -> None:

@@ -19,6 +19,7 @@ from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.options import Options
 
 PAUSE = 0.05
 """Seconds without a key after which a search begins: while somebody types fast, only the last one is made."""
@@ -52,7 +53,7 @@ class HistorySearch(Dialog[HistoryEntry | None]):
                 yield Static("History", markup=False)
                 yield Static(id="count", markup=False)
             yield Line(placeholder="type to search", compact=True, id="query")
-            found = OptionList(id="found", compact=True, markup=False)
+            found = Options(id="found", compact=True, markup=False)
             found.can_focus = False
             yield found
             whole = CodeArea(id="whole")

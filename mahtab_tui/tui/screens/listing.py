@@ -18,6 +18,7 @@ from textual.widgets.option_list import Option
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.options import Options
 
 Row = TypeVar("Row")
 
@@ -61,7 +62,7 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
                 yield Static(one_line(self.title or self.TITLE), markup=False)
                 yield Static(classes="listing-count", markup=False)
             yield Line(placeholder="type to filter", compact=True)
-            found = OptionList(compact=True, markup=False)
+            found = Options(compact=True, markup=False)
             found.can_focus = False
             yield found
             yield Static(classes="listing-about", markup=False)

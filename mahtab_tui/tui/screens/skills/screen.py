@@ -24,6 +24,7 @@ from mahtab_tui.tui.screens.listing import Listing
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import Preview
 from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.options import Options
 
 FOUND = 500
 """Skills that are shown at the most."""
@@ -77,7 +78,7 @@ class SkillsScreen(Listing[SkillRow, None]):
                 yield Static(classes="listing-count", markup=False)
             yield Line(placeholder="type to search", compact=True)
             with Container(id="skills-body"):
-                found = OptionList(compact=True, markup=False)
+                found = Options(compact=True, markup=False)
                 found.can_focus = False
                 yield found
                 yield Preview(id="skill-preview")
