@@ -16,7 +16,7 @@ class Face(Protocol):
         """Give the terminal to a program until it ends; returns its exit code. Raises `RuntimeError` where there is no terminal."""
 
     def leave(self) -> None:
-        """Code called `exit()`: leave, after a question where something would be lost."""
+        """Code called `exit()`: leave. A question comes first where it was the model's code."""
 
 
 class NoFace:

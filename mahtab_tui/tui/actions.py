@@ -108,6 +108,13 @@ class SessionActions(PressGuard[int]):
         self.leave_row = LeaveRow(self._lost, self.get_key_display(quit_key) if quit_key else "The same key")
         self.screen.mount(self.leave_row)
 
+    async def leave_by_code(self) -> None:
+        """Leave because a cell called `exit()`: the person's own leaves at once, the model's asks as the key does."""
+        if self.session.turn_runs:
+            await self.action_quit()
+        else:
+            self.exit(0)
+
     def _lost(self) -> list[str]:
         """What leaving would lose."""
         names = 0 if self.namespace_stays else self.screen_stack[0].query_one(NamespacePane).made

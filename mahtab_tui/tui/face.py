@@ -68,4 +68,4 @@ class ScreenFace:
 
     def leave(self) -> None:
         if self.app is not None:
-            self.app.call_later(self.app.action_quit)
+            self.app.call_later(self.app.leave_by_code)

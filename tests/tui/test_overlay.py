@@ -175,7 +175,7 @@ async def test_what_is_covered_is_taken_away_before_and_comes_back(make_app: Mak
                 await pilot.press("ctrl+p")
             case "full screen":
                 watched.pane.focus()
-                await pilot.press("enter")
+                await pilot.press("enter", "o")
                 await until(pilot, lambda: len(kitty.standing) == 1 and list(kitty.standing.values()) != before)
         if covering != "full screen":
             await watched.standing(0)

@@ -68,7 +68,7 @@ async def test_the_screen_is_laid_out_anew_only_where_the_row_grows_or_shrinks(p
 
 async def test_outside_text_is_neither_markup_nor_control(pilot: Pilot[None]) -> None:
     await queue(pilot, "[/x] \x1b]0;t\x07[red]a", mode="ask")
-    assert lines(pilot) == ["queued 1  ◈ [/x] [red]a ✕ "]
+    assert lines(pilot) == ["queued 1  ◈ [/x] ␛]0;t␇[red]a ✕ "]
 
 
 async def test_a_long_input_is_cut_to_the_width(pilot: Pilot[None]) -> None:

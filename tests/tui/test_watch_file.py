@@ -62,7 +62,7 @@ async def test_a_letter_typed_into_a_filter_does_not_leave(tmp_path: Path) -> No
     app = WatchSession(Running("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock"))
     async with app.run_test(size=(80, 24)) as pilot:
         app.query_one(NamespacePane).focus()
-        await pilot.press("q")
+        await pilot.press("ctrl+f", "q")
         assert not app._exit
         app.query_one(TranscriptView).focus()
         await pilot.press("q")
