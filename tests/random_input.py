@@ -137,6 +137,7 @@ async def run(seed: int, count: int, begun: Callable[[], None] = lambda: None) -
                     await asyncio.sleep(chance.choice((0, 0, 0.01, 0.05)))
                 else:
                     await pilot.pause()
+            app.exit()
     except BaseException:
         print(f"seed {seed}: the last actions, after which the application ended:", *map(repr, last), sep="\n  ", flush=True)
         raise

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from textual.app import App
+from textual.app import App, ScreenError
+from textual.css.query import NoMatches
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
@@ -42,6 +43,8 @@ class TerminalApp(App[T]):
         super().notify(plain(message), title=plain(title), **kwargs)
 
     def _handle_exception(self, error: Exception) -> None:
+        if self._exit and isinstance(getattr(error, "error", error), NoMatches | ScreenError):  # also one that a `WorkerFailed` is about
+            return  # while it is left its parts go, and what still came to one finds the others gone
         if self.crash is None:
             self.crash = kept(error, self.mask)
         super()._handle_exception(error)

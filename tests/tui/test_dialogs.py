@@ -7,10 +7,12 @@ from collections.abc import Callable
 import pytest
 from rich.style import Style
 from textual.command import CommandList, CommandPalette
+from textual.css.query import NoMatches
 from textual.events import Click, MouseDown
 from textual.geometry import Offset
 from textual.screen import Screen
 from textual.widgets import Input, OptionList, Static
+from textual.worker import WorkerFailed
 
 from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.app import MahtabApp
@@ -209,3 +211,14 @@ async def test_a_press_that_comes_when_all_screens_are_closed_is_none(make_app: 
             patch.setitem(app._screen_stacks, app._current_mode, [])
             await app.on_event(MouseDown(None, 5, 5, 0, 0, 1, False, False, False, 5, 5))
         assert app.is_running
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+async def test_what_finds_its_parts_gone_while_the_application_is_left_is_no_crash(make_app: Callable[..., MahtabApp], wrapped: bool) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        missing = NoMatches("No nodes match 'OptionList'")
+        app.exit(0)
+        app._handle_exception(WorkerFailed(missing) if wrapped else missing)
+    assert (app.crash, app.return_code) == (None, 0)
