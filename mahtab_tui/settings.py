@@ -69,7 +69,8 @@ class Settings(BaseSettings):
     _given: dict[str, Any] = PrivateAttr(default_factory=dict)
     """What the command line has said."""
     _held_back: tuple[str, ...] = PrivateAttr(())
-    _keys_held_back: tuple[str, ...] = PrivateAttr(())
+    _other_keys: tuple[str, ...] = PrivateAttr(())
+    """Keys that are no setting, and secrets all the same: those held back, and the environment's own."""
 
     model: str | None = Field(None, description="Which model answers, as in claude, claude:opus, openai:gpt-5, demo, replay:FILE")
     reflection_model: str | None = Field(None, description="A cheaper model that checks whether a turn is complete")
@@ -144,7 +145,7 @@ class Settings(BaseSettings):
 
     def secrets(self) -> list[str]:
         """What nobody is to see, the longest first: a key may begin as another one does."""
-        return sorted([*(key.get_secret_value() for key in self.api_keys.values()), *self._keys_held_back], key=len, reverse=True)
+        return sorted([*(key.get_secret_value() for key in self.api_keys.values()), *self._other_keys], key=len, reverse=True)
 
     def place_of(self, key: str) -> Place:
         """Where a value comes from, or one entry of a table ("keymap.help"). Raises `SettingsError` where a file cannot be read any more."""
@@ -201,7 +202,9 @@ def load_settings(**given: Any) -> Settings:
         settings._given.update(given)
         found = all_held_back(Settings)
         settings._held_back = tuple(_checked(each).sentence for each in found)
-        settings._keys_held_back = tuple(key for each in found for key in each.values.get("api_keys", {}).values())
+        held_back = (key for each in found for key in each.values.get("api_keys", {}).values())
+        environment = (key for name, key in os.environ.items() if name.endswith("_API_KEY"))
+        settings._other_keys = (*held_back, *environment)
         return settings
     except ValidationError as error:
         key = _key(error)

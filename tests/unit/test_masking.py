@@ -94,6 +94,13 @@ def test_what_is_too_short_for_a_key_is_a_word() -> None:
     assert streamed(["hell", "o"], "hello") == ["hell", "o"]
 
 
+def test_a_key_of_the_environment_is_not_seen_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    log, kept = bus(*load_settings().secrets())
+    emit(log, tags.NOTICE, f"the key is {KEY}")
+    assert [record.text for record in kept.records] == [f"the key is {MASK}"]
+
+
 def test_of_two_keys_that_begin_alike_nothing_is_left() -> None:
     log, kept = bus(*load_settings(api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}).secrets())
     emit(log, tags.USER_REPL_OUT, f"{KEY}-longer, {KEY}", code=f"{KEY}-longer")
