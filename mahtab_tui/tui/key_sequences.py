@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._parser import Peek1, Read1, TokenCallback
@@ -30,7 +30,7 @@ _SEQUENCE = re.compile(
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set("u~ABCDEFHPQRSMmIOty[")
 """What ends a sequence of a key, the mouse, the focus, a size or a mode."""
 _PASTED_ESCAPE = "\ufdd0"
-"""Stands for an Escape within a paste, of which Textual's parser would make keys as well; a character that no text has."""
+"""Stands for an Escape within a paste, so that none of it looks like the paste's end; a character that no text has."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
@@ -105,7 +105,30 @@ def _without_begun(text: str, mark: str) -> tuple[str, str]:
 
 
 class KeyParser(XTermParser):
-    """Textual's, which goes on after a sequence that it cannot read, and believes no impossible size of the terminal."""
+    """Textual's, which goes on after a sequence that it cannot read, takes a paste whole (2 µs a character otherwise), and believes no
+    impossible size of the terminal. To be fed with what `KeySequences` passes on."""
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._pasted: list[str] | None = None
+        """What has come of a paste; None where there is none."""
+
+    def feed(self, data: str) -> Iterable[Message]:
+        if not data:
+            yield from super().feed(data)
+        while data:
+            if self._pasted is None:
+                typed, mark, data = data.partition(BRACKETED_PASTE_START)
+                if typed:
+                    yield from super().feed(typed)
+                if mark:
+                    self._pasted = []
+            else:
+                text, mark, data = data.partition(BRACKETED_PASTE_END)
+                self._pasted.append(text)
+                if mark:
+                    whole, self._pasted = "".join(self._pasted), None
+                    yield Paste(whole.replace(_PASTED_ESCAPE, "\x1b").replace("\x00", ""))
 
     def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
         believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels
@@ -118,8 +141,6 @@ class KeyParser(XTermParser):
                 else:
                     self.terminal_size, self.terminal_pixel_size, self.mouse_pixels = believed
                     return
-            if isinstance(token, Paste):
-                token.text = token.text.replace(_PASTED_ESCAPE, "\x1b")
             if not (isinstance(token, Key) and token.character and "\ud800" <= token.character <= "\udfff"):
                 token_callback(token)
 

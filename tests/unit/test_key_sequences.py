@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -128,6 +130,23 @@ def test_a_key_ends_a_paste_whose_end_was_lost(key: str, name: str) -> None:
     assert isinstance(paste, Paste)
     assert isinstance(pressed, Key)
     assert (paste.text, pressed.key) == ("lost", name)
+
+
+def test_a_paste_is_not_taken_apart_character_by_character(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[str] = []
+    feed = XTermParser.feed
+
+    def counted(parser: XTermParser, data: str) -> Iterable[Message]:
+        fed.append(data)
+        return feed(parser, data)
+
+    monkeypatch.setattr(XTermParser, "feed", counted)
+    (first, paste, last) = read("a\x1b[200~" + "x" * 4_000, "y" * 4_000 + "\x1b[201~b")
+    assert isinstance(paste, Paste)
+    assert paste.text == "x" * 4_000 + "y" * 4_000
+    assert isinstance(first, Key)
+    assert isinstance(last, Key)
+    assert "".join(fed) == "ab"
 
 
 def test_alt_and_letters_are_keys() -> None:
