@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 SECOND_STOP = 2.0
 """Seconds within which stopping again offers to kill the kernel."""
 
+HELD = 0.3
+"""Seconds within which a key that leaves, pressed again, is taken for one that is held down."""
+
 
 class SessionActions(PressGuard[int]):
     """Actions on the session and the conversation."""
@@ -41,6 +45,7 @@ class SessionActions(PressGuard[int]):
     history: History
     choices: Choices
     keymap_given: dict[str, str]
+    _quit_pressed = -math.inf
     leave_row: LeaveRow | None = None
     """The question before leaving, while it stands."""
     leaving_confirmed = False
@@ -100,9 +105,14 @@ class SessionActions(PressGuard[int]):
         return True
 
     async def action_quit(self) -> None:
-        """Leave; where something would be lost, ask first. Asked again at once, leave."""
-        if self.leaving_confirmed or self.leave_row is not None or not self._lost():
+        """Leave; where something would be lost, ask first, and leave when asked once more. A key that is held down asks once."""
+        now = time.monotonic()
+        held, self._quit_pressed = now - self._quit_pressed < HELD, now
+        asked = self.leaving_confirmed or self.leave_row is not None
+        if (asked and not held) or not self._lost():
             self.exit(0)
+            return
+        if self.leave_row is not None:
             return
         quit_key = next((active.binding for active in self.active_bindings.values() if active.binding.id == "quit"), None)
         self.leave_row = LeaveRow(self._lost, self.get_key_display(quit_key) if quit_key else "The same key")

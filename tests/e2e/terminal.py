@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from mahtab_tui.tui.actions import HELD
 from tests.e2e.screen import Screen, Stream
 from tests.warm import Forked
 
@@ -219,12 +220,14 @@ class Terminal:
         return self.exit_code
 
     def leave(self) -> int:
-        """Ctrl+Q, and once more where it asks; as `wait_end`."""
+        """Ctrl+Q, and once more where it asks, later than a key that is held down comes again; as `wait_end`."""
         self.press("ctrl+q")
-        deadline = time.monotonic() + DEADLINE
+        pressed = time.monotonic()
+        deadline = pressed + DEADLINE
         while self._reap(block=False) is None and time.monotonic() < deadline:
-            if "Leave?" in self.text:
+            if "Leave?" in self.text and time.monotonic() - pressed > 2 * HELD:
                 self.press("ctrl+q")
+                pressed = time.monotonic()
             self.pump(0.2)
         return self.wait_end()
 

@@ -155,8 +155,7 @@ def test_leaving_while_a_cell_runs_asks_first(start: Start, size: tuple[int, int
     screen.wait(r"queued.*exit\(\)")
     screen.press("ctrl+d")
     screen.wait("This is lost: the cell that runs")
-    screen.press("ctrl+d")
-    assert screen.wait_end() == 0
+    assert screen.leave() == 0
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50)], ids=lambda size: f"{size[0]}x{size[1]}")

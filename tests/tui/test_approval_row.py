@@ -337,6 +337,17 @@ async def test_code_is_approved_unread_by_the_same_key_twice(pilot: Pilot[None])
     assert app_of(pilot).said == [decided("run")]
 
 
+async def test_a_key_that_is_held_down_approves_nothing_unread(pilot: Pilot[None]) -> None:
+    await ask_out_of_sight(pilot)
+    for _ in range(25):
+        await pilot.press("y")
+        app_of(pilot).clock.now += 0.1
+    assert app_of(pilot).said == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("y")
+    assert app_of(pilot).said == [decided("run")]
+
+
 async def test_another_answer_needs_no_reading(pilot: Pilot[None]) -> None:
     await ask_out_of_sight(pilot)
     await pilot.press("escape")

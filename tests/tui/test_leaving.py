@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui import actions
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.leave_row import LeaveRow
 from tests.tui.editor_app import until
@@ -46,7 +47,10 @@ async def test_with_nothing_to_lose_one_leaves_at_once(make_app: MakeApp, record
 @pytest.mark.parametrize(
     ("records", "lost"), [((MADE,), "1 name of the namespace"), ((QUEUED,), "1 queued input"), ((QUEUED, MADE), "1 queued input, 1 name")]
 )
-async def test_what_would_be_lost_is_said_and_the_same_key_leaves(make_app: MakeApp, records: tuple[Record, ...], lost: str, key: str) -> None:
+async def test_what_would_be_lost_is_said_and_the_same_key_leaves(
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, records: tuple[Record, ...], lost: str, key: str
+) -> None:
+    monkeypatch.setattr(actions, "HELD", 0)
     app = make_app(*records)
     async with app.run_test() as pilot:
         await drawn(pilot)
@@ -55,6 +59,16 @@ async def test_what_would_be_lost_is_said_and_the_same_key_leaves(make_app: Make
         assert lost in question(pilot)
         await pilot.press(key)
         assert await left(pilot)
+
+
+@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
+async def test_a_key_that_is_held_down_asks_and_does_not_leave(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    monkeypatch.setattr(actions, "HELD", 60)
+    async with make_app(MADE).run_test() as pilot:
+        await drawn(pilot)
+        await pilot.press(key, key, key, key)
+        assert not await left(pilot)
+        assert question(pilot)
 
 
 async def test_a_draft_and_what_is_at_work_are_something_to_lose(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,8 @@ class Chips(Widget, can_focus=True):
 
     def on_key(self, event: Key) -> None:
         early = self._is_early(event, self._keys_from)
+        if early:  # a key that is held down answers nothing until it is let go
+            self._keys_from = self._clock() + DEAF
         answer = next((chip.answer for chip in self._chips if chip.key == event.key), None)
         if answer is None and not event.is_printable and not early:
             return
