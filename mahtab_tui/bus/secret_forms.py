@@ -212,7 +212,8 @@ def _escaped(secret: str) -> Iterator[str]:
         literals += (literal, literal.replace("\\'", "'"))
     yield from literals
     for literal in literals:  # a literal in a literal
-        yield from (literal.replace("\\", "\\\\"), json.dumps(literal, ensure_ascii=False)[1:-1])
+        escaped = literal.replace("\\", "\\\\")
+        yield from (escaped, escaped.replace("'", "\\'"), json.dumps(literal, ensure_ascii=False)[1:-1])
     markup = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     yield from (markup, markup.replace('"', "&quot;"), markup.replace('"', "&quot;").replace("'", "&#x27;"))
     yield from (quote(data, safe=""), quote(data), quote_plus(data))
