@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.screens.history_search import HistorySearch
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from tests.tui.editor_app import SIZE, EditorApp, remember, until, write
 
 CODE = """def outliers(day, limit=3):
@@ -72,6 +73,7 @@ def test_approval_edit_and_reason(snap_compare: Compare, home: Path, key: str) -
         app.fold(tags.APPROVAL, CODE, request="1", turn=1, block=0, blocks=3, state="waiting", reason="", party="claude")
         await pilot.pause()
         app.clock.now += 1
+        app.query_one(ApprovalRow).focus()  # so that the letter need not wait for others behind it
         await pilot.press(key)
 
     assert snap_compare(app, terminal_size=SIZE, run_before=before)
