@@ -74,6 +74,8 @@ class InProcessKernel:
         self._made: set[str] = set()
         """Names that cells have made."""
         self._tools: dict[str, Any] = {}
+        self._values_added: set[str] = set()
+        """The names of earlier values, where builtins had none of these names before."""
         self._ready: Future[None] = Future()
         self._calls: HostCalls
         self._executor: Executor
@@ -209,6 +211,8 @@ class InProcessKernel:
         for name, tool in self._tools.items():
             if builtins.__dict__.get(name) is tool:
                 del builtins.__dict__[name]
+        for name in self._values_added:
+            builtins.__dict__.pop(name, None)
         self._tell(KernelState.DEAD, "")
 
     # The kernel's thread.
@@ -222,6 +226,7 @@ class InProcessKernel:
         toolbox.install(self._calls.call)
         toolbox.add(function._asdict() for function in self._host.functions())
         self._tools = {name: value for name, value in builtins.__dict__.items() if name not in before}
+        self._values_added = {"__", "___"}.difference(before)
         self._executor.watch.changes(None)
         self._ready.set_result(None)
         while True:
