@@ -10,6 +10,8 @@ from .summary import summary
 UNTOLD = "••••••••"
 """What stands in the place of a value."""
 
+_HINT = re.compile("pass|pw|secret|token|key|cred|bearer|auth", re.IGNORECASE)
+"""A part of each word that makes a name a secret's; most names have none, and are done with."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET = frozenset(
     (
@@ -29,6 +31,8 @@ _VALUES = (str, bytes, bytearray, int, float, complex)
 
 def looks_secret(name: str) -> bool:
     """Whether a name has a word such as ``password``, ``token`` or ``api_key`` in it: ``DB_PASSWORD``, ``apiKey2``."""
+    if _HINT.search(name) is None:
+        return False
     words = [word.lower() for word in _WORD.findall(name[:200])]
     if not words or words[-1] in _ABOUT:
         return False
@@ -38,7 +42,7 @@ def looks_secret(name: str) -> bool:
 def hides(name: str, value: object) -> bool:
     """Whether the value under a name is not told. What is in a container is not looked at; None, True and False tell nothing."""
     cls = type(value)
-    return cls is not bool and any(descends(cls, base) for base in _VALUES) and looks_secret(name)
+    return looks_secret(name) and cls is not bool and any(descends(cls, base) for base in _VALUES)
 
 
 def summary_of(name: str, value: object) -> str:
