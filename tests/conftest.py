@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
+import threading
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # How long an example takes says something of the machine only.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+# Longer than any test's own limit. That limit strikes once: it is lost where asyncio swallows it, and before a teardown that hangs.
+LONGEST_TEST = 400.0
+STDERR = pytest.StashKey[int]()
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +55,27 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Two for each processor: many tests wait for another process."""
     return 2 * (os.cpu_count() or 1)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the run's own stderr: while a test runs, its output is captured."""
+    config.stash[STDERR] = os.dup(2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End the process of a test that never ends, with the stack of every thread, so that the run goes on and names it."""
+    watchdog = threading.Timer(LONGEST_TEST, _give_up, [item])
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        return (yield)
+    finally:
+        watchdog.cancel()
+
+
+def _give_up(item: pytest.Item) -> None:
+    stderr = item.config.stash[STDERR]
+    os.write(stderr, f"\n{item.nodeid} did not end within {LONGEST_TEST:.0f} s\n".encode())
+    faulthandler.dump_traceback(stderr)
+    os._exit(1)
