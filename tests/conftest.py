@@ -6,7 +6,6 @@ import faulthandler
 import gc
 import os
 import signal
-import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -21,7 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
-# Longer than any test's own limit. That limit strikes once: it is lost where asyncio swallows it, and before a teardown that hangs.
+# Longer than any test's own limit, which strikes once: it is lost where asyncio swallows it, in C code, and before a teardown that hangs.
 LONGEST_TEST = 400.0
 STDERR = pytest.StashKey[int]()
 
@@ -65,17 +64,19 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """End the process of a test that never ends, with the stack of every thread, so that the run goes on and names it."""
-    watchdog = threading.Timer(LONGEST_TEST, _give_up, [item])
-    watchdog.daemon = True
-    watchdog.start()
+    _end_what_never_ends(item)
     try:
         return (yield)
     finally:
-        watchdog.cancel()
+        faulthandler.cancel_dump_traceback_later()
 
 
-def _give_up(item: pytest.Item) -> None:
-    stderr = item.config.stash[STDERR]
-    os.write(stderr, f"\n{item.nodeid} did not end within {LONGEST_TEST:.0f} s\n".encode())
-    faulthandler.dump_traceback(stderr)
-    os._exit(1)
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """After a failure comes the teardown; pytest's own plug-in has just called the timer off."""
+    if isinstance(node, pytest.Item):
+        _end_what_never_ends(node)
+
+
+def _end_what_never_ends(item: pytest.Item) -> None:
+    faulthandler.dump_traceback_later(LONGEST_TEST, exit=True, file=item.config.stash[STDERR])
