@@ -51,7 +51,7 @@ def test_ask_mode_while_code_waits(snap_compare: Callable[..., bool], make_app: 
         # The question comes while the person is typing, so it does not take the focus.
         await pressing("f2", *"and plot the week around it")(pilot)
         assert isinstance(app.session, ToldSession)
-        app.session.tell(WAITING, time.time())
+        app.session.tell(WAITING, time.time() + 60)  # in a minute: the seconds that it waits stay 0
         await drawn(pilot)
 
     assert snap_compare(app, terminal_size=size, run_before=run)

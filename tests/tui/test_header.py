@@ -13,6 +13,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.header import HeaderBar
+from tests.tui.editor_app import until
 from tests.tui.story import IDLE, ToldSession, drawn
 
 MakeApp = Callable[..., MahtabApp]
@@ -143,3 +144,46 @@ async def test_the_tooltip_tells_what_was_used(make_app: MakeApp) -> None:
         assert str(header.tooltip) == (
             "25,000 tokens, $0.0123, and calls of unknown price\nLoaded skills:\n  tidy  1,200\n1,200 of 60,000 characters"
         )
+
+
+async def test_what_the_model_does_is_said_in_place_of_an_idle_kernel(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time() + 10
+    monkeypatch.setattr(time, "time", lambda: now)
+    turn = {"turn": 1, "step": 0, "party": "claude"}
+    code = {**turn, "request": "1", "block": 0, "blocks": 1}
+    async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
+        await told(pilot, kernel("idle"), Record(tags.AGENT, "", {**turn, "state": "thinking"}), when=now)
+        now += 2.5
+        await until(pilot, lambda: "thinking    2 s" in line(pilot))
+        assert line(pilot).endswith("kernel  thinking    2 s")
+        await told(pilot, Record(tags.ASSISTANT_CHAT_STREAM, "Yes", {**turn, "kind": "chat", "block": 0}), when=now)
+        assert line(pilot).endswith("kernel  writing    2 s")
+        await told(pilot, Record(tags.ASSISTANT_CHAT, "Yes", turn), when=now)
+        assert line(pilot).endswith("kernel  thinking"), "between two steps of a turn it is not idle"
+        await told(pilot, Record(tags.APPROVAL, "x = 1", {**code, "state": "waiting"}), when=now)
+        now += 61
+        await until(pilot, lambda: "61 s" in line(pilot))
+        assert line(pilot).endswith("kernel  waiting for you   61 s")
+        assert pilot.app.query_one(HeaderBar)._ticking is not None
+        await told(pilot, Record(tags.APPROVAL, "x = 1", {**code, "state": "run"}), kernel("busy"), when=now)
+        assert line(pilot).endswith("busy    0.0 s")
+        await told(pilot, kernel("idle"), Record(tags.AGENT, "", {**turn, "state": "done"}), when=now)
+        assert line(pilot).endswith("kernel  idle")
+        assert pilot.app.query_one(HeaderBar)._ticking is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "attrs"),
+    [
+        (tags.INPUT, {"cell": 1, "password": False}),
+        (tags.APPROVAL, {"party": "codex", "guest": 0, "call": "1", "block": 0, "blocks": 1}),
+        (tags.RLM_CALL, {"tree": "t", "node": "1", "seq": 0, "event": "fan-out", "calls": 60, "tokens": 1, "usd": None, "made": 0}),
+    ],
+    ids=["input", "agent", "search"],
+)
+async def test_whatever_waits_for_the_person_is_said(make_app: MakeApp, tag: str, attrs: dict[str, Any]) -> None:
+    async with make_app(SESSION, kernel("busy")).run_test(size=(120, 40)) as pilot:
+        await told(pilot, Record(tag, "1", {**attrs, "request": "1", "state": "waiting"}))
+        assert "waiting for you" in line(pilot)
+        await told(pilot, Record(tag, "1", {**attrs, "request": "1", "state": "run"}))
+        assert "busy" in line(pilot)

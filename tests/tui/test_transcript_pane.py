@@ -174,7 +174,7 @@ async def test_another_theme_recolours_what_is_shown() -> None:
             assert app.pane.render_line(1) != night
 
 
-async def test_one_spinner_turns_while_the_model_thinks_and_stops_with_its_first_word() -> None:
+async def test_one_spinner_turns_while_the_model_thinks_and_writes_and_stops_with_its_answer() -> None:
     app = PaneApp(cells(1))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.fold([record(tags.AGENT, turn=1, step=0, state="thinking", party="claude")])
@@ -183,8 +183,11 @@ async def test_one_spinner_turns_while_the_model_thinks_and_stops_with_its_first
         word = record(tags.ASSISTANT_CHAT_STREAM, "Yes", turn=1, step=0, party="claude", kind="chat", block=0)
         app.pane.fold([word])
         await pilot.pause()
-        assert not [row for row in shown(app.pane) if "thinking" in row]
         assert shown(app.pane)[6] == " ▌ Claude  Yes"
+        assert [row for row in shown(app.pane) if "Claude is writing · 0 s" in row]
+        app.pane.fold([record(tags.ASSISTANT_CHAT, "Yes", turn=1, step=0, party="claude")])
+        await pilot.pause()
+        assert not [row for row in shown(app.pane) if "Claude is" in row]
 
 
 async def test_clearing_empties_it() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from mahtab_tui.bus import tags
@@ -168,14 +170,30 @@ def test_what_the_end_of_the_program_cut_off_says_so() -> None:
 
 
 @pytest.mark.parametrize("state", ["thinking", "reflecting", "max-turns"])
-def test_the_spinner_turns_until_something_comes(state: str) -> None:
+def test_the_spinner_turns_until_the_answer_is_there(state: str) -> None:
     begin = record(tags.AGENT, turn=1, step=0, state=state, party="claude")
     transcript = folded(begin)
     assert transcript.activity is not None
     assert transcript.activity.since == NOW
-    for end in (token("x"), answer("x"), record(tags.AGENT, turn=1, step=0, state="done", party="claude")):
+    for end in (answer("x"), record(tags.AGENT, turn=1, step=0, state="done", party="claude")):
         transcript = folded(begin, end)
         assert transcript.activity is None
+
+
+def test_after_the_first_word_the_model_is_writing_and_its_seconds_go_on() -> None:
+    transcript = folded(record(tags.AGENT, turn=1, step=0, state="thinking", party="claude"), token("x"), token("y"))
+    assert transcript.activity is not None
+    assert (transcript.activity.doing, transcript.activity.since) == ("is writing", NOW)
+    assert folded(token("x")).activity is None, "of a stream whose beginning was not seen nothing is known"
+
+
+def test_while_code_waits_the_model_waits_for_the_person() -> None:
+    waits = record(tags.APPROVAL, "x = 1", request="1", turn=1, step=0, block=0, blocks=1, state="waiting", party="claude")
+    transcript = folded(answer("```python\nx = 1\n```\n"), waits)
+    assert transcript.activity is not None
+    assert (transcript.activity.doing, transcript.activity.waits_for_person) == ("waits for you", True)
+    transcript.fold([replace(waits, attrs={**waits.attrs, "state": "run"})])
+    assert transcript.activity is None
 
 
 def test_notices_and_deaths_are_notes_and_the_kernels_daily_life_is_not() -> None:

@@ -15,6 +15,7 @@ from textual.widget import Widget
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.tui.activity import Activities, Waiting
 
 NARROW = 100
 
@@ -61,12 +62,17 @@ class HeaderBar(Widget):
         self._skills_budget = 0
         """Characters of all that may be loaded."""
         self._busy_since = 0.0
+        self._activities = Activities(time.time())
+        self._waiting = Waiting()
         self._ticking: Timer | None = None
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought."""
+        said = self._said()
         for record in records:
             attrs = record.attrs
+            self._activities.fold(record)
+            self._waiting.fold(record)
             if record.tag == tags.SESSION:
                 self.session_name, self.model, self.approval = (one_line(attrs[name]) for name in ("name", "model", "approval"))
             elif record.tag == tags.USAGE:
@@ -76,6 +82,9 @@ class HeaderBar(Widget):
         if any(record.tag in (tags.USAGE, tags.SKILL) for record in records):
             self._show_tooltip()
         self._kernel_changed([record for record in records if record.tag == tags.KERNEL])
+        if self._said() != said:
+            self.refresh()
+        self._tick_if_needed()
 
     def _skill_changed(self, attrs: dict[str, Any]) -> None:
         name = one_line(attrs["name"])
@@ -111,12 +120,27 @@ class HeaderBar(Widget):
                 self._busy_since = record.time
             state = record.attrs.get("state")
         self.kernel = records[-1].attrs
-        busy = state == "busy"
-        if busy and self._ticking is None:
+
+    def _tick_if_needed(self) -> None:
+        _, since = self._said()
+        if since is not None and self._ticking is None:
             self._ticking = self.set_interval(0.1, self.refresh)
-        elif not busy and self._ticking is not None:
+        elif since is None and self._ticking is not None:
             self._ticking.stop()
             self._ticking = None
+
+    def _said(self) -> tuple[str, float | None]:
+        """What goes on, and since when (seconds since the epoch; None where no time is told): what is most urgent for the person."""
+        state, activity = self.kernel.get("state", "starting"), self._activities.now
+        if state == "dead":
+            return state, None
+        if (since := self._waiting.since) is not None:
+            return "waiting for you", since
+        if state == "busy":
+            return state, self._busy_since
+        if activity is not None:
+            return activity.brief, activity.since
+        return ("thinking" if self._activities.turn_goes_on else state), None
 
     def render(self) -> Content:
         narrow = self.size.width < NARROW
@@ -156,7 +180,8 @@ class HeaderBar(Widget):
             words.append(one_line(".".join(str(self.kernel["python"]).split(".")[:2])))
             if environment := environment_name(str(self.kernel.get("executable", ""))):
                 words.append(one_line(environment))
-        said = state
-        if state == "busy":
-            said = f"busy {max(0.0, time.time() - self._busy_since):6.1f} s"
+        said, since = self._said()
+        if since is not None:
+            elapsed = max(0.0, time.time() - since)
+            said, colour = f"{said} {elapsed:6.1f} s" if state == "busy" else f"{said} {int(elapsed):4} s", "$moon"
         return Content.assemble((" ".join(words), colour), "  ", (said, colour))

@@ -133,14 +133,3 @@ class Note(Entry):
     level: str
     """``info``, ``warning``, ``error``, or ``quiet`` for what only marks a place."""
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What the agent does now, shown by the spinner."""
-
-    party: str
-    doing: str
-    """As in "is thinking"."""
-    since: float
-    """Seconds since the epoch."""

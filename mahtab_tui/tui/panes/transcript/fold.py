@@ -8,14 +8,13 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.left_out import cell_entry, question_entry
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import TracebackFrame
+from mahtab_tui.tui.activity import Activities, Activity
 from mahtab_tui.tui.panes.transcript.answers import Answers
-from mahtab_tui.tui.panes.transcript.entries import Activity, Attached, Cell, Entry, Note, Question
+from mahtab_tui.tui.panes.transcript.entries import Attached, Cell, Entry, Note, Question
 from mahtab_tui.tui.panes.transcript.guests import GuestCells
 from mahtab_tui.tui.panes.transcript.memory import Memory
 from mahtab_tui.tui.panes.transcript.output import SHOWN, Output
 from mahtab_tui.tui.panes.transcript.tools import ToolUses, skill_sentence
-
-_DOING = {"thinking": "is thinking", "reflecting": "is checking the result", "max-turns": "is summing up"}
 
 
 class Transcript:
@@ -26,7 +25,7 @@ class Transcript:
         self.entries: list[Entry] = []
         self.pinned: list[Entry] = []
         """What stays at the top, in the order in which it was pinned."""
-        self.activity: Activity | None = None
+        self._activities = Activities(since)
         self._since = since
         self._positions: dict[Entry, int] = {}
         self._changed: set[int] = set()
@@ -53,8 +52,8 @@ class Transcript:
             tags.NAMESPACE: self._namespace,
             tags.USER_CHAT: self._question,
             tags.USER_ATTACHMENT: self._attachment,
-            tags.ASSISTANT_CHAT_STREAM: self._token,
-            tags.ASSISTANT_CHAT: self._answer,
+            tags.ASSISTANT_CHAT_STREAM: self._answers.token,
+            tags.ASSISTANT_CHAT: self._answers.answer,
             tags.ASSISTANT_TOOL: self._tool,
             tags.SKILL: self._skill,
             tags.APPROVAL: self._approval,
@@ -69,13 +68,19 @@ class Transcript:
     def fold(self, records: Sequence[Record]) -> None:
         """Take in records, in their order."""
         for record in records:
+            self._activities.fold(record)
             if fold := self._folds.get(record.tag):
                 fold(record)
+
+    @property
+    def activity(self) -> Activity | None:
+        """What the model does now."""
+        return self._activities.now
 
     def renewed(self) -> Transcript:
         """An empty transcript in which what runs now goes on."""
         fresh = Transcript(self._since)
-        fresh.activity, fresh._hidden = self.activity, self._hidden
+        fresh._activities, fresh._hidden = self._activities, self._hidden
         fresh.codes = self.codes
         for number, cell in self.running.items():
             fresh.append(cell)
@@ -223,17 +228,8 @@ class Transcript:
             question.attached.append(Attached(str(attrs.get("label", "")), str(attrs.get("size", "")), str(attrs.get("problem", ""))))
             self.touch(question)
 
-    def _token(self, record: Record) -> None:
-        self.activity = None
-        self._answers.token(record)
-
-    def _answer(self, record: Record) -> None:
-        self.activity = None
-        self._answers.answer(record)
-
     def _tool(self, record: Record) -> None:
-        use = self._tools.fold(record, was=record.time < self._since)
-        self.activity = Activity(use.party, f"waits for {use.name}", record.time) if use.state == "running" else None
+        self._tools.fold(record, was=record.time < self._since)
 
     def _skill(self, record: Record) -> None:
         self.append(Note(level="quiet", text=skill_sentence(record)))
@@ -245,8 +241,6 @@ class Transcript:
 
     def _agent(self, record: Record) -> None:
         state, party = str(record.attrs.get("state", "")), str(record.attrs.get("party", "model"))
-        doing = _DOING.get(state)
-        self.activity = Activity(party, doing, record.time) if doing and record.time >= self._since else None
         if state == "max-turns":
             self.append(Note(level="warning", text=f"{party.capitalize()} has used all its turns for this question."))
         elif state == "stopped" and not self._answers.marked(record.attrs.get("turn")):

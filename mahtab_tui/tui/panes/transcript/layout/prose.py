@@ -8,11 +8,13 @@ from collections.abc import Iterator, Sequence
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.panes.transcript.entries import Activity, Attached, Note, Question
+from mahtab_tui.tui.activity import Activity
+from mahtab_tui.tui.panes.transcript.entries import Attached, Note, Question
 from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, word_cuts
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+WAITS = "◈"
 FRAME_RATE = 10
 """Frames of the spinner a second."""
 
@@ -57,9 +59,9 @@ def note_rows(note: Note, width: int, palette: Palette) -> list[Row]:
 
 
 def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
-    """The spinner at the tail."""
+    """The line at the tail; the spinner turns while there is work, not while the person is waited for."""
     elapsed = max(0.0, time.time() - activity.since)
-    frame = FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
+    frame = WAITS if activity.waits_for_person else FRAMES[int(elapsed * FRAME_RATE) % len(FRAMES)]
     spans = [
         (f"{frame} ", palette.model),
         (f"{plain(activity.party).capitalize()} ", palette.model + BOLD),

@@ -1,0 +1,83 @@
+"""What the model does now, folded from the records: the transcript's last line and the header tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+
+_STATES = {
+    "thinking": ("is thinking", "thinking"),
+    "reflecting": ("is checking the result", "checking"),
+    "max-turns": ("is summing up", "summing up"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One thing that the model does, or waits for."""
+
+    party: str
+    doing: str
+    """As in "is thinking"."""
+    brief: str
+    """The same for the header, as in "thinking"."""
+    since: float
+    """Seconds since the epoch."""
+    waits_for_person: bool = False
+
+
+class Activities:
+    """Knows what the model does now. `since`, in seconds since the epoch: what older records tell is over."""
+
+    def __init__(self, since: float) -> None:
+        self.now: Activity | None = None
+        """None between two of its steps, and while its code runs: the cell shows the time then."""
+        self.turn_goes_on = False
+        self._since = since
+
+    def fold(self, record: Record) -> None:
+        """Take in a record."""
+        if record.tag == tags.AGENT:
+            self._agent(record)
+        elif record.tag == tags.ASSISTANT_CHAT_STREAM:
+            if self.now is not None and self.now.brief != "writing":
+                self.now = Activity(self.now.party, "is writing", "writing", self.now.since)
+        elif record.tag == tags.ASSISTANT_TOOL:
+            self._change(record, f"waits for {record.attrs.get('name')}", "using a tool", record.attrs.get("state") == "running")
+        elif record.tag == tags.APPROVAL and record.attrs.get("guest") is None:
+            self._change(record, "waits for you", "waiting for you", record.attrs.get("state") == "waiting")
+        elif record.tag in (tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN) and record.attrs.get("guest") is None:
+            self.now = None
+
+    def _agent(self, record: Record) -> None:
+        doing, brief = _STATES.get(str(record.attrs.get("state")), ("", ""))
+        self.turn_goes_on = bool(doing) and record.time >= self._since
+        self._change(record, doing, brief, bool(doing))
+
+    def _change(self, record: Record, doing: str, brief: str, begins: bool) -> None:
+        waits = brief == "waiting for you"
+        party = str(record.attrs.get("party", "model"))
+        self.now = Activity(party, doing, brief, record.time, waits) if begins and record.time >= self._since else None
+
+
+class Waiting:
+    """What waits for the person, whoever asks: code, a search, a line that code reads."""
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[str, str], float] = {}
+
+    def fold(self, record: Record) -> None:
+        """Take in a record."""
+        if record.tag in (tags.APPROVAL, tags.INPUT, tags.RLM_CALL) and (request := record.attrs.get("request")) is not None:
+            key = record.tag, str(request)
+            if record.attrs.get("state") == "waiting":
+                self._since.setdefault(key, record.time)
+            else:
+                self._since.pop(key, None)
+
+    @property
+    def since(self) -> float | None:
+        """Seconds since the epoch at which the first of it began to wait; None where nothing waits."""
+        return min(self._since.values(), default=None)
