@@ -10,9 +10,10 @@ from typing import Any
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk
 
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.demo_reading import read_failure, read_question, read_results, read_variables
 from mahtab_tui.llm.demo_repairs import repair
-from mahtab_tui.llm.demo_rules import Plan, plan
+from mahtab_tui.llm.demo_rules import NO_COLUMN, REAL_MODEL, Plan, plan
 from mahtab_tui.llm.demo_search import WHO, search_answer
 from mahtab_tui.llm.spoken import Spoken, text_of
 
@@ -25,7 +26,7 @@ _LONG = 1_500
 
 
 class ChatDemo(Spoken):
-    """Answers by rules; never fails, whatever it is told."""
+    """Answers by rules. Raises `ModelError` where none of them has an answer."""
 
     @property
     def _llm_type(self) -> str:
@@ -46,7 +47,7 @@ class ChatDemo(Spoken):
 
 
 def answer(messages: list[BaseMessage]) -> str:
-    """What the demo says to a conversation."""
+    """What the demo says to a conversation. Raises `ModelError` where its rules have no answer."""
     texts = [text_of(message) for message in messages if isinstance(message, HumanMessage)]
     last = texts[-1] if texts else ""
     if '"is_complete"' in last:
@@ -82,7 +83,9 @@ def _fenced(plan: Plan) -> str:
 def _told(outputs: list[str], *, failed: bool) -> str:
     text = "\n".join(outputs)
     if failed:
-        return f"It did not work out: {text.splitlines()[-1] if text else 'the code failed'}. My rules end here."
+        raise ModelError(f"The code that the demo model wrote has failed: {text.splitlines()[-1] if text else 'nothing was printed'}. {REAL_MODEL}")
+    if text.startswith(NO_COLUMN):
+        raise ModelError(text)
     if not text or text == "(nothing was printed)":
         return "Done; nothing was printed."
     if "\n" not in text:

@@ -85,4 +85,4 @@ def _failure(code: str, output: str) -> Failure | None:
 
 def read_results(text: str) -> list[Result]:
     """The outputs that a message brings back."""
-    return [Result(output.strip(), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]
+    return [Result(output.strip("\n"), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]

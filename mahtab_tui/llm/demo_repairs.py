@@ -7,8 +7,9 @@ import keyword
 import re
 from collections.abc import Sequence
 
+from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.demo_reading import Failure, Known
-from mahtab_tui.llm.demo_rules import Plan
+from mahtab_tui.llm.demo_rules import REAL_MODEL, Plan
 
 _BUILTINS = ("print", "len", "range", "sum", "sorted", "list", "dict", "open", "input", "enumerate", "zip", "min", "max", "round", "str", "int")
 _MODULES = {"np": "import numpy as np", "pd": "import pandas as pd", "plt": "import matplotlib.pyplot as plt"}
@@ -16,7 +17,7 @@ _PLAIN = ("math", "json", "re", "os", "sys", "random", "datetime", "statistics",
 
 
 def repair(failure: Failure, variables: Sequence[Known]) -> Plan:
-    """What was wrong, and code that mends it where a rule knows how."""
+    """What was wrong, and code that mends it. Raises `ModelError` where no rule knows how."""
     repairs = {
         "NameError": _name,
         "ZeroDivisionError": _zero,
@@ -29,7 +30,7 @@ def repair(failure: Failure, variables: Sequence[Known]) -> Plan:
     if found is not None:
         return found
     said = f"{failure.kind}: {failure.message}" if failure.message else failure.kind
-    return Plan(f"The cell raised `{said}`{_at(failure)}. My rules do not know how to mend that; a real model would: `/model claude`.")
+    raise ModelError(f"The cell raised {said}{_at(failure)}. No rule of the demo model mends that. {REAL_MODEL}")
 
 
 def _at(failure: Failure) -> str:

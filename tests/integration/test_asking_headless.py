@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.headless import ANSWERED, REFUSED, ask_once
+from mahtab_tui.headless import ANSWERED, FAILED, REFUSED, ask_once
 from mahtab_tui.settings import load_settings
 
 CODE = "open('made', 'w')"
@@ -72,3 +72,21 @@ def test_hidden_characters_of_code_are_shown(
         ask_once("Make it.", load_settings(model=f"replay:{tmp_path / 'hidden.jsonl'}", approval=approval, reflection="never"), [], as_json=False)
         mark = ">>> " if approval == "auto" else ""
         assert f"{mark}'⟨U+200B⟩'⟨U+2028⟩# ␌\n{mark}1\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("question", "code"),
+    [("how many orders have no price?", ANSWERED), ("write a poem about the moon", FAILED), ("mean of weight in orders", FAILED)],
+)
+def test_no_answer_of_the_demo_is_a_failure(
+    question: str, code: int, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "orders.csv").write_text("id,price\n1,10\n2,\n")
+    monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
+    assert ask_once(question, load_settings(model="demo", approval="auto"), [project / "orders.csv"], as_json=False) == code
+    told = capsys.readouterr()
+    if code == FAILED:
+        assert told.out == ""
+        assert "mahtab-tui: The" in told.err
+    else:
+        assert "1 of 2 rows have no price" in told.out
