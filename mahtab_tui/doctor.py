@@ -15,6 +15,7 @@ from typing import Any
 from mahtab_tui import __version__
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
+from mahtab_tui.llm.claude_login import login_hint, login_status
 from mahtab_tui.recursion.sandbox.base import CallRefused, SandboxError
 from mahtab_tui.recursion.sandbox.open import missing, open_sandboxes
 from mahtab_tui.recursion.text import Text
@@ -39,6 +40,8 @@ def report() -> Iterator[str]:
     yield _kernel()
     yield _sandbox()
     yield _claude()
+    if executable := shutil.which("claude"):
+        yield _login(executable)
     yield _ripgrep()
     yield _terminal()
     yield _config()
@@ -106,8 +109,25 @@ def _claude() -> str:
         return _line("claude", executable, f"It does not answer: {error}.")
     if answer.returncode:
         return _line("claude", executable, f"`claude --version` ended with {answer.returncode}.")
-    key = " (ANTHROPIC_API_KEY is set: it is not handed on, the login is used)" if os.environ.get("ANTHROPIC_API_KEY") else ""
-    return _line("claude", f"{answer.stdout.strip()}, {executable}{key}")
+    return _line("claude", f"{answer.stdout.strip()}, {executable}")
+
+
+def _login(executable: str) -> str:
+    """Whether `claude` can reach its service, by what it says itself."""
+    try:
+        use_api_key = load_settings().claude_api_key
+    except SettingsError:  # which the line of the configuration tells
+        use_api_key = False
+    hint = login_hint(use_api_key=use_api_key)
+    try:
+        status = login_status(executable, use_api_key=use_api_key)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return _line("login", "not known", f"`claude auth status` does not answer: {error}.")
+    if status is None:
+        return _line("login", "not known", "`claude auth status` does not say. Run `claude update`.")
+    if not status.logged_in:
+        return _line("login", "nobody is logged in to `claude`", f"Run `claude`, then /login in it. {hint}".rstrip())
+    return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
 
 
 def _ripgrep() -> str:

@@ -80,6 +80,9 @@ class Settings(BaseSettings):
     api_keys: dict[str, SecretStr] = Field(
         default_factory=dict, description="Keys of providers by the provider's name; in .env as OPENAI_API_KEY and the like"
     )
+    claude_api_key: bool = Field(
+        False, description="Whether the claude program is given the environment's ANTHROPIC_API_KEY, which is then billed in place of your login"
+    )
     rlm_max_depth: int = Field(3, ge=0, description="How deep the calls of a search may nest")
     rlm_max_turns: int = Field(10, ge=1, description="How often one call of a search may run code")
     rlm_max_calls: int = Field(200, ge=1, description="Model calls that a whole search may make")
@@ -141,7 +144,7 @@ class Settings(BaseSettings):
     def model_access(self) -> dict[str, Any]:
         """What reaching a provider takes, by the names of `llm.providers.get_llm`."""
         keys = {name: key.get_secret_value() for name, key in self.api_keys.items()}
-        return {"provider": self.provider, "base_url": self.base_url, "api_keys": keys}
+        return {"provider": self.provider, "base_url": self.base_url, "api_keys": keys, "claude_api_key": self.claude_api_key}
 
     def secrets(self) -> list[str]:
         """What nobody is to see, the longest first: a key may begin as another one does."""

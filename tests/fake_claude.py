@@ -42,6 +42,12 @@ def answer(text, cost):
 if "--version" in sys.argv:
     print("2.1.329 (Claude Code)")
     sys.exit(0)
+if CONFIG["behaviour"] == "too old":
+    sys.exit("error: unknown option '--safe-mode'")
+if sys.argv[-2:] == ["auth", "status"]:
+    log(auth=sys.argv[1:-2], keys=[name for name in os.environ if name.startswith("ANTHROPIC")])
+    print(CONFIG.get("auth", "no JSON"))
+    sys.exit(0)
 system_file = sys.argv[sys.argv.index("--system-prompt-file") + 1]
 keys = [name for name in os.environ if name.startswith("ANTHROPIC")]
 flags = {{name: os.environ.get(name) for name in CONFIG["watched"]}}
@@ -105,7 +111,7 @@ class FakeClaude:
 
 def install_fake_claude(folder: Path, behaviour: str, **options: Any) -> FakeClaude:
     """Put a `claude` into a folder for the PATH. behaviour: answers (answers=[…]), recording (recording=NAME, exits=bool), streams (until it is
-    interrupted), deaf (to interrupts and signals), dies, silent."""
+    interrupted), deaf (to interrupts and signals), dies, silent, too old (for safe mode). auth: what `claude auth status` prints."""
     folder.mkdir(parents=True, exist_ok=True)
     if "recording" in options:
         options["recording"] = str(RECORDINGS / f"{options['recording']}.jsonl")

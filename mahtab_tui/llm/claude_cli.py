@@ -20,6 +20,7 @@ from mahtab_tui.bus.formatters import escape_tags
 from mahtab_tui.bus.told import told
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import Notice, Turn
+from mahtab_tui.llm.claude_login import login_hint
 from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
 from mahtab_tui.llm.spoken import text_of
 
@@ -50,11 +51,10 @@ class ChatClaudeCLI(BaseChatModel):
     """Of one answer; the CLI goes on by itself after it."""
     cwd: Path | None = None
     """None: an empty private folder, so that nothing of the person's is read."""
-    setting_sources: str = ""
     timeout: float = 120.0
     """Seconds without any event before the answer is given up."""
     use_api_key: bool = False
-    """Whether keys in the environment are handed on; they would be billed in place of the login."""
+    """Whether the process gets ANTHROPIC_API_KEY of the environment, which is billed in place of the login."""
     processes: int = PROCESSES
     """Conversations that are kept open."""
     on_notice: Callable[[str, str], None] | None = None
@@ -94,7 +94,7 @@ class ChatClaudeCLI(BaseChatModel):
             system = "\n\n".join(text_of(message) for message in messages if isinstance(message, SystemMessage))
             told = [(message.type, text_of(message)) for message in messages if not isinstance(message, SystemMessage)]
             conversation, prompt = self._conversation(system, told)
-            turn = Turn(conversation.process.cost)
+            turn = Turn(conversation.process.cost, login_hint(use_api_key=self.use_api_key))
             try:
                 conversation.process.ask(prompt)
                 yield from self._answer(conversation.process, turn)
@@ -133,7 +133,7 @@ class ChatClaudeCLI(BaseChatModel):
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, use_api_key=self.use_api_key)
-        process = ClaudeProcess(system, model=self.model, cwd=self.cwd, env=env, setting_sources=self.setting_sources)
+        process = ClaudeProcess(system, model=self.model, cwd=self.cwd, env=env)
         conversation = _Conversation(process)
         self._conversations.append(conversation)
         return conversation, flattened(told)

@@ -11,7 +11,7 @@ SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI itself has written: errors, never answers."""
 
 _BY_STATUS = {
-    401: "The login or key of `claude` is not accepted. Run `claude`, then /login in it.",
+    401: "The login or key of `claude` is not accepted. Run `claude`, then /login in it. {hint}",
     403: "This account may not use the model: {said}",
     429: "The service's limit for this account is reached: {said}",
     500: "The service failed: {said} Ask again in a moment.",
@@ -19,7 +19,7 @@ _BY_STATUS = {
 }
 _BUSY = (429, 500, 529)
 _BY_KIND = {
-    "authentication_failed": "Nobody is logged in to `claude`. Run `claude`, then /login in it.",
+    "authentication_failed": "Nobody is logged in to `claude`. Run `claude`, then /login in it. {hint}",
     "billing_error": "The account cannot pay for the answer: {said}",
     "model_not_found": "The model is not there, or not for this account: {said}",
 }
@@ -49,7 +49,8 @@ class Usage(NamedTuple):
 class Turn:
     """Folds the events of one turn. Key order and unknown events do not matter."""
 
-    def __init__(self, cost_before: float = 0.0) -> None:
+    def __init__(self, cost_before: float = 0.0, login_hint: str = "") -> None:
+        """cost_before: US dollars since the process began. login_hint: what to say as well where the login is not accepted."""
         self.streamed = ""
         self.ended = False
         self.usage = Usage()
@@ -59,6 +60,7 @@ class Turn:
         """US dollars since the process began."""
         self.key_source = ""
         self._cost_before = cost_before
+        self._login_hint = login_hint
         self._whole: list[str] = []
         self._cut = False
         self._error: tuple[str, str] | None = None
@@ -100,7 +102,7 @@ class Turn:
         status = result.get("api_error_status")
         sentence = _BY_STATUS.get(status or 0) or _BY_KIND.get(kind) or "The model could not answer: {said}"
         failure = ModelBusy if status in _BUSY else ModelError
-        raise failure(sentence.format(said=said.strip()).strip())
+        raise failure(sentence.format(said=said.strip(), hint=self._login_hint).strip())
 
     def _stream(self, event: Mapping[str, Any]) -> Iterator[str]:
         kind, delta = event.get("type"), _mapping(event.get("delta"))

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.claude_login import PERSONS_SETTINGS, login_environment
 
-# They would be billed in place of the person's login.
-_KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL")
+_NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
+"""Settings that come before the person's own: their output style would go into every answer, also into those of the checks."""
 RETRIES = 4
 REACTION = 2.0
 """Seconds that the process has to react to an interrupt, and then to a signal."""
@@ -29,8 +30,7 @@ REACTION = 2.0
 
 def environment(max_tokens: int, *, use_api_key: bool) -> dict[str, str]:
     """The process' environment."""
-    env = {name: value for name, value in os.environ.items() if use_api_key or name not in _KEYS}
-    return env | {
+    return login_environment(use_api_key=use_api_key) | {
         # Without it an @path anywhere in a prompt makes the CLI read that file and send it.
         "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
         "CLAUDE_CODE_MAX_RETRIES": str(RETRIES),
@@ -38,10 +38,11 @@ def environment(max_tokens: int, *, use_api_key: bool) -> dict[str, str]:
     }
 
 
-def command(executable: str, model: str | None, system_file: Path, setting_sources: str) -> list[str]:
+def command(executable: str, model: str | None, system_file: Path) -> list[str]:
     """The command line: text only, no tools, nothing read from the folder; prompts come on stdin."""
     argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
-    argv += ["--system-prompt-file", str(system_file), "--tools", "", "--strict-mcp-config", "--setting-sources", setting_sources]
+    argv += ["--system-prompt-file", str(system_file), "--tools", "", "--strict-mcp-config"]
+    argv += [*PERSONS_SETTINGS, "--settings", _NEUTRAL]
     argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", "1"]
     return [*argv, "--model", model] if model else argv
 
@@ -49,7 +50,7 @@ def command(executable: str, model: str | None, system_file: Path, setting_sourc
 class ClaudeProcess:
     """A process in a session of its own, so that its whole group can be ended."""
 
-    def __init__(self, system: str, *, model: str | None, cwd: Path | None, env: Mapping[str, str], setting_sources: str) -> None:
+    def __init__(self, system: str, *, model: str | None, cwd: Path | None, env: Mapping[str, str]) -> None:
         executable = shutil.which("claude")
         if executable is None:
             raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in /model demo.")
@@ -63,7 +64,7 @@ class ClaudeProcess:
         if place is None:
             place = self._folder / "empty"
             place.mkdir()
-        argv = command(executable, model, system_file, setting_sources)
+        argv = command(executable, model, system_file)
         try:
             self._child = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place, env=dict(env), start_new_session=True
@@ -120,6 +121,8 @@ class ClaudeProcess:
         code = self._child.returncode
         how = f"by signal {-code}" if code is not None and code < 0 else f"with exit code {code}"
         said = " ".join(" ".join(self._errors).split())[-300:]
+        if "unknown option" in said:
+            return f"This version of `claude` is too old ({said}). Run `claude update`."
         return f"`claude` ended {how}{': ' + said if said else ''}."
 
     def close(self) -> None:

@@ -90,7 +90,14 @@ def check_name(spec: str) -> None:
         read_replay(Path(model))
 
 
-def check_model(spec: str, *, provider: str | None = None, base_url: str | None = None, api_keys: Mapping[str, str] | None = None) -> None:
+def check_model(
+    spec: str,
+    *,
+    provider: str | None = None,
+    base_url: str | None = None,
+    api_keys: Mapping[str, str] | None = None,
+    claude_api_key: bool = False,
+) -> None:
     """Find out early, without loading anything, whether a model can be had; the rest: as `get_llm` takes it. Raises `ModelError`."""
     spec = full_name(spec, provider)
     check_name(spec)
@@ -113,6 +120,7 @@ def get_llm(
     provider: str | None = None,
     base_url: str | None = None,
     api_keys: Mapping[str, str] | None = None,
+    claude_api_key: bool = False,
     max_tokens: int | None = None,
 ) -> BaseChatModel:
     """A model by its name. Raises `ModelError` for one that is not known or cannot be had.
@@ -122,6 +130,7 @@ def get_llm(
     provider: of a name that begins with none.
     base_url: where a service that is compatible with OpenAI's answers, for the models of ``openai:``.
     api_keys: keys that are not in the environment, by the provider's name; of the service at a `base_url`: "openai_compatible".
+    claude_api_key: whether the CLI gets ANTHROPIC_API_KEY of the environment.
     max_tokens: of one answer, for models behind HTTP; by default as many as the model gives.
     """
     spec = full_name(spec, provider)
@@ -130,7 +139,7 @@ def get_llm(
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
-        return ChatClaudeCLI(model=model or None, on_notice=on_notice, cwd=cwd, **options)
+        return ChatClaudeCLI(model=model or None, on_notice=on_notice, cwd=cwd, use_api_key=claude_api_key, **options)
     if provider == "demo":
         from mahtab_tui.llm.demo import ChatDemo
 

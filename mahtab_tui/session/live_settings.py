@@ -10,7 +10,7 @@ from mahtab_tui.session.session import Session
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
 
-_OF_THE_MODEL = frozenset({"provider", "base_url", "api_keys", "model_timeout", "max_usd"})
+_OF_THE_MODEL = frozenset({"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"})
 """What a model is made with; the agent has two."""
 _OF_THE_AGENT = _OF_THE_MODEL | {"max_turns", "max_history", "reflection", "reflection_model"}
 """What the agent is told anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
@@ -177,7 +178,7 @@ def test_the_command_line_and_the_environment_keep_the_privacy_and_billing_rules
     llm.invoke([SystemMessage("Be kind."), HumanMessage("@secrets.txt --help")])
     [start] = fake.starts
     argv = start["argv"]
-    assert start["keys"] == []
+    assert start["keys"] == ["ANTHROPIC_AUTH_TOKEN"]
     assert start["env"] == {
         "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
         "CLAUDE_CODE_MAX_RETRIES": "4",
@@ -188,10 +189,11 @@ def test_the_command_line_and_the_environment_keep_the_privacy_and_billing_rules
     assert start["system"] == "Be kind."
     assert not any("secrets" in word or "Be kind" in word for word in argv)
     assert argv[argv.index("--tools") + 1] == ""
-    assert argv[argv.index("--setting-sources") + 1] == ""
+    assert argv[argv.index("--setting-sources") + 1] == "user"
+    assert json.loads(argv[argv.index("--settings") + 1])["outputStyle"] == "default"
     assert argv[argv.index("--max-turns") + 1] == "1"
     assert argv[argv.index("--model") + 1] == "opus"
-    assert {"--strict-mcp-config", "--no-session-persistence", "--disable-slash-commands", "--include-partial-messages"} <= set(argv)
+    assert {"--safe-mode", "--strict-mcp-config", "--no-session-persistence", "--disable-slash-commands", "--include-partial-messages"} <= set(argv)
     assert [entry["composed"] for entry in fake.told if "prompt" in entry] == [True]
     assert "a-secret" not in repr(llm)
 
@@ -239,6 +241,12 @@ def test_silence_is_given_up(install: Install, model: Callable[..., ChatClaudeCL
 def test_a_process_that_dies_is_told_with_its_last_words(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
     install("dies")
     with pytest.raises(ModelError, match="by signal 9: the ground opened"):
+        model().invoke(HELLO)
+
+
+def test_a_version_that_knows_no_safe_mode_is_to_be_updated(install: Install, model: Callable[..., ChatClaudeCLI]) -> None:
+    install("too old")
+    with pytest.raises(ModelError, match=r"too old .*--safe-mode.*Run `claude update`"):
         model().invoke(HELLO)
 
 

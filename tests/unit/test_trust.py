@@ -27,6 +27,7 @@ WAITS: dict[str, object] = {
     "sub_model": "demo",
     "provider": "openai",
     "api_keys": {"openai": "sk-theirs"},
+    "claude_api_key": True,
     "rlm_max_depth": 4,
     "rlm_max_turns": 11,
     "rlm_max_calls": 100_000,
