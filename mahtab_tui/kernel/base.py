@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 Origin = Literal["user", "assistant"]
 OutputKind = Literal["stdout", "value", "traceback", "display"]
-Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html"]
+Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html", "text/plain"]
+"""``text/plain`` is help: a text to be read from its beginning. It has no data, its text is all."""
 VariableKind = Literal["data", "module", "function", "class"]
 CompletionKind = Literal["data", "module", "function", "class", "property", "argument", "key", "column", "keyword", "name", "file", "folder", "magic"]
 ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted"]

@@ -141,3 +141,77 @@ def test_the_caller_s_own_process_shows_too(project: Path) -> None:
         assert [kind for kind, _ in pieces(result)] == ["stdout", "display", "stdout"]
     finally:
         kernel.close()
+
+
+ANSWERS = {"ask": "# Findings\n\n- one\n- two", "rlm": "The answer is **42**.", "usage": "a  b\n1  2"}
+
+
+def test_answers_are_text_to_be_read_and_are_plain_str(cells: Cells) -> None:
+    cells.host.answer = lambda name, args: ANSWERS[name]
+    result = cells.run("answer = ask('what?')\nanswer")
+    (shown,) = result.displays
+    assert (shown.mime, shown.data) == ("text/markdown", ANSWERS["ask"])
+    assert result.output == ANSWERS["ask"] + "\n"
+    assert [display.data for display in show(cells, "rlm('what?', 'some text')")] == [ANSWERS["rlm"]]
+    assert [display.data for display in show(cells, "display(answer)")] == [ANSWERS["ask"]]
+    assert cells.text("type(answer) is str") == "True\n"
+    assert cells.text("[answer]") == f"{[ANSWERS['ask']]!r}\n"
+    assert cells.text("answer + '!'") == f"{ANSWERS['ask'] + '!'!r}\n"
+
+
+def test_what_our_tools_return_is_shown_as_it_stands(cells: Cells, project: Path) -> None:
+    cells.host.answer = lambda name, args: ANSWERS[name]
+    (project / "a.txt").write_text("one\ntwo\n")
+    assert cells.text("read('a.txt')") == "     1  one\n     2  two\n"
+    assert cells.text("grep('one\\ntwo', 't')") == "2: two\n"
+    assert cells.text("peek('one\\ntwo', 5)") == "[characters 0 to 5 of 7]\none\nt\n"
+    assert cells.text("usage()") == ANSWERS["usage"] + "\n"
+    assert cells.text("'one\\ntwo'") == "'one\\ntwo'\n"
+
+
+def test_an_answer_of_one_character_is_no_other_text(cells: Cells) -> None:
+    cells.host.answer = lambda name, args: "7"
+    assert cells.text("ask('how many?')") == "7\n"
+    assert cells.text("'7'") == "'7'\n"
+
+
+def test_of_many_texts_the_last_are_remembered(cells: Cells) -> None:
+    cells.run("long = 'x\\n' * 4_000_000\nfirst = peek(long, 7_000_000)\nlast = peek(long, 7_000_001)")
+    assert "characters 0 to 7,000,001" in cells.text("last")[:60]
+    assert cells.text("first").startswith("'[characters")
+    assert cells.text("a = peek('a\\nb')\nfor n in range(100): peek('c\\nd')\na").startswith("'[")
+
+
+def test_help_is_read_from_its_beginning(cells: Cells) -> None:
+    (shown,) = show(cells, "len?")
+    assert (shown.mime, shown.data) == ("text/plain", "")
+    assert shown.text.startswith("len(obj, /)\n\nReturn the number")
+    (shown,) = show(cells, "help(len)")
+    assert shown.text.startswith("Help on built-in function len in module builtins:\n\nlen(")
+    assert "\b" not in shown.text
+    (shown,) = show(cells, "help('for')")
+    assert "for" in shown.text
+
+
+def test_help_goes_where_the_person_has_redirected_it(cells: Cells) -> None:
+    result = cells.run(
+        "import contextlib, io\nfile = io.StringIO()\nwith contextlib.redirect_stdout(file):\n    help(len)\n'Help on' in file.getvalue()"
+    )
+    assert result.displays == ()
+    assert result.output == "True\n"
+
+
+def test_the_caller_s_own_help_and_pydoc_stay_as_they_were(project: Path) -> None:
+    import builtins
+    import pydoc
+
+    before = builtins.help, pydoc.pager
+    host = RecordingHost()
+    kernel = InProcessKernel(host, {})
+    kernel.start()
+    try:
+        (shown,) = Cells(kernel, host).run("help(len)").displays
+        assert shown.text.startswith("Help on built-in function len")
+    finally:
+        kernel.close()
+    assert (builtins.help, pydoc.pager) == before

@@ -71,6 +71,7 @@ class Console:
             Replacement(sys, "stdin", HostInput(self.readline)),
             Replacement(builtins, "exit", _Quitter("exit", self.leave)),
             Replacement(builtins, "quit", _Quitter("quit", self.leave)),
+            Replacement(builtins, "help", _Help()),
         ]
         if "PYTHONBREAKPOINT" not in os.environ:
             found.append(Replacement(sys, "breakpointhook", set_trace))
@@ -129,6 +130,27 @@ class _Quitter:
 
     def __call__(self, code: object = None) -> NoReturn:
         self._leave(code)
+
+
+class _Help:
+    """`help`: as Python's own, but what it says is shown from its beginning, as a pager would."""
+
+    def __repr__(self) -> str:
+        return "Type help(object) for help about object, or object?."
+
+    def __call__(self, *args: object, **named: object) -> None:
+        pydoc: Any = late_import("pydoc")
+        pager = pydoc.pager
+        pydoc.pager = _show_page
+        try:
+            pydoc.help(*args, **named)
+        finally:
+            pydoc.pager = pager
+
+
+def _show_page(text: str, title: str = "") -> None:
+    """`pydoc.pager`. The text is in bold as printers of old made it: each letter, a backspace, the letter again."""
+    late_import(f"{__package__}.showing.displays").show_help(late_import("pydoc").plain(text))
 
 
 def set_trace(*_: Any, header: str | None = None, **__: Any) -> None:

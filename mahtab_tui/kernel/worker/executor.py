@@ -15,6 +15,7 @@ from .console import Leave
 from .habits import SIGNS, magics
 from .habits.past import Past
 from .interrupts import Interrupts
+from .readable import cell_ended, form_of
 from .stdlib import late_import
 from .tracebacks import Traceback, TracebackFrame, cell_filename, describe_safely, syntax_error
 from .variables import NamespaceWatch
@@ -130,6 +131,7 @@ class Executor:
             if self.reloader is not None:
                 self.reloader.note()
             changes = self._end()
+            cell_ended()
         return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames)
 
     def _run(self, cell: int, source: str, pieces: list[Piece], limited: LimitedOutput | None) -> None:
@@ -181,7 +183,7 @@ class Executor:
         """The line that shows a value; empty for None, and for what was shown otherwise. Sets `_` and `Out`, as the interactive interpreters do."""
         if value is None:
             return ""
-        if type(value) in _PLAIN:
+        if type(value) in _PLAIN and form_of(value) is None:
             text = str.__str__(repr(value)) + "\n"
         else:
             displays = late_import(f"{__package__}.showing.displays")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from .readable import readable
 from .stdlib import late_import
 
 
@@ -19,7 +20,7 @@ def read(path: str, start: int = 1, end: int | None = None) -> str:
     lines = lines if lines[-1] else lines[:-1]
     last = len(lines) if end is None else min(end, len(lines))
     first = max(1, start)
-    return "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
+    return readable("\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1)))
 
 
 def edit(path: str, old: str, new: str) -> None:

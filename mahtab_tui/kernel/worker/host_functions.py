@@ -6,6 +6,7 @@ import __future__
 from typing import Any, Callable
 
 from .host import Host
+from .readable import readable
 from .tracebacks import HERE
 
 _JSON = (str, int, float, bool, list, tuple, dict, type(None))
@@ -18,7 +19,7 @@ def make(described: dict[str, Any]) -> Callable[..., str]:
     given = ", ".join(f"{each!r}: {each}" for each, _, _ in described["parameters"])
 
     def call(arguments: dict[str, Any]) -> str:
-        return str(Host.call(called, {key: _plain(value) for key, value in arguments.items()}))
+        return readable(str(Host.call(called, {key: _plain(value) for key, value in arguments.items()})))
 
     source = f"def {name}({', '.join(parameters)}) -> str:\n    return __call__({{{given}}})"
     # Under our own folder, so that no traceback shows it.

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from .host import Host
+from .readable import readable
 from .stdlib import late_import
 
 
@@ -55,21 +56,20 @@ def rlm(
         print(notice)
     file = _written(taken.text)
     try:
-        return str(
-            Host.call(
-                "rlm",
-                {
-                    "query": str(query),
-                    "file": file,
-                    "kind": taken.kind,
-                    "parts": taken.parts,
-                    "about": taken.about,
-                    "options": {name: value for name, value in given.items() if value is not None},
-                    "yes": bool(yes),
-                    "raw": bool(raw),
-                },
-            )
+        answer = Host.call(
+            "rlm",
+            {
+                "query": str(query),
+                "file": file,
+                "kind": taken.kind,
+                "parts": taken.parts,
+                "about": taken.about,
+                "options": {name: value for name, value in given.items() if value is not None},
+                "yes": bool(yes),
+                "raw": bool(raw),
+            },
         )
+        return readable(str(answer), "markdown")
     finally:
         with contextlib.suppress(FileNotFoundError):  # the host has read it
             os.unlink(file)

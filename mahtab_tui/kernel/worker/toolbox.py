@@ -12,6 +12,7 @@ from .claude_sessions import load_claude_sessions
 from .files import create, edit, read
 from .host import Host
 from .host_functions import make
+from .readable import readable
 from .search import rlm
 from .stdlib import late_import
 from .text_tools import grep, partition, peek
@@ -34,7 +35,7 @@ def ask(prompt: str) -> str:
     Raises RuntimeError where the model cannot be reached.
     Example: answer = ask("which rows of df look wrong?").
     """
-    return str(Host.call("ask", {"prompt": str(prompt)}))
+    return readable(str(Host.call("ask", {"prompt": str(prompt)})), "markdown")
 
 
 def display(*values: object) -> None:
@@ -45,21 +46,12 @@ def display(*values: object) -> None:
     late_import(f"{__package__}.showing.displays").display(*values)
 
 
-class Table(str):
-    """A text of several lines, which the end of a cell shows as such."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 def usage() -> str:
     """Return what the models have used and what it cost: the session, each question, each search.
 
     Example: usage().
     """
-    return Table(Host.call("usage", {}))
+    return readable(str(Host.call("usage", {})))
 
 
 def open_in_editor(path: str) -> None:

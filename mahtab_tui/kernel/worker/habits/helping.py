@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..completion.explaining import explain
+from ..showing.displays import show_help
 
 
 def show(expression: str, level: int, namespace: dict[str, Any], local: Mapping[str, Any]) -> None:
-    """Print signature and docstring of what an expression has, and from level 2 on its source."""
+    """Show signature and docstring of what an expression has, and from level 2 on its source."""
     try:
         value = eval(expression, namespace, dict(local))
     except (NameError, AttributeError, LookupError) as error:
@@ -19,4 +20,4 @@ def show(expression: str, level: int, namespace: dict[str, Any], local: Mapping[
     parts = [about.signature, about.doc or "It has no docstring.", about.where]
     if level > 1:
         parts.append(about.source or "Its source is not known.")
-    print("\n\n".join(part.rstrip() for part in parts if part))
+    show_help("\n\n".join(part.rstrip() for part in parts if part))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from typing import Any, Callable, NamedTuple
 
 from ..capture import LimitedOutput, OutputLimitError
 from ..host import Host
+from ..readable import form_of
 from ..statics import MISSING, in_class, loaded
 from ..stdlib import late_import
 
@@ -33,7 +35,7 @@ class Display(NamedTuple):
     """What stands for a value on the screen."""
 
     mime: str
-    """One of `MIMES`; empty where `text` is all."""
+    """One of `MIMES`; ``text/plain`` for help, which is opened at its beginning; empty for all other text."""
     data: str
     """Of pictures: base64."""
     text: str
@@ -63,8 +65,21 @@ def show(shown: Display) -> None:
         sys.stdout.write(shown.text)
 
 
+def show_help(text: str) -> None:
+    """Show a text that is read from its beginning, as help is. It is printed where the person has redirected what is printed."""
+    text = text.rstrip("\n") + "\n"
+    if isinstance(sys.stdout, (io.StringIO, io.TextIOWrapper)) and sys.stdout is not sys.__stdout__:
+        sys.stdout.write(text)
+    else:
+        show(Display("text/plain", "", text))
+
+
 def display_of(value: object) -> Display:
     """The best form that a value has. Raises what its `__repr__` raises; its richer methods may fail."""
+    if (form := form_of(value)) is not None:
+        readable = str(value)
+        mime, data = _sendable("text/markdown", readable) or ("", "") if form == "markdown" else ("", "")
+        return Display(mime, data, readable if readable.endswith("\n") else readable + "\n")
     if any(in_class(type(value), name) is not MISSING for name in _RICH) and (text := _by_rich(value)) is not None:
         return Display("", "", text)
     mime, data = _rich_form(value)
@@ -162,7 +177,7 @@ def _by_rich(value: object) -> str | None:
     if "rich" not in sys.modules:
         return None
     console = importlib.import_module("rich.console").Console
-    file = late_import("io").StringIO()
+    file = io.StringIO()
     colour = os.environ.get("NO_COLOR") is None
     drawing = console(file=file, force_terminal=colour, color_system="truecolor" if colour else None, no_color=not colour, legacy_windows=False)
     try:

@@ -18,6 +18,8 @@ COLOURS = 16
 """SGR sequences that are carried on to the next line."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
 """Characters that are kept of the beginning and of the end of one line."""
+HELP = 20_000
+"""Characters that are kept of the beginning of a text of help."""
 
 _SGR = re.compile(r"\x1b\[[\d;:]*m")
 _RESET = re.compile(r"\x1b\[[0;:]*m")
@@ -65,6 +67,11 @@ class Shown(OutLine):
     @property
     def state(self) -> tuple[object, ...]:
         return self.text, self.mime, self.unreadable
+
+    @property
+    def read_from_its_beginning(self) -> bool:
+        """Whether it is a text for a reader: help, Markdown."""
+        return self.mime in ("text/plain", "text/markdown")
 
     def forget(self) -> None:
         """Keep only the text."""
@@ -119,7 +126,8 @@ class Output:
         self._end_line()
         self.received += len(text)
         text = text.rstrip("\n")
-        self._append(Shown("display", text[:LINE_HEAD], max(0, len(text) - LINE_HEAD), mime=mime, data=data))
+        kept = HELP if mime == "text/plain" else LINE_HEAD
+        self._append(Shown("display", text[:kept], max(0, len(text) - kept), mime=mime, data=data))
         self._trim()
         rich = [line for line in self if isinstance(line, Shown) and line.mime]
         if len(rich) > SHOWN:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from textual.reactive import var
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript.entries import Cell
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows, greeting_rows
 from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, Row
@@ -43,6 +43,8 @@ class PlacedView(Redrawn):
         self._top = Place(0, 0)
         """What is at the first row below the title."""
         self._following = True
+        self._read: Entry | None = None
+        """The entry within which the person has scrolled: it is followed to its end."""
         self._unseen_from = 0
         """Entries that there were when the person scrolled up."""
         self._grown = False
@@ -130,8 +132,17 @@ class PlacedView(Redrawn):
         self.height_of_all = total
         if self._following:
             self._top = window.place_of(total - self._head - self._page)
+            if (beginning := self._beginning(window)) is not None:
+                self._top = min(self._top, beginning)
         self.scroll_target_y = self.scroll_y = window.row_of(self._top)
         self._placing = False
+
+    def _beginning(self, window: Window) -> Place | None:
+        """Where a long text that came last begins, such as help, until the person has scrolled in it. What led to it is shown, too, if short."""
+        last = len(self._transcript.entries) - 1
+        if last < 0 or self._transcript.entries[last] is self._read or (row := window.rows(last).reading) is None:
+            return None
+        return Place(last, row if row > self._page // 2 else 0)
 
     def _tail(self) -> list[Row]:
         """Rows behind the last entry."""
@@ -171,6 +182,7 @@ class PlacedView(Redrawn):
         if self._following and not following:
             self._unseen_from, self._grown = len(self._transcript.entries), False
         self._top, self._following = place, following
+        self._read = self._transcript.entries[-1] if self._transcript.entries else None
         self._place()
 
     # Scrolling by keys: at once, since rows are laid out as they come into sight

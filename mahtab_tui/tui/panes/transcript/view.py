@@ -178,7 +178,10 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
         self.fold([])
 
     def _hint(self) -> str:
-        if self._following or not self._grown:
+        if self._following and self._window is not None:
+            below = self._window.total + len(self._tail()) - self._window.row_of(self._top) - self._page
+            return " ↓ more " if below > 0 else ""
+        if not self._grown:
             return ""
         new = len(self._transcript.entries) - self._unseen_from
         return f" ↓ {new} new " if new else " ↓ more "

@@ -61,6 +61,13 @@ class CellRows:
     def __len__(self) -> int:
         return self._height
 
+    @property
+    def reading(self) -> int | None:
+        """The row at which a text begins that ends the output and is read from its beginning."""
+        if self._cell.later is not None or (row := self._output.reading) is None:
+            return None
+        return 1 + len(self._code) + 1 + row  # below the header, the code and a blank row
+
     def __getitem__(self, index: int) -> Row:
         for part in self._parts:
             if index < len(part):

@@ -47,6 +47,12 @@ class EntryRows:
             return 0
         return (min(FOLDED, len(self._rows)) if self._entry.folded else len(self._rows)) + self._entry.gap
 
+    @property
+    def reading(self) -> int | None:
+        """The row at which a text begins that the entry ends with and that is read from its beginning, as help is; None without one."""
+        row = getattr(self._growing, "reading", None)
+        return None if row is None or self._entry.folded else row + self._entry.gap
+
     def __getitem__(self, index: int) -> Row:
         row = index - self._entry.gap
         drawn = self._own(row) if row >= 0 else Row(bar=self._palette.model if self._entry.joined else None)

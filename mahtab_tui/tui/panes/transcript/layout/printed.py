@@ -63,6 +63,18 @@ class OutputRows:
         row = self._rows[index]
         return row if isinstance(row, Row) else row[0][row[1]]
 
+    @property
+    def reading(self) -> int | None:
+        """The row at which a text begins that ends the output and is read from its beginning; None where it ends otherwise."""
+        row = len(self._rows)
+        for line, drawn in reversed(self._lines.items()):
+            row -= len(drawn)
+            if isinstance(line, Shown):
+                return row if line.read_from_its_beginning else None
+            if line.text.strip():  # Python's help prints an empty line behind what it has shown
+                return None
+        return None
+
     def _drawn(self, line: OutLine) -> _Drawn:
         if not isinstance(line, Shown):
             return LineRows(line, self._width, self._palette)
@@ -74,7 +86,8 @@ class OutputRows:
         """Its text, in the lines that it has."""
         lines = [LineRows(OutLine(shown.kind, text), self._width, self._palette) for text in shown.text.split("\n")]
         rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
-        return [*rows, self._note(f"… {shown.cut:,} characters left out")] if shown.cut else rows
+        how = " (Enter shows all)" if shown.mime == "text/plain" else ""
+        return [*rows, self._note(f"… {shown.cut:,} characters left out{how}")] if shown.cut else rows
 
     def _note(self, text: str) -> Row:
         return Row([(text, self._palette.muted)], self._palette.hairline)
