@@ -96,10 +96,77 @@ def test_packages_are_installed_into_the_kernel_s_environment(cells: Cells) -> N
 
 
 def test_an_unknown_magic_says_so_and_lists_what_there_is(cells: Cells) -> None:
-    output = cells.run("%matplotlib inline").output
-    assert "There is no %matplotlib." in output
+    output = cells.run("%nonsense x").output
+    assert "There is no %nonsense." in output
     assert all(f"%{name}" in output for name in ("time", "timeit", "cd", "run", "debug", "pip"))
     assert "habits" not in output
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%matplotlib inline",
+        "%config InlineBackend.figure_format = 'retina'",
+        "%load_ext autoreload",
+        "%reload_ext autoreload",
+        "%load_ext tensorboard",
+        "%autoreload 2",
+        "%store -r",
+        "%reset -f",
+        "%xmode Verbose",
+        "%precision 3",
+        "%pdb on",
+    ],
+)
+def test_what_a_notebook_begins_with_is_said_to_do_nothing_in_one_muted_line_and_the_cell_goes_on(cells: Cells, line: str) -> None:
+    result = cells.run(f"kept = 41\n{line}\nkept + 1")
+    said, value, rest = result.output.split("\n")
+    assert (result.status, value, rest) == ("ok", "42", "")
+    assert said.startswith(f"\x1b[2m{line} ")
+    assert said.endswith(".\x1b[22m")
+    assert ("is not needed: modules of your project are loaded anew by themselves" in said) == ("autoreload" in line)
+
+
+def test_variables_are_listed(cells: Cells) -> None:
+    cells.run("import os\nn, text, _private = 1, 'abc', 2\ndef f(): ...")
+    assert cells.text("%who") == "n  text\n"
+    assert cells.text("%who str") == "text\n"
+    assert cells.text("%whos") == "n     int  1\ntext  str  'abc'\n"
+    assert cells.text("%who_ls") == "['n', 'text']\n"
+    cells.run("del n, text")
+    assert cells.text("%whos") == "There are no variables.\n"
+    assert "%pip install" in cells.text("%lsmagic")
+
+
+def test_the_environment_is_told_and_set(cells: Cells) -> None:
+    cells.run("%env MAHTAB_TEST=a b=c")
+    assert cells.text("%env MAHTAB_TEST") == "'a b=c'\n"
+    assert cells.text("import os\n%set_env MAHTAB_API_KEY 123\nos.environ['MAHTAB_API_KEY']") == "env: MAHTAB_API_KEY=123\n'123'\n"
+    listed = cells.text("%env").splitlines()
+    assert "MAHTAB_TEST=a b=c" in listed
+    assert "MAHTAB_API_KEY=<hidden>" in listed
+    assert "the environment has no NOTHING_LIKE_IT" in cells.run("%env NOTHING_LIKE_IT").output
+
+
+def test_what_was_entered_is_told(cells: Cells) -> None:
+    cells.run("x = 1\ny = 2")
+    assert cells.text("%history") == "x = 1\ny = 2\n%history\n"
+    assert cells.text("%hist -n").startswith("1: x = 1\ny = 2\n2: %history\n")
+
+
+def test_files_and_scripts(cells: Cells, project: Path) -> None:
+    assert cells.text("%%writefile notes.txt\na {b}\n\nc") == "wrote notes.txt\n"
+    assert (project / "notes.txt").read_text() == "a {b}\n\nc\n"
+    assert cells.text("%%writefile -a notes.txt\nd") == "added to notes.txt\n"
+    assert (project / "notes.txt").read_text() == "a {b}\n\nc\nd\n"
+    assert "wants a file" in cells.run("%%writefile\nd").output
+    assert "below it what to write" in cells.run("%%writefile notes.txt\n").output
+    assert (project / "notes.txt").read_text().endswith("d\n")
+    assert cells.text("%ls notes*") == "notes.txt\n"
+    assert cells.text("%pwd") == f"{str(project)!r}\n"
+    assert cells.text("%%bash\nfor x in 1 2; do\n  echo {$x}\ndone\nexit 3") == "{1}\n{2}\nexit code 3\n"
+    assert "There is no %bash." in cells.run("%bash echo").output
+    assert "There is no %%who." in cells.run("%%who\nx").output
 
 
 def test_help_and_source(cells: Cells) -> None:

@@ -87,3 +87,20 @@ def test_out_keeps_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.outputs == {2: "b", 3: "c"}
     kept.result(4, kept.outputs)
     assert kept.outputs == {2: "b", 3: "c"}
+
+
+@pytest.mark.parametrize(
+    ("source", "complete"),
+    [
+        ("%%bash", False),
+        ("%%writefile x.txt", False),
+        ("%%writefile x.txt\n", False),
+        ("%%time", False),
+        ("%%bash\necho", False),
+        ("%%bash\necho\n", True),
+        ("%time f()", True),
+        ("%matplotlib inline", True),
+    ],
+)
+def test_the_lines_below_a_magic_for_the_whole_cell_belong_to_it(source: str, complete: bool) -> None:
+    assert is_complete(source) == complete

@@ -1,4 +1,4 @@
-"""The few ``%magic`` commands that there are."""
+"""The ``%magic`` commands that there are."""
 
 from __future__ import annotations
 
@@ -16,9 +16,29 @@ SUMMARIES = {
     "run": "%run FILE.py ARGUMENTS: run a script, and take its names into the namespace",
     "debug": "%debug: look around where the last exception was raised",
     "pip": "%pip install PACKAGE: into the environment of this interpreter",
+    "who": "%who: the names of the variables (%whos: with types and summaries; %who_ls: as a list)",
+    "env": "%env: the environment; %env NAME, or %env NAME=VALUE",
+    "history": "%history: what was entered (-n: with its numbers)",
+    "pwd": "%pwd: the working directory",
+    "ls": "%ls: what the working directory holds",
+    "bash": "%%bash: the whole cell is a script of the shell (%%sh, too)",
+    "writefile": "%%writefile FILE: write the cell to a file (-a: to its end)",
+    "lsmagic": "%lsmagic: these lines",
 }
-_WHOLE_CELL = ("time", "timeit")
-_MODULES = {"time": "timing", "timeit": "timing", "cd": "running", "run": "running", "debug": "running", "pip": "running"}
+"""What there is to be found. The others are told by these, or are not needed."""
+
+_WHOLE_CELL = frozenset(("time", "timeit", "bash", "sh", "writefile"))
+_WHOLE_CELL_ONLY = frozenset(("bash", "sh", "writefile"))
+_MODULES = {
+    "timing": ("time", "timeit"),
+    "running": ("cd", "run", "debug", "pip", "ls", "bash", "sh", "writefile"),
+    "listing": ("who", "whos", "who_ls", "env", "set_env", "history", "hist", "pwd", "lsmagic"),
+    "notebooks": (
+        *("autoreload", "autosave", "colors", "config", "gui", "load_ext", "matplotlib"),
+        *("pdb", "precision", "reload_ext", "reset", "store", "unload_ext", "xmode"),
+    ),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 Await = Callable[[Any], Any]
@@ -40,9 +60,9 @@ class UnknownMagicError(Exception):
 def run(command: str, rest: str, caller: Caller) -> Any:
     """Run a magic command; `command` without its first percent sign. What it returns is shown."""
     name = command.lstrip("%")
-    if name not in SUMMARIES or (command.startswith("%") and name not in _WHOLE_CELL):
+    if name not in _MODULE_OF or name not in (_WHOLE_CELL if command.startswith("%") else _MODULE_OF.keys() - _WHOLE_CELL_ONLY):
         raise UnknownMagicError(f"There is no %{command}. There is:\n" + "\n".join(f"  {summary}" for summary in SUMMARIES.values()))
-    module = late_import(f"{__package__}.{_MODULES[name]}")
+    module = late_import(f"{__package__}.{_MODULE_OF[name]}")
     work: Callable[[str, Caller], Any] = module.COMMANDS[name]
     return work(rest, caller)
 

@@ -1,13 +1,15 @@
-"""%run, %cd, %pip and %debug."""
+"""%run, %cd, %pip, %debug, %ls, %%bash and %%writefile."""
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import os
 import sys
 from typing import Any
 
 from ..stdlib import late_import
+from . import SHELL
 from .magics import Caller
 
 PIP = """\
@@ -73,4 +75,38 @@ def debug(rest: str, caller: Caller) -> None:
     late_import(f"{__package__[: -len('.habits')]}.console").post_mortem(traceback)
 
 
-COMMANDS = {"run": run_file, "cd": change_directory, "pip": run_pip, "debug": debug}
+def list_folder(rest: str, caller: Caller) -> None:
+    """What ls prints."""
+    builtins.__dict__[SHELL](f"ls {rest}")
+
+
+def run_script(rest: str, caller: Caller) -> None:
+    """Run a script of the shell."""
+    if code := late_import("subprocess").call(["bash" if late_import("shutil").which("bash") else "sh", "-c", rest]):
+        print(f"exit code {code}")
+
+
+def write_file(rest: str, caller: Caller) -> None:
+    """Write the lines behind the first one to the file that it names; -a adds them."""
+    first, _, text = rest.partition("\n")
+    words = late_import("shlex").split(first)
+    paths = [word for word in words if word != "-a"]
+    if len(paths) != 1 or not text.strip():
+        raise ValueError("%%writefile wants a file, as in %%writefile notes.txt, and below it what to write")
+    path, adds = os.path.expanduser(paths[0]), "-a" in words
+    existed = os.path.exists(path)
+    with open(path, "a" if adds else "w", encoding="utf-8") as file:
+        file.write(text if text.endswith("\n") else text + "\n")
+    print(f"{'added to' if adds and existed else 'replaced' if existed else 'wrote'} {paths[0]}")
+
+
+COMMANDS = {
+    "run": run_file,
+    "cd": change_directory,
+    "pip": run_pip,
+    "debug": debug,
+    "ls": list_folder,
+    "bash": run_script,
+    "sh": run_script,
+    "writefile": write_file,
+}

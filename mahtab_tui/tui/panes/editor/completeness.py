@@ -12,13 +12,20 @@ from mahtab_tui.kernel.worker.habits.lines import transform
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
 _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
 
+_WHOLE_CELL = re.compile(r"\s*%%")
+_TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
+"""Behind these stands Python."""
+
 
 def is_complete(source: str) -> bool:
     """Whether a cell can run as it stands: one that is wrong is complete, so that its error is shown. ``!command``, ``%magic`` and
     ``object?`` count as the calls that the kernel makes of them.
 
-    A text whose last statement is a block stays open until an empty line ends it, as at Python's and IPython's prompts.
+    A text whose last statement is a block stays open until an empty line ends it, as at Python's and IPython's prompts;
+    so does a ``%%magic``, to which the lines below it belong.
     """
+    if _WHOLE_CELL.match(source) and not _TIMED.match(source):
+        return "\n" in source.strip() and not source.rpartition("\n")[2].strip()
     # The kernel's Python may be newer than this one, which need not know type parameters.
     readable = _TYPE_PARAMETERS.sub(r"\1", transform(source))
     try:

@@ -1,0 +1,90 @@
+"""%who, %whos, %who_ls, %lsmagic, %env, %set_env, %history and %pwd: what there is."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from typing import Any
+
+from ..variables import HIDDEN, described
+from .magics import SUMMARIES, Caller
+
+_SECRET = ("key", "token", "secret", "password", "passwd", "credential")
+"""Values of variables of the environment whose names have one of these are not printed among the others."""
+
+
+def _names(rest: str, caller: Caller) -> list[dict[str, Any]]:
+    """The variables, of some types only where the line names any. Modules, functions and private names are left out, as in the namespace pane."""
+    types = rest.split()
+    public = [(name, value) for name, value in list(caller.namespace.items()) if type(name) is str and name not in HIDDEN and name[:1] != "_"]
+    listed = [described(name, value) for name, value in public]
+    return [each for each in listed if (each["type"] in types if types else each["kind"] == "data")]
+
+
+def who(rest: str, caller: Caller) -> None:
+    """The names of the variables."""
+    print("  ".join(each["name"] for each in _names(rest, caller)) or "There are no variables.")
+
+
+def who_list(rest: str, caller: Caller) -> list[str]:
+    """The same as a list."""
+    return sorted(each["name"] for each in _names(rest, caller))
+
+
+def whos(rest: str, caller: Caller) -> None:
+    """The variables with types and summaries."""
+    rows = [(each["name"], each["type"], each["summary"]) for each in _names(rest, caller)]
+    if not rows:
+        print("There are no variables.")
+        return
+    widths = [max(len(row[column]) for row in rows) for column in (0, 1)]
+    for name, kind, told in rows:
+        print(f"{name:<{widths[0]}}  {kind:<{widths[1]}}  {told}".rstrip())
+
+
+def magics(rest: str, caller: Caller) -> None:
+    """Every magic command."""
+    print("\n".join(SUMMARIES.values()))
+
+
+def environment(rest: str, caller: Caller) -> Any:
+    """All variables of the environment; of one that is named its value; or give one a value."""
+    name, sign, value = rest.strip().partition("=")
+    if not sign:
+        name, sign, value = rest.strip().partition(" ")
+    if sign:
+        os.environ[name.strip()] = value.strip()
+        print(f"env: {name.strip()}={value.strip()}")
+        return None
+    if name:
+        if name not in os.environ:
+            raise KeyError(f"the environment has no {name}; %env {name}=VALUE gives it one")
+        return os.environ[name]
+    for name, value in sorted(os.environ.items()):
+        print(f"{name}={'<hidden>' if any(word in name.lower() for word in _SECRET) else value}")
+    return None
+
+
+def history(rest: str, caller: Caller) -> None:
+    """What was entered, cell by cell; with -n numbered."""
+    for number, source in enumerate(builtins.__dict__["In"]):
+        if source:
+            print(f"{number}: {source}" if "-n" in rest.split() else source)
+
+
+def working_directory(rest: str, caller: Caller) -> str:
+    """The working directory."""
+    return os.getcwd()
+
+
+COMMANDS = {
+    "who": who,
+    "who_ls": who_list,
+    "whos": whos,
+    "lsmagic": magics,
+    "env": environment,
+    "set_env": environment,
+    "history": history,
+    "hist": history,
+    "pwd": working_directory,
+}
