@@ -75,6 +75,9 @@ for line in sys.stdin:
         sys.stdout.flush()
         if CONFIG.get("exits"):
             sys.exit(1)
+    elif behaviour == "events":
+        for event in CONFIG["turns"][turn - 1]:
+            say(event)
     elif behaviour in ("streams", "deaf"):
         say({{"type": "stream_event", "event": {{"type": "content_block_delta", "index": 0, "delta": {{"type": "text_delta", "text": "begun "}}}}}})
     elif behaviour == "dies":
@@ -110,8 +113,9 @@ class FakeClaude:
 
 
 def install_fake_claude(folder: Path, behaviour: str, **options: Any) -> FakeClaude:
-    """Put a `claude` into a folder for the PATH. behaviour: answers (answers=[…]), recording (recording=NAME, exits=bool), streams (until it is
-    interrupted), deaf (to interrupts and signals), dies, silent, too old (for safe mode). auth: what `claude auth status` prints."""
+    """Put a `claude` into a folder for the PATH. behaviour: answers (answers=[…]), recording (recording=NAME, exits=bool),
+    events (turns=[[event, …], …]), streams (until it is interrupted), deaf (to interrupts and signals), dies, silent, too old (for safe mode).
+    auth: what `claude auth status` prints."""
     folder.mkdir(parents=True, exist_ok=True)
     if "recording" in options:
         options["recording"] = str(RECORDINGS / f"{options['recording']}.jsonl")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from mahtab_tui.agent.hearing import Answer, hear
+from mahtab_tui.agent.hearing import Answer, OnToken, hear
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import pictures_in
@@ -25,7 +25,7 @@ def call(
     turn: int,
     source: Literal["agent", "reflection", "summary"],
     on_pause: Callable[[str], object],
-    on_token: Callable[[str], object] = lambda token: None,
+    on_token: OnToken = lambda token: None,
     options: Mapping[str, Any] | None = None,
 ) -> Answer:
     """What the model says, as `hear` has it, when it is told the messages without the secrets; one that could cost too much is not asked, and has failed."""

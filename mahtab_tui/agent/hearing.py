@@ -13,7 +13,7 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from mahtab_tui.agent.tool_messages import Call, gathered
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
-from mahtab_tui.llm.chunks import encodable, is_cut
+from mahtab_tui.llm.chunks import REFUSED, begins_anew, encodable, is_cut, is_refused
 from mahtab_tui.llm.failures import explained
 from mahtab_tui.llm.pictures import pictures_in
 from mahtab_tui.llm.usage import estimated_usage, is_priced, usage_attrs
@@ -27,6 +27,9 @@ _PAUSES = (1.0, 2.0, 4.0, 8.0)
 """Seconds before a busy service is asked again, where it does not ask for more."""
 _LONGEST_PAUSE = 120.0
 """Seconds; a service that asks for more has failed."""
+
+OnToken = Callable[[str | None], object]
+"""Is told what a model says, token by token; None where the answer begins anew, so that what was told of it does not count any more."""
 
 
 class Answer(NamedTuple):
@@ -58,7 +61,7 @@ def hear(
     llm: BaseChatModel,
     messages: Sequence[AnyMessage],
     cancelled: threading.Event,
-    on_token: Callable[[str], object] = lambda token: None,
+    on_token: OnToken = lambda token: None,
     on_pause: Callable[[str], object] = lambda sentence: None,
     options: Mapping[str, Any] | None = None,
 ) -> Answer:
@@ -91,7 +94,7 @@ class _Hearing:
         llm: BaseChatModel,
         messages: Sequence[AnyMessage],
         cancelled: threading.Event,
-        on_token: Callable[[str], object],
+        on_token: OnToken,
         options: Mapping[str, Any],
     ) -> None:
         self.tokens: list[str] = []
@@ -117,6 +120,9 @@ class _Hearing:
                 if self._options:
                     self._pieces.append(chunk)
                 self._sent = self._sent or bool(chunk.content or getattr(chunk, "tool_call_chunks", None))
+                if begins_anew(chunk.response_metadata) and self.tokens:
+                    self.tokens.clear()
+                    self._on_token(None)
                 if not self._cancelled.is_set() and (token := str(chunk.text)):
                     self.tokens.append(token)
                     self._on_token(token)
@@ -126,7 +132,7 @@ class _Hearing:
         except Exception as error:  # a provider's own code
             return explained(error)
         self._sent = True
-        return None
+        return ModelError(REFUSED) if is_refused(self._metadata) else None
 
     def answer(self, failure: ModelError | None) -> Answer:
         """What was said, when it has ended."""

@@ -39,7 +39,9 @@ class Narration:
     def tell(self, mode: str, data: Any) -> None:
         """Take one item of the stream modes ``custom`` and ``updates``."""
         if mode == "custom":
-            if isinstance(data, str):
+            if data is None:
+                self._begin_anew()
+            elif isinstance(data, str):
                 self._token(data)
             else:
                 self._record(data)
@@ -64,6 +66,11 @@ class Narration:
         if self._stream is not None:
             self._stream.process_token(token)
         self._callbacks.on_token(token)
+
+    def _begin_anew(self) -> None:
+        """The answer that is being streamed is no longer one; another comes in its place."""
+        if self._stream is not None:
+            self._stream = self._stream.anew()
 
     def _record(self, record: Record) -> None:
         emit(self._session.log, record.tag, record.text, **record.attrs)

@@ -83,6 +83,9 @@ class StoreHandler(logging.Handler):
             if self._over:
                 return
             if value.tag in tags.WHOLE_OF:
+                if value.attrs.get("fresh"):
+                    self._partials.pop(key_of(value), None)
+                    return
                 self._partials.setdefault(key_of(value), Partial(value)).add(value)
                 self._arm()
                 return

@@ -23,6 +23,11 @@ class StreamingHandler:
         """Take the next token; it may be cut anywhere."""
         self._emit(self._splitter.feed(token))
 
+    def anew(self) -> StreamingHandler:
+        """The handler of an answer that comes in place of this one; what was logged of this one does not count any more."""
+        emit(self._log, tags.ASSISTANT_CHAT_STREAM, **self._attrs, fresh=True)
+        return StreamingHandler(self._log, **self._attrs)
+
     def flush(self) -> None:
         """The answer has ended: log what was held back."""
         self._emit(self._splitter.end())

@@ -18,7 +18,8 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``user-chat``: ``turn``. ``assistant-chat``: ``turn``, ``step`` (number of the generation in the turn, from 0), ``party``,
   ``stopped`` (bool).
   ``assistant-chat-stream`` (text: a piece to draw, tags and Python fence lines left out): ``turn``, ``step``, ``party``, ``kind``
-  ("chat", "code"), ``block`` (index of the code block in the answer, from 0; of chat: of the next one).
+  ("chat", "code"), ``block`` (index of the code block in the answer, from 0; of chat: of the next one). ``fresh`` (true, no text): the answer begins
+  anew, and its pieces so far do not count any more; so it does of ``rlm-chat-stream``.
 - ``display`` (text: the same as the next piece of output of kind "display"): ``cell``, ``mime``, ``data`` (of pictures base64): a value that is
   more than text. It comes before that piece.
 - ``cut`` (true) on a whole output or answer: the program was killed before its end, and this is what had come.

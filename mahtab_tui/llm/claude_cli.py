@@ -19,7 +19,8 @@ from pydantic import ConfigDict, PrivateAttr
 from mahtab_tui.bus.formatters import escape_tags
 from mahtab_tui.bus.told import told
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.claude_events import Notice, Turn
+from mahtab_tui.llm.chunks import ANEW
+from mahtab_tui.llm.claude_events import Anew, Notice, Turn
 from mahtab_tui.llm.claude_login import login_hint
 from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
 from mahtab_tui.llm.spoken import text_of
@@ -68,7 +69,7 @@ class ChatClaudeCLI(BaseChatModel):
     _conversations: list[_Conversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
-    _said_billing: bool = PrivateAttr(default=False)
+    _told_once: set[str] = PrivateAttr(default_factory=set)
 
     @property
     def _llm_type(self) -> str:
@@ -94,21 +95,28 @@ class ChatClaudeCLI(BaseChatModel):
             system = "\n\n".join(text_of(message) for message in messages if isinstance(message, SystemMessage))
             told = [(message.type, text_of(message)) for message in messages if not isinstance(message, SystemMessage)]
             conversation, prompt = self._conversation(system, told)
-            turn = Turn(conversation.process.cost, login_hint(use_api_key=self.use_api_key))
+            turn = Turn(conversation.process.spent, login_hint(use_api_key=self.use_api_key))
+            failure: ModelError | None = None
             try:
                 conversation.process.ask(prompt)
-                yield from self._answer(conversation.process, turn)
-                turn.check()
+                try:
+                    yield from self._answer(conversation.process, turn)
+                    turn.check()
+                except ModelError as error:  # what it has used counts all the same
+                    failure = error
             except BaseException:
                 # What the process knows is not certain any more.
                 self._drop(conversation)
                 raise
-            conversation.process.cost = turn.total_cost
-            if self._stopped.is_set() or not conversation.process.alive:
+            conversation.process.spent = turn.spent
+            if failure or self._stopped.is_set() or not conversation.process.alive:
                 self._drop(conversation)
             else:
                 conversation.told = [*told, ("ai", turn.text)]
-            yield self._last_chunk(turn)
+            if failure is None or any(turn.usage):
+                yield self._last_chunk(turn)
+            if failure is not None:
+                raise failure
 
     def _generate(self, messages: list[BaseMessage], stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         whole: ChatGenerationChunk | None = None
@@ -161,8 +169,13 @@ class ChatClaudeCLI(BaseChatModel):
                 heard = now
             for said in turn.fold(event):
                 if isinstance(said, Notice):
-                    self._tell(*said)
-                elif not stopping:
+                    self._tell(said)
+                elif stopping:
+                    continue
+                elif isinstance(said, Anew):
+                    yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=ANEW))
+                    yield ChatGenerationChunk(message=AIMessageChunk(content=said.text))
+                else:
                     yield ChatGenerationChunk(message=AIMessageChunk(content=said))
             self._tell_billing(turn.key_source)
             if self._stopped.is_set():
@@ -173,8 +186,10 @@ class ChatClaudeCLI(BaseChatModel):
                 raise ModelError(f"The model has given no sign for {self.timeout:.0f} s, so the answer was given up.")
 
     def _last_chunk(self, turn: Turn) -> ChatGenerationChunk:
-        metadata: dict[str, Any] = {"cost_usd": turn.cost, "model_name": turn.model or self.model or "claude"}
-        if turn.text != turn.streamed and not self._stopped.is_set():
+        metadata: dict[str, Any] = {"model_name": turn.model or self.model or "claude"}
+        if turn.ended:  # else nobody has told the cost
+            metadata["cost_usd"] = turn.cost
+        if (turn.began_anew or turn.text != turn.streamed) and not self._stopped.is_set():
             metadata["final_text"] = turn.text
         if turn.stop_reason:
             metadata["stop_reason"] = turn.stop_reason
@@ -183,22 +198,25 @@ class ChatClaudeCLI(BaseChatModel):
             content="",
             response_metadata=metadata,
             usage_metadata={
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "total_tokens": usage.input_tokens + usage.output_tokens,
+                "input_tokens": usage.input,
+                "output_tokens": usage.output,
+                "total_tokens": usage.input + usage.output,
                 "input_token_details": {"cache_read": usage.cache_read, "cache_creation": usage.cache_creation},
             },
         )
         return ChatGenerationChunk(message=message)
 
-    def _tell(self, level: str, text: str) -> None:
+    def _tell(self, notice: Notice) -> None:
+        if notice.once in self._told_once:
+            return
+        if notice.once:
+            self._told_once.add(notice.once)
         if self.on_notice is not None:
-            self.on_notice(level, text)
+            self.on_notice(notice.level, notice.text)
 
     def _tell_billing(self, source: str) -> None:
-        if source and source != "none" and not self._said_billing:
-            self._said_billing = True
-            self._tell("info", f"Answers are billed to a key, not to a subscription (apiKeySource: {source}).")
+        if source and source != "none":
+            self._tell(Notice("info", f"Answers are billed to a key, not to a subscription (apiKeySource: {source}).", "billing"))
 
 
 def _begin_stop(process: ClaudeProcess, now: float) -> float:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from mahtab_tui.llm.base import ModelBusy, ModelError
+from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
+from mahtab_tui.llm.chunks import REFUSED
 
 SYNTHETIC = "<synthetic>"
 """The model's name in messages that the CLI itself has written: errors, never answers."""
@@ -28,6 +30,13 @@ _REASONS = {
     "rate_limit": "The service's limit is reached",
     "authentication_failed": "The login was not accepted",
 }
+_LIMITS = {
+    "five_hour": "five-hour",
+    "seven_day": "weekly",
+    "seven_day_opus": "weekly Opus",
+    "seven_day_sonnet": "weekly Sonnet",
+}
+_COMPACTED = "`claude` has replaced the beginning of this conversation by a summary of its own, so the model may have forgotten details of it."
 
 
 class Notice(NamedTuple):
@@ -35,49 +44,94 @@ class Notice(NamedTuple):
 
     level: str
     text: str
+    once: str = ""
+    """Names what needs to be said only once; empty where it is said each time."""
+
+
+class Anew(NamedTuple):
+    """The answer begins anew: what was streamed of it does not count any more."""
+
+    text: str
+    """What of it still stands."""
 
 
 class Usage(NamedTuple):
-    """Tokens of a turn."""
+    """Tokens."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
+    new: int = 0
+    """Read, and neither from the cache nor written to it."""
     cache_read: int = 0
     cache_creation: int = 0
+    output: int = 0
+
+    @property
+    def input(self) -> int:
+        """All that was read."""
+        return self.new + self.cache_read + self.cache_creation
+
+
+class Spent(NamedTuple):
+    """What a process has used since it began."""
+
+    cost: float = 0.0
+    """US dollars."""
+    usage: Usage = Usage()
+
+
+NOTHING_SPENT = Spent()
 
 
 class Turn:
     """Folds the events of one turn. Key order and unknown events do not matter."""
 
-    def __init__(self, cost_before: float = 0.0, login_hint: str = "") -> None:
-        """cost_before: US dollars since the process began. login_hint: what to say as well where the login is not accepted."""
+    def __init__(self, before: Spent = NOTHING_SPENT, login_hint: str = "") -> None:
+        """before: what the process had used when the turn began. login_hint: what to say as well where the login is not accepted."""
         self.streamed = ""
+        """What was streamed, as far as it stands."""
+        self.began_anew = False
+        """Whether some of what was streamed does not stand."""
         self.ended = False
-        self.usage = Usage()
         self.model = ""
         self.stop_reason: str | None = None
-        self.total_cost = cost_before
-        """US dollars since the process began."""
+        self.spent = before
+        """What the process has used, with this turn as far as it has been told."""
         self.key_source = ""
-        self._cost_before = cost_before
+        self._before = before
         self._login_hint = login_hint
         self._whole: list[str] = []
+        self._standing = (0, 0)
+        """How much of `streamed` and of `_whole` is from messages that ended well."""
         self._cut = False
         self._error: tuple[str, str] | None = None
         self._result: Mapping[str, Any] = {}
-        self._counted = Usage()
+        self._streamed_usage = Usage()
+        """Of the messages that have ended."""
+        self._message_usage = Usage()
+        """Of the message that is being streamed."""
 
     @property
     def cost(self) -> float:
         """US dollars of this turn."""
-        return max(0.0, self.total_cost - self._cost_before)
+        return max(0.0, self.spent.cost - self._before.cost)
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of this turn.
+
+        The CLI tells them in three places, each of which leaves something out: the models' sums, calls that broke off; the result, what
+        the CLI has asked for itself, and everything after an interrupt; the stream, what was not streamed. So the greatest count holds.
+        """
+        sums = Usage(*(now - then for now, then in zip(self.spent.usage, self._before.usage, strict=True)))
+        told = _usage(_mapping(self._result.get("usage")))
+        streamed = _each(sum, self._streamed_usage, self._message_usage)
+        return _each(max, sums, told, streamed)
 
     @property
     def text(self) -> str:
         """The answer: what the whole messages say, else what was streamed."""
         return "".join(self._whole) or self.streamed
 
-    def fold(self, event: Mapping[str, Any]) -> Iterator[str | Notice]:
+    def fold(self, event: Mapping[str, Any]) -> Iterator[str | Anew | Notice]:
         """Take in an event; gives words as they come, and what the person should know."""
         kind = event.get("type")
         if kind == "stream_event":
@@ -86,6 +140,8 @@ class Turn:
             self._assistant(event)
         elif kind == "system":
             yield from self._system(event)
+        elif kind == "rate_limit_event":
+            yield from _limit_notices(_mapping(event.get("rate_limit_info")))
         elif kind == "result":
             self._finish(event)
 
@@ -99,22 +155,40 @@ class Turn:
             raise ModelError("The model wanted to use a tool of its own, which it does not have here. Ask again in other words.")
         said = self._error[0] if self._error else str(result.get("result") or "; ".join(map(str, result.get("errors") or ())))
         kind = self._error[1] if self._error else ""
+        if result.get("terminal_reason") == "prompt_too_long" or "prompt is too long" in said.lower():
+            raise ContextTooLong("The conversation is too long for the model.")
+        if result.get("stop_reason") == "refusal":
+            raise ModelError(REFUSED)
         status = result.get("api_error_status")
         sentence = _BY_STATUS.get(status or 0) or _BY_KIND.get(kind) or "The model could not answer: {said}"
         failure = ModelBusy if status in _BUSY else ModelError
         raise failure(sentence.format(said=said.strip(), hint=self._login_hint).strip())
 
-    def _stream(self, event: Mapping[str, Any]) -> Iterator[str]:
+    def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Anew]:
         kind, delta = event.get("type"), _mapping(event.get("delta"))
-        if kind == "content_block_delta" and delta.get("type") == "text_delta":
+        if kind == "message_start":
+            yield from self._begin_message(_mapping(event.get("message")))
+        elif kind == "content_block_delta" and delta.get("type") == "text_delta":
             text = str(delta.get("text", ""))
             self.streamed += text
             yield text
         elif kind == "message_delta":
             self.stop_reason = delta.get("stop_reason") or self.stop_reason
             self._cut = delta.get("stop_reason") == "max_tokens"
-            counted, given = self._counted, _usage(_mapping(event.get("usage")))
-            self._counted = Usage(*(before + more for before, more in zip(counted, given, strict=True)))
+            self._message_usage = _each(max, self._message_usage, _usage(_mapping(event.get("usage"))))
+            if delta.get("stop_reason") != "refusal":
+                self._standing = (len(self.streamed), len(self._whole))
+
+    def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Anew]:
+        """Another message of the turn: the one before it stands only if it ended well. A stream that broke off is tried again; a refused message is replaced."""
+        self._streamed_usage = _each(sum, self._streamed_usage, self._message_usage)
+        self._message_usage = _usage(_mapping(message.get("usage")))
+        streamed, whole = self._standing
+        del self._whole[whole:]
+        if len(self.streamed) > streamed:
+            self.streamed = self.streamed[:streamed]
+            self.began_anew = True
+            yield Anew(self.streamed)
 
     def _assistant(self, event: Mapping[str, Any]) -> None:
         message = _mapping(event.get("message"))
@@ -140,15 +214,45 @@ class Turn:
             seconds = float(event.get("retry_delay_ms") or 0) / 1000
             tries = f"{event.get('attempt')} of {event.get('max_retries')}"
             yield Notice("warning", f"{reason}; trying again ({tries}) in {seconds:.0f} s.")
+        elif event.get("subtype") == "informational":
+            yield Notice("warning" if event.get("level") == "warning" else "info", f"claude: {event.get('content')}")
+        elif event.get("subtype") == "compact_boundary":
+            yield Notice("warning", _COMPACTED)
 
     def _finish(self, event: Mapping[str, Any]) -> None:
         self.ended = True
         self._result = event
-        self.total_cost = float(event.get("total_cost_usd") or self.total_cost)
+        sums = [_camel_usage(_mapping(used)) for used in _mapping(event.get("modelUsage")).values()]
+        usage = _each(max, self._before.usage, _each(sum, *sums)) if sums else self._before.usage
+        self.spent = Spent(float(event.get("total_cost_usd") or self.spent.cost), usage)
         self.stop_reason = event.get("stop_reason") or self.stop_reason
-        # After an interrupt the result counts nothing; what was streamed has been counted.
-        told = _usage(_mapping(event.get("usage")))
-        self.usage = told if any(told) else self._counted
+
+
+def _limit_notices(info: Mapping[str, Any]) -> Iterator[Notice]:
+    """What the person should know of the account's limits; nothing while there is enough left."""
+    status, kind, until = info.get("status"), str(info.get("rateLimitType") or ""), _day_and_time(info.get("resetsAt"))
+    limit = f"The {_LIMITS[kind]} limit of the account" if kind in _LIMITS else "The limit of the account"
+    again = f" It begins anew {until}." if until else ""
+    extra = bool(info.get("isUsingOverage"))
+    once = f"limit {status} {kind} {until} {extra}"
+    if extra:
+        yield Notice("warning", f"{limit} is used up: answers are billed as extra usage now.{again}", once)
+    elif status == "rejected":
+        yield Notice("warning", f"{limit} is reached.{again}", once)
+    elif status == "allowed_warning":
+        used = info.get("utilization")
+        share = f": {used:.0%} of it is used" if isinstance(used, float) and 0 <= used <= 1 else ""
+        yield Notice("warning", f"{limit} is nearly reached{share}.{again}", once)
+
+
+def _day_and_time(seconds: object) -> str:
+    """A moment as the person reads it, from seconds since 1970; empty where it is none."""
+    if not isinstance(seconds, int):
+        return ""
+    try:
+        return datetime.fromtimestamp(seconds).strftime("on %A at %H:%M")
+    except (OverflowError, OSError, ValueError):
+        return ""
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -156,5 +260,21 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return Usage(*(int(usage.get(name) or 0) for name in names))
+    """Of one message, or of a result."""
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
+    return Usage(*(_count(usage.get(name)) for name in names))
+
+
+def _camel_usage(usage: Mapping[str, Any]) -> Usage:
+    """Of one model, in the sums that a result brings."""
+    names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
+    return Usage(*(_count(usage.get(name)) for name in names))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _each(fold: Callable[[Iterable[int]], int], *usages: Usage) -> Usage:
+    """Fold counts field by field."""
+    return Usage(*(fold(counts) for counts in zip(*usages, strict=True)))

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.claude_events import NOTHING_SPENT
 from mahtab_tui.llm.claude_login import PERSONS_SETTINGS, login_environment
 
 _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
@@ -35,6 +36,8 @@ def environment(max_tokens: int, *, use_api_key: bool) -> dict[str, str]:
         "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
         "CLAUDE_CODE_MAX_RETRIES": str(RETRIES),
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_tokens),
+        # What is too long for the model is made shorter where the person is told of it; a summary of the CLI's own is a hidden call.
+        "DISABLE_AUTO_COMPACT": "1",
     }
 
 
@@ -55,8 +58,8 @@ class ClaudeProcess:
         if executable is None:
             raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in /model demo.")
         self.system = system
-        self.cost = 0.0
-        """US dollars since it began."""
+        self.spent = NOTHING_SPENT
+        """What it has used since it began."""
         self._folder = Path(tempfile.mkdtemp(prefix="mahtab-claude-"))
         system_file = self._folder / "system.txt"
         system_file.write_text(system, "utf-8", errors="replace")

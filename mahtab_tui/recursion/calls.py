@@ -61,7 +61,7 @@ class Calls:
         model, chars = conversation.model, conversation.chars
         held, heard = self.estimate(model, chars), False
 
-        def hear(words: str) -> None:
+        def hear(words: str | None) -> None:
             nonlocal heard
             heard = True
             self._events.stream(node, turn, words)
@@ -76,7 +76,9 @@ class Calls:
                     self._guess(node, turn, model, chars, held)  # it has been read, and perhaps written; nobody will tell
                     raise
                 except Exception as error:
-                    if heard:
+                    if conversation.used is not None:
+                        self._count(node, turn, model, conversation.used)
+                    elif heard:
                         self._guess(node, turn, model, chars, held)
                     elif not is_busy(error):
                         self.budget.spend(Amount(1))
@@ -104,10 +106,12 @@ class Calls:
 
     def _settle(self, node: str, turn: int, model: Model, said: Said, chars: int) -> None:
         used = said.usage or {"model": "", "input_tokens": tokens(chars), "output_tokens": tokens(len(said.text)), "cost": None}
+        self._count(node, turn, model, used)
+
+    def _count(self, node: str, turn: int, model: Model, used: dict[str, Any]) -> None:
+        """Count what a call has used, as the model told it."""
         used["model"] = used["model"] or model.name
         read, written, cost = used["input_tokens"], used["output_tokens"], used["cost"]
-        if model.cache_apart:
-            read += used.get("cache_read_tokens", 0) + used.get("cache_creation_tokens", 0)
         self._prices_of(model).learn(read, written, cost)
         self.budget.spend(Amount(1, read + written, cost or 0.0))
         if cost is None:

@@ -36,9 +36,10 @@ class Events:
         """An event of tag ``rlm-call``."""
         self.send(tags.RLM_CALL, node, text, event=event, **attrs)
 
-    def stream(self, node: str, turn: int, text: str) -> None:
-        """A piece of what the model says; it has no number, since the whole follows."""
-        self._emit(Record(tags.RLM_CHAT_STREAM, text, {"tree": self.tree, "node": node, "turn": turn}, time.time()))
+    def stream(self, node: str, turn: int, text: str | None) -> None:
+        """A piece of what the model says, None where it begins anew; it has no number, since the whole follows."""
+        fresh = {"fresh": True} if text is None else {}
+        self._emit(Record(tags.RLM_CHAT_STREAM, text or "", {"tree": self.tree, "node": node, "turn": turn, **fresh}, time.time()))
 
     def query(self, query: str, root: str) -> str:
         """A query as it is told: of a long one the two ends, and where the rest stands in the root's text, if it does."""

@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import add_usage
 
 from mahtab_tui.llm.base import ModelError, Stoppable
-from mahtab_tui.llm.chunks import encodable, is_cut
+from mahtab_tui.llm.chunks import REFUSED, begins_anew, encodable, is_cut, is_refused
 from mahtab_tui.llm.usage import usage_attrs
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ _MERGED = 0.03
 _STOP_AGAIN = 0.1
 """Seconds after which a stop is repeated: one that comes before the answer has begun is lost."""
 
-OnWords = Callable[[str], None]
+OnWords = Callable[[str | None], None]
+"""Is told what a model says, piece by piece; None where the answer begins anew, so that what was told of it does not count any more."""
 
 
 class Said(NamedTuple):
@@ -51,6 +52,10 @@ class Hearing:
         self._metadata: dict[str, Any] = {}
 
     def take(self, chunk: BaseMessage) -> None:
+        if begins_anew(chunk.response_metadata):
+            self._words.clear()
+            self._told = 0
+            self._on_words(None)
         if words := str(chunk.text):
             self._words.append(words)
             now = time.monotonic()
@@ -62,10 +67,17 @@ class Hearing:
         self._metadata |= chunk.response_metadata
 
     def said(self) -> Said:
-        """The whole, at its end."""
+        """The whole, at its end. Raises `ModelError` where the service refused to answer."""
         self._tell()
+        if is_refused(self._metadata):
+            raise ModelError(REFUSED)
         text = str(self._metadata.get("final_text") or "".join(self._words))
-        return Said(encodable(text), is_cut(self._metadata), usage_attrs(self._llm, self._usage, self._metadata))
+        return Said(encodable(text), is_cut(self._metadata), self.used)
+
+    @property
+    def used(self) -> dict[str, Any] | None:
+        """What the call has used, as attributes of a `usage` record; None where the model did not say."""
+        return usage_attrs(self._llm, self._usage, self._metadata)
 
     def _tell(self) -> None:
         if self._told < len(self._words):
@@ -81,7 +93,7 @@ class Reading:
         self.ended: asyncio.Future[Said] = self._loop.create_future()
         self._llm = llm
         self._messages = messages
-        self._hearing = Hearing(llm, lambda words: self._tell(on_words, words))
+        self.hearing = Hearing(llm, lambda words: self._tell(on_words, words))
         self._stopped = threading.Event()
         # An answer that nobody waits for any more may end in an error.
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -103,9 +115,9 @@ class Reading:
                     if not isinstance(self._llm, Stoppable):
                         break
                     continue
-                self._hearing.take(chunk)
+                self.hearing.take(chunk)
             else:
-                said = self._hearing.said()
+                said = self.hearing.said()
         except Exception as error:  # the thread's outermost frame: it is raised where the answer is waited for
             failure = error
         except BaseException as error:  # a provider's loop was cancelled, its code wants to leave: this is not its process to end
@@ -113,7 +125,7 @@ class Reading:
         with contextlib.suppress(RuntimeError):  # the loop has been closed
             self._loop.call_soon_threadsafe(self._end, said, failure)
 
-    def _tell(self, on_words: OnWords, words: str) -> None:
+    def _tell(self, on_words: OnWords, words: str | None) -> None:
         self._loop.call_soon_threadsafe(on_words, words)
 
     def _end(self, said: Said | None, failure: Exception) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
@@ -32,8 +33,6 @@ class Model:
         self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
         self.remembers = isinstance(llm, ChatClaudeCLI)
         """What it said must come back word for word, or it has to be told all again."""
-        self.cache_apart = isinstance(llm, ChatClaudeCLI)
-        """Tokens from the cache are not among those that it says it has read."""
         self.priced = is_priced(llm)
         """Whether it is known what a call has cost, if only after it."""
         self.usd_per_token = usd_per_token(llm)
@@ -115,6 +114,8 @@ class Conversation:
         """Nobody will say anything more."""
         self.heard = ""
         """What has come of the last answer, perhaps not all."""
+        self.used: dict[str, Any] | None = None
+        """What the last call has used, as attributes of a `usage` record, also where it failed; None where the model did not say."""
 
     def add(self, message: BaseMessage) -> None:
         """What was said, or is to be said with the next call."""
@@ -134,10 +135,10 @@ class Conversation:
 
         Raises `ModelError`, or what the provider's code raises.
         """
-        self.heard = ""
+        self.heard, self.used = "", None
 
-        def hear(words: str) -> None:
-            self.heard += words
+        def hear(words: str | None) -> None:
+            self.heard = "" if words is None else self.heard + words
             on_words(words)
 
         instance = self.model.lease(self)
@@ -151,6 +152,9 @@ class Conversation:
             return await asyncio.shield(reading.ended)
         except asyncio.CancelledError:
             reading.stop()
+            raise
+        except Exception:
+            self.used = reading.hearing.used
             raise
 
     async def _native(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> Said:

@@ -98,6 +98,10 @@ class Turn:
             self._pieces.append(piece)
             self._length += len(piece)
 
+    def forget(self) -> None:
+        """The answer that comes begins anew."""
+        self._pieces, self._length = [], 0
+
     def say(self, words: str) -> None:
         """The whole answer has come."""
         self._pieces, self._length, self.whole = [shortened(words)], len(words), True

@@ -264,6 +264,8 @@ class Tree:
             return
         turn = self._turn_of(node, record)
         if not turn.whole:
+            if record.attrs.get("fresh"):
+                turn.forget()
             turn.hear(record.text)
             self._state(node, "thinking")
             node.back_off = None

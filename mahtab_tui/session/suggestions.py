@@ -67,19 +67,24 @@ class Suggestions:
         llm, request = self._llm, suggestion_request(self._secrets.mask(text), variables, python)
         with self._spending.afford(model_name(llm) or llm._llm_type, lambda: worst_cost(llm, (words for _, words in request))):
             whole: AIMessageChunk | None = None
-            for chunk in llm.stream(request):
-                whole = chunk if whole is None else whole + chunk
-                if not wanted():
-                    break
-            if whole is None:
-                return ""
-            used = usage_attrs(llm, whole.usage_metadata, whole.response_metadata)
-            if used is None and (not wanted() or is_priced(llm)):
-                used = estimated_usage(llm, (words for _, words in request), str(whole.text))
-            if used is not None:
-                self._spending.count(**used)
-                emit(self._log, tags.USAGE, **used, source="suggestion")
-        return str(whole.text) if wanted() else ""
+            try:
+                for chunk in llm.stream(request):
+                    whole = chunk if whole is None else whole + chunk
+                    if not wanted():
+                        break
+            finally:
+                if whole is not None:
+                    self._count(llm, request, whole, sure=wanted() and not is_priced(llm))
+        return str(whole.response_metadata.get("final_text") or whole.text) if whole is not None and wanted() else ""
+
+    def _count(self, llm: BaseChatModel, request: Sequence[tuple[str, str]], whole: AIMessageChunk, *, sure: bool) -> None:
+        """Count a call, also one that failed. sure: count it only where the model has told what it has used."""
+        used = usage_attrs(llm, whole.usage_metadata, whole.response_metadata)
+        if used is None and not sure:
+            used = estimated_usage(llm, (words for _, words in request), str(whole.text))
+        if used is not None:
+            self._spending.count(**used)
+            emit(self._log, tags.USAGE, **used, source="suggestion")
 
 
 def rest_of_line(text: str, said: str) -> str:

@@ -19,7 +19,7 @@ from tests.services import OLLAMA, OPENAI, OPENROUTER, Protocol, Reply, Service,
 
 def test_an_answer_is_seen_word_by_word_as_it_comes(service: Service, protocol: Protocol) -> None:
     """The service goes on only when each word has been seen."""
-    seen: list[str] = []
+    seen: list[str | None] = []
     arrived = threading.Semaphore(0)
 
     def wait() -> None:
@@ -28,7 +28,7 @@ def test_an_answer_is_seen_word_by_word_as_it_comes(service: Service, protocol: 
     words = protocol.words
     service.replies = [protocol.sending([words("It "), wait, words("is "), wait, words("so."), wait, *protocol.end])]
 
-    def see(token: str) -> None:
+    def see(token: str | None) -> None:
         seen.append(token)
         arrived.release()
 

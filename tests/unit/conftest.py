@@ -1,14 +1,24 @@
-"""Searches by script for the unit tests."""
+"""Searches by script, and a `claude` by script, for the unit tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.fake_claude import FakeClaude, install_fake_claude
+
 if TYPE_CHECKING:
+    from mahtab_tui.llm.claude_cli import ChatClaudeCLI
     from tests.recursion_scripts import Bench
+
+InstallClaude = Callable[..., FakeClaude]
+"""Takes what `install_fake_claude` takes after the folder."""
+MakeClaude = Callable[..., "ChatClaudeCLI"]
+"""Takes the fields of `ChatClaudeCLI`."""
 
 
 @pytest.fixture
@@ -19,3 +29,31 @@ def bench() -> Iterator[Bench]:
     bench = Bench()
     yield bench
     bench.close()
+
+
+@pytest.fixture
+def install_claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InstallClaude:
+    """Put a fake `claude` on the PATH."""
+
+    def install(behaviour: str, **options: Any) -> FakeClaude:
+        fake = install_fake_claude(tmp_path / "bin", behaviour, **options)
+        monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+        return fake
+
+    return install
+
+
+@pytest.fixture
+def claude_model() -> Iterator[MakeClaude]:
+    """Make a model that is closed with the test."""
+    from mahtab_tui.llm.claude_cli import ChatClaudeCLI
+
+    made: list[ChatClaudeCLI] = []
+
+    def make(**fields: Any) -> ChatClaudeCLI:
+        made.append(ChatClaudeCLI(**{"timeout": 20.0, **fields}))
+        return made[-1]
+
+    yield make
+    for llm in made:
+        llm.close()

@@ -276,7 +276,7 @@ def test_an_answer_that_is_stopped_calls_nothing(desk: Desk) -> None:
 def test_calls_of_an_answer_that_did_not_end_by_itself_are_none(ends: str) -> None:
     cancelled = threading.Event()
 
-    def heard(token: str) -> None:
+    def heard(token: str | None) -> None:
         if ends == "stopped":
             cancelled.set()
         else:

@@ -71,7 +71,7 @@ def kind(request: pytest.FixtureRequest) -> type[Scripted]:
 
 
 def test_tokens_are_told_as_they_come(kind: type[Scripted]) -> None:
-    told: list[str] = []
+    told: list[str | None] = []
     answer = hear(kind(script=["It ", "", "is."]), QUESTION, threading.Event(), told.append)
     assert answer == Answer("It is.", stopped=False, cut=False, failure="", usage=None)
     assert answer.ended

@@ -13,6 +13,7 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.chunks import ANEW
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.replay_file import ReplayLine
@@ -23,7 +24,7 @@ from tests.recursion_scripts import ScriptedModel
 ASKED = [HumanMessage("?")]
 
 
-def ignore(words: str) -> None: ...
+def ignore(words: str | None) -> None: ...
 
 
 class Threaded(BaseChatModel):
@@ -69,12 +70,12 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def test_words_come_as_they_are_said_and_the_whole_at_the_end() -> None:
     go_on = threading.Event()
-    heard: list[str] = []
+    heard: list[str | None] = []
     call = asyncio.ensure_future(Model.of(Threaded(go_on=go_on)).conversation(*ASKED).say(heard.append))
     await until(lambda: heard == ["a"])
     go_on.set()
     assert (await call).text == "abc"
-    assert "".join(heard) == "abc"
+    assert "".join(filter(None, heard)) == "abc"
 
 
 async def test_usage_and_cost_are_what_the_model_told() -> None:
@@ -98,7 +99,7 @@ async def test_a_model_that_cannot_be_stopped_is_left_to_itself() -> None:
 async def test_a_stop_ends_that_one_answer_and_no_other() -> None:
     talkers: list[Talker] = []
     model = Model.of(Talker(talkers=talkers, endless=True))
-    heard: list[list[str]] = [[], []]
+    heard: list[list[str | None]] = [[], []]
     calls = [asyncio.ensure_future(model.conversation(*ASKED).say(words.append)) for words in heard]
     await until(lambda: all(heard))
     assert len(talkers) == 2
@@ -154,6 +155,34 @@ async def test_each_conversation_goes_through_a_replay_file_by_itself() -> None:
     assert said == ["first", "first", "second", "second"]
     with pytest.raises(ModelError, match="no answer left"):
         await one.say(ignore)
+
+
+async def test_words_of_an_answer_that_begins_anew_do_not_count() -> None:
+    class Retried(ScriptedModel):
+        def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+            yield ChatGenerationChunk(message=AIMessageChunk(content="Hello fr"))
+            yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=ANEW))
+            yield ChatGenerationChunk(message=AIMessageChunk(content="Hello from here."))
+
+    heard: list[str | None] = []
+    conversation = Model.of(Retried(reply=lambda messages: "")).conversation(*ASKED)
+    assert (await conversation.say(heard.append)).text == "Hello from here."
+    assert conversation.heard == "Hello from here."
+    assert heard[heard.index(None) + 1 :] == ["Hello from here."]
+
+
+async def test_a_call_that_fails_has_used_what_the_model_told() -> None:
+    class Failing(Talker):
+        def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
+            usage = {"input_tokens": 9, "output_tokens": 5, "total_tokens": 14}
+            yield ChatGenerationChunk(message=AIMessageChunk(content="", usage_metadata=usage))  # type: ignore[arg-type]
+            raise ModelError("It is tired.")
+
+    conversation = Model.of(Failing(talkers=[])).conversation(*ASKED)
+    with pytest.raises(ModelError, match="It is tired"):
+        await conversation.say(ignore)
+    assert conversation.used is not None
+    assert conversation.used["input_tokens"] == 9
 
 
 async def test_a_failing_model_raises_where_it_is_waited_for() -> None:

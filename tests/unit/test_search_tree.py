@@ -201,6 +201,17 @@ def test_trees_are_told_apart_and_the_newest_is_first() -> None:
     assert not trees.fold([Record(tags.USAGE, "", {"source": "agent"})])
 
 
+def test_an_answer_that_begins_anew_is_shown_once() -> None:
+    scribe = Scribe()
+    trees = Trees()
+    trees.fold([scribe.begin("1", "q"), *scribe.thinks("1", 1)])
+    about = {"tree": "t1", "node": "1", "turn": 1}
+    trees.fold([Record(tags.RLM_CHAT_STREAM, "Hello fr", about), Record(tags.RLM_CHAT_STREAM, "", {**about, "fresh": True})])
+    trees.fold([Record(tags.RLM_CHAT_STREAM, "Hello", about)])
+    (root,) = next(iter(trees)).roots
+    assert root.turns[0].words == "Hello"
+
+
 @pytest.mark.parametrize("tag", [tags.RLM_FINAL, tags.USAGE, tags.RLM_CHAT_STREAM])
 def test_of_a_search_that_was_never_begun_nothing_is_shown(tag: str) -> None:
     trees = Trees()

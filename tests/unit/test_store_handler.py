@@ -92,6 +92,17 @@ def test_a_running_answer_is_kept_with_its_fences(bus: Bus) -> None:
     assert (record.tag, record.attrs) == (tags.ASSISTANT_CHAT, {"turn": 1, "step": 0, "party": "claude"})
 
 
+def test_of_a_running_answer_that_began_anew_only_the_new_is_kept() -> None:
+    store = MemoryStore()
+    log, _ = setup_logging(store)
+    about = {"turn": 1, "step": 0, "party": "claude"}
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello fr", **about, kind="chat", block=0)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, **about, fresh=True)
+    emit(log, tags.ASSISTANT_CHAT_STREAM, "Hello from", **about, kind="chat", block=0)
+    close_logging(log)
+    assert [record.text for record in store.partials.values()] == ["Hello from"]
+
+
 def test_what_is_being_streamed_is_kept_at_the_end() -> None:
     store = MemoryStore()
     log, _ = setup_logging(store)

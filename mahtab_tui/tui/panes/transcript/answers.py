@@ -41,6 +41,11 @@ class Answers:
     def token(self, record: Record) -> None:
         """A piece of the stream: the last entry grows, or another begins."""
         pieces = self._pieces.setdefault(StepKey.of(record), [])
+        if record.attrs.get("fresh"):
+            for piece in pieces:
+                self._hide(piece)
+            pieces.clear()
+            return
         kind = record.attrs.get("kind", "chat")
         block = record.attrs.get("block")
         last = pieces[-1] if pieces else None
