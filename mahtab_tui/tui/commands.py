@@ -287,6 +287,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("right, tab", "Take the grey suggestion behind the cursor", "Editor"),
     Row("up, down, enter, escape", "In the list of completions: choose, take (after Tab or an arrow), close", "Editor"),
     Row("alt+e", "Show a large pasted text in full, where [Pasted 312 lines] stands for it; undo folds it again", "Editor"),
+    Row("alt+q", "Make curly quotes straight, as a pasted text may have them; undo makes them curly again", "Editor"),
     Row("enter, down, up, escape", "While finding in the input: next, previous, close", "Editor"),
     Row("alt+r", "While finding in the input or in the transcript: by a regular expression, or words as they are", "Editor"),
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
+from textual.widgets import Static
 from textual.widgets.text_area import Selection
 
 from tests.tui.editor_app import SIZE, EditorApp, app_of, press_at_once, write
@@ -137,6 +138,34 @@ async def test_a_pasted_block_comes_in_whole_and_is_not_run(pilot: Pilot[None]) 
     assert app_of(pilot).said == []
     await pilot.press("enter")
     assert app_of(pilot).said == [("submitted", "python", "for x in y:\n    print(x)\n\nz = 1")]
+
+
+async def test_curly_quotes_are_straightened_where_one_wants_it(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    hint = app.query_one("#hint", Static)
+    app.area.post_message(Paste("```python\nprint(“it’s”)\n```"))
+    await pilot.pause()
+    assert app.editor.text == "print(“it’s”)"
+    assert "Alt+Q makes them straight" in str(hint.content)
+    await pilot.press("alt+q")
+    assert app.editor.text == 'print("it\'s")'
+    assert "Alt+Q" not in str(hint.content)
+    await pilot.press("ctrl+z")
+    assert app.editor.text == "print(“it’s”)"
+    app.editor.toggle_mode()
+    await pilot.pause()
+    assert "Alt+Q" not in str(hint.content), "a question may have any quotes"
+    await pilot.press("alt+q")
+    assert app.editor.text == "print(“it’s”)"
+
+
+async def test_curly_quotes_of_a_folded_text_are_straightened_too(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.area.post_message(Paste("print(“a”)\n" * 60))
+    await pilot.pause()
+    await pilot.press("alt+q")
+    assert app.editor.text == 'print("a")\n' * 60
+    assert app.area.text.startswith("[Pasted 61 lines")
 
 
 async def test_a_pasted_block_replaces_the_selection(pilot: Pilot[None]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.tui.panes.editor.indent import next_indent
-from mahtab_tui.tui.panes.editor.pasting import clean, pasted_python
+from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, pasted_python, straightened
 from mahtab_tui.tui.panes.editor.pieces import Span, bare, spans
 
 
@@ -77,6 +77,15 @@ def test_spans_lie_within_the_text_and_pair_what_belongs_together(text: str) -> 
         ("x = 'a\u202eb'", "x = 'ab'"),
         ("...", "..."),
         ("... and so on", "... and so on"),
+        ("```python\nx = 1\n\ny = 2\n```\n", "x = 1\n\ny = 2"),
+        ("\n  ~~~ py\n  x = 1\n  ~~~", "x = 1"),
+        ("```\n>>> x\n1\n```", "x\n# 1"),
+        ("```py\nx = 1\n```\nThen *this*:\n\n```py\ny = 2\n```\nDone.", "x = 1\n# Then *this*:\n\ny = 2\n# Done."),
+        ("````\ns = '''\n```\nx\n```\n'''\n````", "s = '''\n```\nx\n```\n'''"),
+        ("```python\nx = 1", "x = 1"),
+        ("x = 1\n```", "x = 1"),
+        ("s = '''\n```py\nx\n```\n'''", "s = '''\n```py\nx\n```\n'''"),
+        ("s = '''\n```py\nx\n```", "s = '''\n```py\nx\n```"),
     ],
 )
 def test_python_is_pasted_as_it_can_run(text: str, python: str) -> None:
@@ -85,6 +94,22 @@ def test_python_is_pasted_as_it_can_run(text: str, python: str) -> None:
 
 def test_pasted_into_other_code_the_indentation_stays() -> None:
     assert pasted_python("    x\n    y", into_empty=False) == "    x\n    y"
+
+
+@pytest.mark.parametrize(
+    ("text", "straight"),
+    [
+        ("print(“a”, ‘b’)", "print(\"a\", 'b')"),
+        ("print(“it’s”)", 'print("it\'s")'),
+        ("print(“it's”)", 'print("it\'s")'),
+        ("x = \"it’s\", ‘b’", "x = \"it’s\", 'b'"),
+        ("x = „a“  # “said”", 'x = "a"  # “said”'),
+    ],
+)
+def test_curly_quotes_are_straightened(text: str, straight: str) -> None:
+    assert has_curly_quotes(text)
+    assert straightened(text) == straight
+    assert not has_curly_quotes(straight)
 
 
 @given(st.text())

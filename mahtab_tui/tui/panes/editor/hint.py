@@ -40,6 +40,7 @@ class Hint(Static):
         super().__init__(id=id, markup=False)
         self._mode: Mode = "python"
         self._replacing = False
+        self._offer = ""
         self._question = ""
         self._chips: Sequence[Chip] = ()
         """What would go with the question."""
@@ -65,6 +66,12 @@ class Hint(Static):
             self._chips = ()
             self._draw()
 
+    def offer(self, offer: str) -> None:
+        """A sentence with a key in the place of the keys; empty: none any more."""
+        if offer != self._offer:
+            self._offer = offer
+            self._draw()
+
     @on(Looked)
     def _looked(self, message: Looked) -> None:
         message.stop()
@@ -73,6 +80,9 @@ class Hint(Static):
             self._draw()
 
     def _draw(self) -> None:
+        if self._offer:
+            self.update(Content.styled(self._offer, "$moon"))
+            return
         if self._replacing or not self._chips:
             self.update(Content(_REPLACING if self._replacing else _KEYS[self._mode]))
             return

@@ -25,12 +25,14 @@ from mahtab_tui.tui.panes.editor.finding import AreaFinder
 from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
 from mahtab_tui.tui.panes.editor.hint import Hint
 from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
+from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes
 from mahtab_tui.tui.panes.editor.prompt_area import Draft, PromptArea
 from mahtab_tui.tui.panes.editor.recall import Recalls
 from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
 from mahtab_tui.tui.widgets.find_row import FindRow
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
+_STRAIGHTEN = "Python does not read curly quotes · Alt+Q makes them straight"
 
 
 class Attachments(Protocol):
@@ -163,7 +165,7 @@ class EditorPane(Widget):
     def watch_mode(self, mode: Mode) -> None:
         if self.is_attached:
             self._show_mode()
-            self._look_at_question()
+            self._look_at_text()
             self.post_message(self.ModeChanged(mode))
 
     def _show_mode(self) -> None:
@@ -173,8 +175,9 @@ class EditorPane(Widget):
         self._hint.show(self.mode, replacing=bool(self._replaces))
 
     @on(TextArea.Changed, "#code")
-    def _look_at_question(self) -> None:
+    def _look_at_text(self) -> None:
         self._hint.look_at(self._area.whole_text if self.mode == "ask" else "")
+        self._hint.offer(_STRAIGHTEN if self.mode == "python" and has_curly_quotes(self._area.whole_text) else "")
 
     @on(PromptArea.ModeChanged)
     def _mode_changed(self, message: PromptArea.ModeChanged) -> None:

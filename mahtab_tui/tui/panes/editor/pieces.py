@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 _PIECE = re.compile(
@@ -38,3 +38,14 @@ def spans(text: str) -> Iterator[Span]:
 def bare(text: str) -> str:
     """The text without comments, and with empty strings."""
     return _PIECE.sub(lambda piece: '""' if piece["string"] else piece["bracket"] or "", text)
+
+
+def outside_of_strings(text: str, changed: Callable[[str], str]) -> str:
+    """The text with what stands outside of its strings and comments changed."""
+    parts: list[str] = []
+    end = 0
+    for piece in _PIECE.finditer(text):
+        if not piece["bracket"]:
+            parts += [changed(text[end : piece.start()]), piece[0]]
+            end = piece.end()
+    return "".join([*parts, changed(text[end:])])

@@ -14,7 +14,7 @@ from mahtab_tui.tui.panes.editor.completeness import is_complete
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.pastes import Pastes
-from mahtab_tui.tui.panes.editor.pasting import clean
+from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, straightened
 from mahtab_tui.tui.panes.editor.recall import Recalls
 from mahtab_tui.tui.panes.editor.suggesting_area import Suggest, SuggestingArea
 
@@ -33,6 +33,7 @@ class PromptArea(SuggestingArea):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
         Binding("alt+e", "unfold", "Show what was pasted", show=False),
+        Binding("alt+q", "straighten", "Straighten quotes", show=False),
     ]
 
     class ModeChanged(Message):
@@ -107,6 +108,12 @@ class PromptArea(SuggestingArea):
         text = self.whole_text
         if text != self.text:
             self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+
+    def action_straighten(self) -> None:
+        """Make curly quotes straight; undo makes them curly again."""
+        text = self.whole_text
+        if self.python and has_curly_quotes(text):
+            self.replace(self.folded(straightened(text)), (0, 0), self.document.end, maintain_selection_offset=False)
 
     def _walk(self, step: int) -> None:
         """To an older input (1) or a newer one (-1), at once: the next key is meant for it."""
