@@ -12,7 +12,9 @@ OutputKind = Literal["stdout", "value", "traceback", "display"]
 Mime = Literal["image/png", "image/jpeg", "text/markdown", "text/html", "text/plain"]
 """``text/plain`` is help: a text to be read from its beginning. It has no data, its text is all."""
 VariableKind = Literal["data", "module", "function", "class"]
-CompletionKind = Literal["data", "module", "function", "class", "property", "argument", "key", "column", "keyword", "name", "file", "folder", "magic"]
+CompletionKind = Literal[
+    "data", "module", "function", "class", "property", "argument", "key", "column", "keyword", "name", "file", "folder", "magic", "command"
+]
 ChangeKind = Literal["added", "rebound", "changed", "perhaps", "deleted"]
 CHANGE_SIGNS: Mapping[str, str] = {"added": "+", "rebound": "~", "changed": "~", "perhaps": "?", "deleted": "−"}
 """How each kind of change is drawn."""

@@ -15,9 +15,11 @@ from textual.widgets import Static
 from mahtab_tui.kernel.base import Completion, Completions, KernelError
 from mahtab_tui.session import mentions as mentions_module
 from mahtab_tui.session.mentions import Chip, mentions
+from mahtab_tui.tui.commands import COMMANDS
 from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.hint import Hint
+from mahtab_tui.tui.slash import slash_completions
 from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
 
@@ -201,3 +203,26 @@ def test_many_of_them(snap_compare: Callable[..., bool], home: Path, size: tuple
             return [Chip(mention.label, "12.4 kB", missing=mention.name == "gone.txt") for mention in mentions(question)]
 
     assert snap_compare(EditorApp(home, attachments=Sizes()), terminal_size=size, run_before=run)
+
+
+async def test_a_slash_at_the_beginning_of_a_question_completes_the_commands(pilot: Pilot[None]) -> None:
+    app = app_of(pilot)
+    app.editor.toggle_mode()
+    await write(pilot, "/")
+    shown = app.query_one(CompletionList)
+    await until(pilot, lambda: shown.is_open)
+    assert [item.label for item in shown.items] == sorted(f"/{each.slash} {each.argument}".rstrip() for each in COMMANDS if each.slash)
+    await write(pilot, "mo")
+    await until(pilot, lambda: [item.label for item in shown.items] == ["/model NAME"])
+    assert shown.items[0].doc
+    await pilot.press("tab")
+    assert app.area.text == "/model "
+    assert not shown.is_open
+    await write(pilot, "demo")
+    await pilot.press("enter")
+    assert app.said[-1] == ("submitted", "ask", "/model demo")
+
+
+@pytest.mark.parametrize("text", ["what is a/", "why?\n/", "/model x", "/Model", "1/"])
+def test_a_slash_elsewhere_begins_no_command(text: str) -> None:
+    assert slash_completions(text, len(text)) is None

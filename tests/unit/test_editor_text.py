@@ -102,7 +102,7 @@ def test_pasted_into_other_code_the_indentation_stays() -> None:
         ("print(“a”, ‘b’)", "print(\"a\", 'b')"),
         ("print(“it’s”)", 'print("it\'s")'),
         ("print(“it's”)", 'print("it\'s")'),
-        ("x = \"it’s\", ‘b’", "x = \"it’s\", 'b'"),
+        ('x = "it’s", ‘b’', "x = \"it’s\", 'b'"),
         ("x = „a“  # “said”", 'x = "a"  # “said”'),
     ],
 )

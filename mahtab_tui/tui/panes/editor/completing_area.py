@@ -16,6 +16,7 @@ from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completer import Answer, Complete, Completer, Question
 from mahtab_tui.tui.panes.editor.completion_list import ROWS, CompletionList
 from mahtab_tui.tui.panes.editor.narrowing import Remembered
+from mahtab_tui.tui.slash import slash_completions
 
 _WORTH_ASKING = re.compile(r"""[^\W\d]\w$|\.\w*$|\[["']?$|/$|^\s*%%?\w*$|\b(?:import|from)\s+[\w.]*$|^(?:[^"'#]|"[^"]*"|'[^']*')*["'][^"']*$""")
 """Text before the cursor after which it is asked without a key; the last is a string that is open."""
@@ -55,6 +56,8 @@ class CompletingArea(CodeArea):
         return self._complete if python else self._complete_question
 
     def _found(self, question: Question) -> Completions:
+        if not question.python and (commands := slash_completions(question.code, question.cursor)):
+            return commands
         complete = self._knowing(question.python)
         assert complete is not None
         return complete(question.code, question.cursor)
@@ -83,7 +86,7 @@ class CompletingArea(CodeArea):
         before = self.document.get_line(self.cursor_location[0])[: self.cursor_location[1]]
         if self.completions.is_open:
             self.take(self.completions.chosen)
-        elif self._knowing(self.python) is not None and self.selection.is_empty and (before.strip() if self.python else begun(before)):
+        elif self._knowing(self.python) is not None and self.selection.is_empty and (before.strip() if self.python else self._begun(before)):
             self._ask(asked_for=True)
         else:
             super().action_indent()
@@ -124,7 +127,7 @@ class CompletingArea(CodeArea):
         if self._knowing(self.python) is None or not (by_character or self.completions.is_open):
             self.close_completions()
         elif not self.python:
-            if begun(before):
+            if self._begun(before):
                 self._ask(asked_for=self.completions.is_open and self.completions.asked_for)
             else:
                 self.close_completions()
@@ -132,6 +135,10 @@ class CompletingArea(CodeArea):
             self._ask(asked_for=self.completions.is_open and self.completions.asked_for)
         else:
             self.close_completions()
+
+    def _begun(self, before: str) -> bool:
+        """Whether the text before the cursor in its line begins a mention, or a command."""
+        return begun(before) is not None or (self.cursor_location[0] == 0 and slash_completions(before, len(before)) is not None)
 
     # The list
 
