@@ -51,7 +51,7 @@ if sys.argv[-2:] == ["auth", "status"]:
 system_file = sys.argv[sys.argv.index("--system-prompt-file") + 1]
 keys = [name for name in os.environ if name.startswith("ANTHROPIC")]
 flags = {{name: os.environ.get(name) for name in CONFIG["watched"]}}
-log(argv=sys.argv[1:], cwd=os.getcwd(), files=os.listdir("."), keys=keys, env=flags, pid=os.getpid(), sid=os.getsid(0), system=open(system_file).read())
+log(argv=sys.argv[1:], cwd=os.getcwd(), keys=keys, env=flags, pid=os.getpid(), sid=os.getsid(0), system=open(system_file).read())
 if CONFIG["behaviour"] == "deaf":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -86,6 +86,8 @@ for line in sys.stdin:
         os.kill(os.getpid(), signal.SIGKILL)
     elif behaviour == "silent":
         pass
+if CONFIG["behaviour"] in ("streams", "deaf"):
+    time.sleep(1000)  # the real one, too, answers to the end when nobody is there any more
 """
 
 WATCHED = ("CLAUDE_CODE_DISABLE_FILE_MENTIONS", "CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_MAX_OUTPUT_TOKENS")

@@ -51,7 +51,7 @@ class ChatClaudeCLI(BaseChatModel):
     max_tokens: int = 4096
     """Of one answer; the CLI goes on by itself after it."""
     cwd: Path | None = None
-    """None: an empty private folder, so that nothing of the person's is read."""
+    """Where it runs; None: in this program's folder. It reads nothing there."""
     timeout: float = 120.0
     """Seconds without any event before the answer is given up."""
     use_api_key: bool = False

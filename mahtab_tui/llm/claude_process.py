@@ -14,10 +14,12 @@ import threading
 import uuid
 import weakref
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from mahtab_tui.dying import with_starter
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import NOTHING_SPENT
 from mahtab_tui.llm.claude_login import PERSONS_SETTINGS, login_environment
@@ -41,17 +43,17 @@ def environment(max_tokens: int, *, use_api_key: bool) -> dict[str, str]:
     }
 
 
-def command(executable: str, model: str | None, system_file: Path) -> list[str]:
+def command(executable: str, model: str | None, system_file: str) -> list[str]:
     """The command line: text only, no tools, nothing read from the folder; prompts come on stdin."""
     argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
-    argv += ["--system-prompt-file", str(system_file), "--tools", "", "--strict-mcp-config"]
+    argv += ["--system-prompt-file", system_file, "--tools", "", "--strict-mcp-config"]
     argv += [*PERSONS_SETTINGS, "--settings", _NEUTRAL]
     argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", "1"]
     return [*argv, "--model", model] if model else argv
 
 
 class ClaudeProcess:
-    """A process in a session of its own, so that its whole group can be ended."""
+    """A process in a session of its own, so that its whole group can be ended. It leaves no file: what it is to read has no name."""
 
     def __init__(self, system: str, *, model: str | None, cwd: Path | None, env: Mapping[str, str]) -> None:
         executable = shutil.which("claude")
@@ -60,29 +62,26 @@ class ClaudeProcess:
         self.system = system
         self.spent = NOTHING_SPENT
         """What it has used since it began."""
-        self._folder = Path(tempfile.mkdtemp(prefix="mahtab-claude-"))
-        system_file = self._folder / "system.txt"
-        system_file.write_text(system, "utf-8", errors="replace")
-        place = cwd
-        if place is None:
-            place = self._folder / "empty"
-            place.mkdir()
-        argv = command(executable, model, system_file)
-        try:
-            self._child = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=place, env=dict(env), start_new_session=True
-            )
-        except OSError as error:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()
-        self._threads = [threading.Thread(target=work, name="claude", daemon=True) for work in (self._read, self._read_errors)]
-        for thread in self._threads:
-            thread.start()
+        started: Future[subprocess.Popen[bytes]] = Future()
+
+        def start() -> subprocess.Popen[bytes]:
+            return _start(executable, model, system, cwd, env)
+
+        # Neither thread holds this object: it is ended, too, when nobody has it any more.
+        reading = (start, started, self._lines, self._errors)
+        self._threads = [threading.Thread(target=_live, args=reading, name="claude", daemon=True)]
+        self._threads[0].start()
+        try:
+            self._child = started.result()
+        except OSError as error:
+            raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
+        self._threads.append(threading.Thread(target=_read_errors, args=(self._child, self._errors), name="claude", daemon=True))
+        self._threads[1].start()
         # Also where nobody calls `close`: at the interpreter's end, or when the model is dropped.
-        self._finalizer = weakref.finalize(self, _end, self._child, self._folder)
+        self._finalizer = weakref.finalize(self, _end, self._child)
 
     @property
     def alive(self) -> bool:
@@ -151,27 +150,59 @@ class ClaudeProcess:
             self._child.stdin.write(data)
             self._child.stdin.flush()
 
-    def _read(self) -> None:
-        assert self._child.stdout is not None
-        with contextlib.suppress(OSError, ValueError):
-            for line in self._child.stdout:
-                try:
-                    event = json.loads(line)
-                except ValueError:
-                    self._errors.append(line.decode("utf-8", "replace"))
-                    continue
-                if isinstance(event, dict):
-                    self._lines.put(event)
-        self._lines.put(None)
 
-    def _read_errors(self) -> None:
-        assert self._child.stderr is not None
-        with contextlib.suppress(OSError, ValueError):
-            for line in self._child.stderr:
-                self._errors.append(line.decode("utf-8", "replace"))
+def _start(executable: str, model: str | None, system: str, cwd: Path | None, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start it on the thread that it is to end with (see `with_starter`). Raises `OSError`."""
+    with tempfile.TemporaryFile() as file:
+        file.write(system.encode("utf-8", "replace"))
+        file.seek(0)
+        return subprocess.Popen(
+            command(executable, model, f"/dev/fd/{file.fileno()}"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=[file.fileno()],
+            cwd=cwd,
+            env=dict(env),
+            start_new_session=True,
+            preexec_fn=with_starter(signal.SIGTERM),
+        )
 
 
-def _end(child: subprocess.Popen[bytes], folder: Path) -> None:
+def _live(
+    start: Callable[[], subprocess.Popen[bytes]],
+    started: Future[subprocess.Popen[bytes]],
+    lines: queue.Queue[dict[str, Any] | None],
+    errors: deque[str],
+) -> None:
+    """Start the process and read what it says to its end; the thread lives as long as the process."""
+    try:
+        child = start()
+    except BaseException as error:
+        started.set_exception(error)
+        return
+    started.set_result(child)
+    assert child.stdout is not None
+    with contextlib.suppress(OSError, ValueError):
+        for line in child.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                errors.append(line.decode("utf-8", "replace"))
+                continue
+            if isinstance(event, dict):
+                lines.put(event)
+    lines.put(None)
+
+
+def _read_errors(child: subprocess.Popen[bytes], errors: deque[str]) -> None:
+    assert child.stderr is not None
+    with contextlib.suppress(OSError, ValueError):
+        for line in child.stderr:
+            errors.append(line.decode("utf-8", "replace"))
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
     """End a process group: a parent that is gone does not stop it by itself."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGTERM)
@@ -185,4 +216,3 @@ def _end(child: subprocess.Popen[bytes], folder: Path) -> None:
         if stream is not None:
             with contextlib.suppress(OSError):
                 stream.close()
-    shutil.rmtree(folder, ignore_errors=True)

@@ -126,7 +126,7 @@ def get_llm(
     """A model by its name. Raises `ModelError` for one that is not known or cannot be had.
 
     timeout: seconds without a sign of it before it is given up. on_notice: told what the person should know (retries, billing).
-    cwd: the folder that a model of the CLI's runs in; by default an empty private one.
+    cwd: the folder that a model of the CLI's runs in; by default this program's.
     provider: of a name that begins with none.
     base_url: where a service that is compatible with OpenAI's answers, for the models of ``openai:``.
     api_keys: keys that are not in the environment, by the provider's name; of the service at a `base_url`: "openai_compatible".

@@ -53,7 +53,7 @@ class EndingSignals:
     """A context in which an application runs, on the main thread."""
 
     def __init__(self, app: App[Any], last_words: Callable[[], object] = lambda: None, on_repair: Callable[[], object] = lambda: None) -> None:
-        """last_words: keeps what is not kept yet; called on a thread, for `LAST_WORDS` at most. on_repair: told that code had changed the terminal."""
+        """last_words: keeps what is not kept yet, and ends what would go on; called on a thread, for `LAST_WORDS` at most. on_repair: told that code had changed the terminal."""
         self._app = app
         self._last_words = last_words
         self._on_repair = on_repair

@@ -98,6 +98,11 @@ def open_screen(
         else:
             afterwards.append(text)
 
+    def close() -> None:
+        sharing.end()
+        session.close()
+        history.close()
+
     try:
         with ScreenGuard(line_came) as guard, thread_failures_told(line_came):
             app = MahtabApp(session, guard, history, keymap=settings.keymap, collector=collector, namespace_stays=namespace_stays)
@@ -106,11 +111,15 @@ def open_screen(
                 app.call_after_first_picture(lambda: session.notice(moved, "warning"))
             if settings.share:
                 app.call_after_first_picture(sharing.begin)
+            app.call_after_first_picture(threading.Thread(target=_remove_leftovers, name="leftovers", daemon=True).start)
 
             def last_words() -> None:
                 if draft := app.editor.text.strip():
                     history.add(draft, app.editor.mode)
                 session.save()
+                close()
+                if claim is not None:
+                    claim.release()
 
             def repaired() -> None:
                 session.notice("Code had changed the terminal's settings; they are as the screen needs them again.", "warning")
@@ -119,9 +128,7 @@ def open_screen(
                 app.run()
             app.choices.save()
     finally:
-        sharing.end()
-        session.close()
-        history.close()
+        close()
         if afterwards:
             print(plain("\n".join(afterwards)), file=sys.stderr)
     return _exit_code(app, "mahtab-tui --continue goes on with this session; its variables are gone." if store is not None else "")
@@ -224,6 +231,12 @@ def replay_log(path: Path, speed: float | None) -> int:
     with EndingSignals(app):
         app.run()
     return _exit_code(app)
+
+
+def _remove_leftovers() -> None:
+    from mahtab_tui.session.leftovers import remove_leftovers
+
+    remove_leftovers()
 
 
 def _exit_code(app: TerminalApp[Any], advice: str = "") -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from tests.fake_claude import RECORDINGS
 from tests.unit.conftest import InstallClaude, MakeClaude
+from tests.waiting import alive, wait_for
 
 HELLO = [SystemMessage("Be kind."), HumanMessage("hello")]
 FAILING = {
@@ -158,7 +159,7 @@ def test_the_command_line_and_the_environment_keep_the_privacy_and_billing_rules
         "CLAUDE_CODE_MAX_RETRIES": "4",
         "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "1000",
     }
-    assert start["files"] == []
+    assert start["cwd"] == os.getcwd()
     assert start["sid"] == start["pid"]
     assert start["system"] == "Be kind."
     assert not any("secrets" in word or "Be kind" in word for word in argv)
@@ -253,16 +254,34 @@ def test_two_models_answer_at_once(install_claude: InstallClaude, claude_model: 
     assert answers == ["one", "one"]
 
 
-def test_closing_leaves_no_process_no_thread_and_no_folder(install_claude: InstallClaude) -> None:
+def test_closing_leaves_no_process_no_thread_and_no_file(install_claude: InstallClaude, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
     before = set(threading.enumerate())
     fake = install_claude("answers", answers=["one"])
     llm = ChatClaudeCLI()
     llm.invoke(HELLO)
+    assert list((tmp_path / "temporary").iterdir()) == []
     llm.close()
     [start] = fake.starts
     assert not Path(f"/proc/{start['pid']}").exists()
-    assert not Path(start["cwd"]).exists()
-    deadline = time.monotonic() + 5
-    while set(threading.enumerate()) - before and time.monotonic() < deadline:
-        pass
-    assert not set(threading.enumerate()) - before
+    wait_for(lambda: not set(threading.enumerate()) - before)
+
+
+def test_a_model_that_nobody_has_any_more_leaves_no_process(install_claude: InstallClaude) -> None:
+    fake = install_claude("answers", answers=["one"])
+    llm = ChatClaudeCLI()
+    llm.invoke(HELLO)
+    del llm
+    gc.collect()
+    wait_for(lambda: not alive(fake.starts[0]["pid"]))
+
+
+def test_a_process_outlives_the_thread_that_has_asked_first(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
+    fake = install_claude("answers", answers=["one", "two"])
+    llm = claude_model()
+    asking = threading.Thread(target=llm.invoke, args=(HELLO,))
+    asking.start()
+    asking.join()
+    llm.invoke([*HELLO, AIMessage("one"), HumanMessage("more")])
+    assert len(fake.starts) == 1

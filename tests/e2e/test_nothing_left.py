@@ -1,0 +1,89 @@
+"""However the program ends, none of its processes goes on, and no file stays that only it had use for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import PROGRAM, Start
+from tests.e2e.terminal import Terminal
+from tests.fake_claude import FakeClaude, install_fake_claude
+from tests.waiting import alive, wait_for
+
+ENDS = ["SIGTERM", "SIGHUP", "SIGKILL", "closed terminal"]
+
+
+@pytest.fixture
+def temporary(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for temporary files."""
+    folder = project / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def claude(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClaude]:
+    """A `claude` that answers until it is interrupted; it is ended with the test."""
+    fake = install_fake_claude(project / "bin", "streams")
+    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    yield fake
+    for start in fake.starts:
+        if alive(start["pid"]):
+            os.kill(start["pid"], signal.SIGKILL)
+
+
+def end(terminal: Terminal, how: str) -> None:
+    if how == "closed terminal":
+        terminal.hang_up()
+    else:
+        os.kill(terminal.pid, getattr(signal, how))
+        while terminal.pump():
+            pass
+        terminal.wait_end()
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_the_screen_leaves_nothing_behind(start: Start, home: Path, temporary: Path, claude: FakeClaude, how: str) -> None:
+    screen = start("--model", "claude")
+    screen.wait("kernel .*idle")
+    screen.press("f2")
+    screen.enter("hello")
+    screen.wait("begun")
+    [claude_process] = claude.starts
+    end(screen, how)
+    wait_for(lambda: not alive(claude_process["pid"]))
+    assert list(temporary.iterdir()) == []
+    folders = [home / ".mahtab" / name for name in ("open", "run")]
+    if how == "SIGKILL":  # what is left then is removed by the next start
+        assert [len(list(folder.iterdir())) for folder in folders] == [1, 1]
+        start("--model", "demo").wait("kernel .*idle")
+        wait_for(lambda: not any(file.name.startswith(str(screen.pid)) for file in folders[1].iterdir()))
+        wait_for(lambda: [len(list(folder.iterdir())) for folder in folders] == [1, 1])
+    else:
+        assert [list(folder.iterdir()) for folder in folders] == [[], []]
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP", "closed terminal"])
+def test_what_a_running_cell_has_started_ends_with_the_program(start: Start, how: str) -> None:
+    screen = start()
+    screen.wait("kernel .*idle")
+    screen.enter("import subprocess; p = subprocess.Popen(['sleep', '1000']); print('num' + 'ber', p.pid); p.wait()")
+    child = int(screen.wait(r"number \d+ ").split()[1])
+    end(screen, how)
+    wait_for(lambda: not alive(child))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_question_without_a_screen_leaves_nothing_behind(project: Path, temporary: Path, claude: FakeClaude, number: signal.Signals) -> None:
+    with subprocess.Popen([*PROGRAM, "ask", "hello", "--model", "claude"], cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as program:
+        wait_for(lambda: claude.prompts)
+        program.send_signal(number)
+        assert program.wait(60) == -number
+    wait_for(lambda: not alive(claude.starts[0]["pid"]))
+    assert list(temporary.iterdir()) == []

@@ -1,0 +1,48 @@
+"""What programs that were killed have left is removed; what others still use is not."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.session.leftovers import remove_leftovers
+from mahtab_tui.session.shared_sessions import share_folder
+from mahtab_tui.store.claim import claim
+
+HOLDS = "import sys, time; from mahtab_tui.store.claim import claim; held = claim('other'); print('held', flush=True); time.sleep(1000)"
+
+
+def test_locks_and_sockets_go_with_their_program(home: Path) -> None:
+    mine = claim("mine")
+    assert mine is not None
+    with subprocess.Popen([sys.executable, "-c", HOLDS], stdout=subprocess.PIPE) as other, socket.socket(socket.AF_UNIX) as gone:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        gone.bind(str(share_folder() / "1.sock"))
+        locks = home / ".mahtab" / "open"
+        remove_leftovers()
+        assert sorted(path.name for path in locks.iterdir()) == ["session-mine.lock", "session-other.lock"]
+        assert list(share_folder().iterdir()) == []
+        other.kill()
+    remove_leftovers()
+    assert [path.name for path in locks.iterdir()] == ["session-mine.lock"]
+    mine.release()
+
+
+def test_folders_of_earlier_versions_go_when_they_are_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("mahtab-claude-old", "mahtab-claude-new", "other-old"):
+        (tmp_path / name / "empty").mkdir(parents=True)
+    (tmp_path / "mahtab-claude-link").symlink_to(tmp_path / "other-old")
+    yesterday = time.time() - 25 * 60 * 60
+    for name in ("mahtab-claude-old", "other-old", "mahtab-claude-link"):
+        os.utime(tmp_path / name, (yesterday, yesterday), follow_symlinks=False)
+    remove_leftovers()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mahtab-claude-link", "mahtab-claude-new", "other-old"]
+    assert (tmp_path / "other-old" / "empty").exists()
