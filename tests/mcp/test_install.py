@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import stat
+import struct
 import subprocess
 import sys
 import tomllib
@@ -142,6 +143,9 @@ def test_the_plug_in_is_whole(home: Path) -> None:
     manifest = json.loads((folder / ".claude-plugin" / "plugin.json").read_text())
     assert manifest["version"] == __version__
     assert manifest["author"]["name"], "its validator warns of a plug-in without an author"
+    assert len((folder / "README.md").read_text().split()) >= 40, "its validator refuses a plug-in that does not say what it does"
+    picture = (folder / ".claude-plugin" / "icon.png").read_bytes()
+    assert struct.unpack(">4s2I", picture[12:24]) == (b"IHDR", 512, 512), "its validator warns where there is no square icon"
     for file in (folder / "commands").glob("*.md"):
         described = yaml.safe_load(file.read_text().split("---")[1])
         assert described["description"]
