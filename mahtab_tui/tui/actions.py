@@ -187,6 +187,13 @@ class SessionActions(PressGuard[int]):
     def action_explain(self) -> None:
         self.editor.explain()
 
+    def action_explain_last_error(self) -> None:
+        if question := self.query_one(TranscriptPane).question_about_error:
+            self.editor.begin_question(question)
+            self.editor.focus()
+        else:
+            self.tell("No cell has failed.")
+
     def action_suggest(self) -> None:
         if not self.editor.suggest():
             self.tell("No model was chosen for suggestions: set suggestion_model in the configuration.")

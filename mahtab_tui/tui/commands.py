@@ -40,6 +40,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "find-input", "find_input", "ctrl+f", "Find", "Find a text in the input; where the transcript or the namespace has the keys, there", "Input"
     ),
+    Command("explain-error", "explain_last_error", "alt+x", "Explain error", "Begin a question about the last error; Enter sends it", "Input"),
     Command("stop", "stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", True),
     Command(
         "interrupt-or-copy",
@@ -276,14 +277,14 @@ class Row(NamedTuple):
 
 
 PANE_KEYS: tuple[Row, ...] = (
+    Row("enter", "Run what is complete, send a question; opens a line in what is not complete", "Editor"),
+    Row("tab", "Take the completion that is chosen; behind something: complete it; else indent. Shift+Tab dedents", "Editor"),
+    Row("`", "At the very start of the editor: Python or Ask. Elsewhere it is a backtick", "Editor"),
     Row("+  ~  −", "A cell added, changed or deleted this name", "Signs"),
     Row("?", "A cell may have changed what this name holds: the object does not show it. The author stays", "Signs"),
-    Row("`", "At the very start of the editor: Python or Ask. Elsewhere it is a backtick", "Editor"),
-    Row("enter", "Run what is complete, send a question; opens a line in what is not complete", "Editor"),
     Row("ctrl+j", "Open a line; also Shift+Enter and Alt+Enter where the terminal sends them", "Editor"),
     Row("ctrl+enter", "Run from anywhere in the text, where the terminal sends it", "Editor"),
     Row("up, down", "At the first and last line: earlier and later inputs", "Editor"),
-    Row("tab", "Take the completion that is chosen; behind something: complete it; else indent. Shift+Tab dedents", "Editor"),
     Row("right, tab", "Take the grey suggestion behind the cursor", "Editor"),
     Row("up, down, enter, escape", "In the list of completions: choose, take (after Tab or an arrow), close", "Editor"),
     Row("alt+e", "Show a large pasted text in full, where [Pasted 312 lines] stands for it; undo folds it again", "Editor"),

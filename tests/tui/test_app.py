@@ -271,3 +271,33 @@ def test_a_crash_shows_no_values(make_app: Callable[..., MahtabApp], capsys: pyt
     assert "RuntimeError: 7" in app.crash.file.read_text()
     told = app.crash.file.read_text() + app.crash.report() + "".join(capsys.readouterr())
     assert "sk-1234" not in told
+
+
+async def test_the_key_on_an_error_begins_a_question_about_it_and_sends_nothing(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attrs = {"cell": 7, "party": "you"}
+    failed = Record(tags.USER_REPL_OUT, "Traceback\nE: x\n", {**attrs, "status": "error", "duration": 0.1, "kinds": [["traceback", 15]]}, 1.0)
+    app = make_app(Record(tags.USER_REPL_IN, "1 / 0", attrs, 1.0))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press("alt+x")
+        assert (app.editor.mode, app.editor.text) == ("python", "")
+        app.session.tell(failed, time.time())  # type: ignore[attr-defined]
+        await drawn(pilot)
+        transcript = app.query_one(TranscriptPane)
+        assert [y for y in range(transcript.size.height) if "Alt+X asks the model about this error" in transcript.render_line(y).text]
+        app.editor.text = "draft = 1"
+        await pilot.press("alt+x", "alt+x")
+        question = "Explain the error of cell 7, and say how to mend it."
+        assert (app.editor.mode, app.editor.text) == ("ask", question)
+        assert not app.session.turn_runs
+        submitted: list[str] = []
+
+        def submit(mode: Mode, text: str) -> int:
+            submitted.append(text)
+            return 1
+
+        monkeypatch.setattr(app.session, "submit", submit)
+        await pilot.press("enter")
+        assert (submitted, app.editor.mode, app.editor.text) == ([question], "python", "draft = 1")

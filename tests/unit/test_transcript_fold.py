@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -285,3 +286,23 @@ def test_the_bar_runs_on_between_words_and_code_but_not_below_output() -> None:
     assert [entry.joined for entry in transcript.entries] == [False, True, True, True]
     transcript.fold([runs("a = 1", 4, 0), record(tags.ASSISTANT_REPL_OUT_STREAM, "out\n", cell=4, kind="stdout")])
     assert [entry.joined for entry in transcript.entries] == [False, True, False, True]
+
+
+def test_only_the_persons_last_error_shows_the_key_that_asks_about_it() -> None:
+    def cell(number: int, status: str, tag: str = tags.USER_REPL_IN) -> list[Record]:
+        out = tags.USER_REPL_OUT if tag == tags.USER_REPL_IN else tags.ASSISTANT_REPL_OUT
+        attrs: dict[str, Any] = {"cell": number, "party": "x", "turn": 1, "step": number, "block": 0}
+        return [record(tag, f"c{number}", **attrs), record(out, "E\n", **attrs, status=status, kinds=[["traceback", 2]])]
+
+    transcript = folded(*cell(1, "error"))
+    assert transcript.last_error is cell_of(transcript)
+    assert cell_of(transcript).offers_explanation
+    transcript.take_changed()
+    transcript.fold(cell(2, "ok"))
+    assert not cell_of(transcript).offers_explanation
+    assert transcript.take_changed() == [0, 1]
+    assert transcript.last_error is cell_of(transcript)
+    transcript.fold(cell(3, "error", tags.ASSISTANT_REPL_IN))
+    assert not cell_of(transcript, 2).offers_explanation, "the model mends its own"
+    transcript.fold([record(tags.HIDE, entry="cell 3", hidden=True)])
+    assert transcript.last_error is cell_of(transcript), "the model is not told of the other"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual import on
@@ -21,16 +21,18 @@ _KEYS = 22
 """Columns for the keys."""
 
 
-def help_rows(keymap: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
-    """Group, keys and help of everything, with the person's own keys."""
+def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Group, keys and help of everything, with the person's own keys; group by group, that of the editor first."""
+    rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in ALL:
         keys = keymap.get(command.id, command.keys)
         names = [", ".join(_shown(key) for key in (f"enter,{keys}" if command.menu else keys).split(","))]
         if command.slash:
             names.append(f"/{command.slash} {command.argument}".rstrip())
-        yield command.group, "  ".join(filter(None, names)) or "palette", f"{command.title}: {command.help}"
-    for row in PANE_KEYS:
-        yield row.group, row.keys, row.help
+        rows.append((command.group, "  ".join(filter(None, names)) or "palette", f"{command.title}: {command.help}"))
+    rows += [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group != "Editor"]
+    groups = list(dict.fromkeys(group for group, _, _ in rows))
+    return sorted(rows, key=lambda row: groups.index(row[0]))
 
 
 def _shown(key: str) -> str:
@@ -52,7 +54,7 @@ class HelpScreen(Dialog[None]):
 
     def __init__(self, keymap: Mapping[str, str]) -> None:
         super().__init__()
-        self._rows = list(help_rows(keymap))
+        self._rows = help_rows(keymap)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large"):

@@ -153,6 +153,12 @@ class EditorPane(Widget):
             self.mode, self.text = self._draft
             self._show_mode()
 
+    def begin_question(self, question: str) -> None:
+        """Have a question stand here, not sent yet. What stood here before comes back when it is sent, or by undo."""
+        if self.text not in ("", question) and not self._replaces:
+            self._area.draft = Draft(self.mode == "python", self.text)
+        self.mode, self.text = "ask", question
+
     def mention(self, what: str) -> None:
         """Have the question that stands here point at something; where none does, one begins."""
         question = self._area.text.rstrip() if self.mode == "ask" else ""

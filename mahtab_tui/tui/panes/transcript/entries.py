@@ -97,6 +97,8 @@ class Cell(Entry):
     """Text, type and data of what is shown where that text comes in the output; until the cell ends."""
     frames: Sequence[TracebackFrame] = ()
     """The places that its traceback names."""
+    offers_explanation: bool = False
+    """It is the person's, has failed, and no cell has run since: the key that asks about it is shown."""
     whole_traceback: bool = False
     """Also of a long traceback, all is shown."""
     later: Output | None = None

@@ -87,6 +87,12 @@ class Transcript:
             fresh.running[number] = fresh._cells[number] = fresh._last_cell = cell
         return fresh
 
+    @property
+    def last_error(self) -> Cell | None:
+        """The newest cell that has failed, as far as the model is told of it."""
+        cells = (entry for entry in reversed(self.entries) if isinstance(entry, Cell) and not entry.left_out)
+        return next((cell for cell in cells if cell.status == "error" and cell.number is not None), None)
+
     def take_changed(self) -> list[int]:
         """Positions of the entries that are new or were changed since the last call, in order."""
         changed = sorted(self._changed)
@@ -127,6 +133,9 @@ class Transcript:
     def _start(self, cell: Cell, record: Record) -> None:
         number = record.attrs.get("cell")
         cell.number = number
+        if self._last_cell is not None and self._last_cell.offers_explanation and self._last_cell in self._positions:
+            self._last_cell.offers_explanation = False
+            self.touch(self._last_cell)
         self._last_cell = cell
         if number is None:
             return
@@ -196,6 +205,7 @@ class Transcript:
                 line.frame = index
         cell.started = None
         cell.status = "cut off" if record.attrs.get("cut") else str(record.attrs.get("status", ""))
+        cell.offers_explanation = cell.person and cell.status == "error" and cell is self._last_cell
         cell.duration = record.attrs.get("duration")
         self.running.pop(record.attrs.get("cell", -1), None)
         for shortened in self._memory.ended(cell):

@@ -160,9 +160,15 @@ class TranscriptPane(SearchedView, can_focus=True):
         if entry is not None and entry.left_out:
             self.post_message(self.Refused("The model is not told of it."))
         elif isinstance(entry, Cell) and has_error(entry) and entry.number is not None:
-            self.post_message(self.Again("ask", f"Explain the error of cell {entry.number}, and say how to mend it.", edit=False))
+            self.post_message(self.Again("ask", _about_error(entry), edit=False))
         else:
             self.post_message(self.Refused("It has no error."))
+
+    @property
+    def question_about_error(self) -> str:
+        """What to ask about the last cell that has failed; empty where none has."""
+        cell = self._transcript.last_error
+        return "" if cell is None else _about_error(cell)
 
     def action_mention(self) -> None:
         """Ask about the cell's pictures."""
@@ -270,3 +276,7 @@ class TranscriptPane(SearchedView, can_focus=True):
         """Mark the next of the pinned entries, where it stands."""
         if not self.mark_next_pinned():
             self.post_message(self.Refused("Nothing is pinned."))
+
+
+def _about_error(cell: Cell) -> str:
+    return f"Explain the error of cell {cell.number}, and say how to mend it."

@@ -20,6 +20,8 @@ from mahtab_tui.tui.panes.transcript.palette import Palette
 CHANGES = 12
 """Names in the line of changes; more are counted."""
 
+EXPLAIN = "Alt+X asks the model about this error"
+
 WAS = 24
 """Characters that are told of what a name was before."""
 
@@ -50,6 +52,8 @@ class CellRows:
         if len(cell.output):
             self._output.update(whole_traceback=cell.whole_traceback)
             self._parts += [blank, self._output]
+        if cell.offers_explanation:
+            self._parts += [[Row([(EXPLAIN, self._palette.muted)], self._palette.hairline)]]
         if cell.changes:
             self._parts += [blank, list(self._changes())]
         if cell.later is not None:
