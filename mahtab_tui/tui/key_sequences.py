@@ -26,6 +26,7 @@ _SEQUENCE = re.compile(
     r"(?P<focus>(?:\x1b\[[IO])+(?=\x1b\[[IO]))"
     r"|(?P<control>\x1b\[[0-?]*[ -/]*)(?P<final>[@-~])?"  # CSI
     r"|(?P<string>\x1b(?:\][\dlLI]|[PX^_])[^\x00-\x1f\x7f\x9c]*)(?:(?P<end>\x1b\\|[\x07\x9c])|\x1b\Z)?"  # OSC, DCS, SOS, PM, APC
+    r"|(?P<escape>\x1b)\Z"
 )
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set("u~ABCDEFHPQRSMmIOty[")
 """What ends a sequence of a key, the mouse, the focus, a size or a mode."""
@@ -77,6 +78,9 @@ class KeySequences:
             goes_on = last and found.end() == len(text)
             if found["focus"]:
                 return ""  # it came and went: only the last report counts
+            if found["escape"] and last:  # the key, or the beginning of a sequence
+                self._held = found[0]
+                return ""
             if found["string"]:
                 return self._string(found[0], ended=bool(found["end"]), goes_on=goes_on)
             if found["final"]:
@@ -129,6 +133,12 @@ class KeyParser(XTermParser):
                 if mark:
                     whole, self._pasted = "".join(self._pasted), None
                     yield Paste(whole.replace(_PASTED_ESCAPE, "\x1b").replace("\x00", ""))
+
+    def silence(self) -> Iterable[Message]:
+        """Nothing came for a while: what may have begun a sequence is a key."""
+        if self._timeout_time is not None:
+            self._timeout_time = 0.0
+        return self.tick()
 
     def parse(self, token_callback: TokenCallback[Message]) -> Generator[Read1 | Peek1, str, None]:
         believed = self.terminal_size, self.terminal_pixel_size, self.mouse_pixels

@@ -89,17 +89,19 @@ class TypedAheadDriver(LinuxDriver):
         before = self.input_tty
         wait = 0.0
         while not self.exit_event.is_set():
-            if select.select([self.fileno], [], [], wait)[0]:
+            silent = not select.select([self.fileno], [], [], wait)[0]
+            if silent:
+                typed = sequences.take(self.answers.silence()) + sequences.silence()
+            else:
                 typed = decode(os.read(self.fileno, _CHUNK))
                 typed = sequences.take(self._without_answers(typed.replace("\n", "\r") if before else typed))
-            else:
-                typed = sequences.take(self.answers.silence()) + sequences.silence()
-            before, wait = False, _SILENCE
             if typed:  # the parser takes an empty text for the end
                 for event in parser.feed(typed):
                     self.process_message(event)
-            for event in parser.tick():
-                self.process_message(event)
+            if silent:
+                for event in parser.silence():
+                    self.process_message(event)
+            before, wait = False, _SILENCE
 
     def _without_answers(self, typed: str) -> str:
         awaited = self.answers.awaited
