@@ -73,7 +73,7 @@ class Workbench:
             code_dir=settings.code_dir,
         )
         tool_calls = ToolCalls(lambda: self.knowledge.toolset)
-        make_llm = partial(get_llm, timeout=settings.model_timeout, **settings.model_access())
+        make_llm = partial(get_llm, timeout=settings.model_timeout, folder=lambda: self.kernel.info().cwd, **settings.model_access())
         self.searches = Searches(self.log, settings, model=self._model, make_llm=make_llm, spending=spending, asking="refuse", secrets=self.secrets)
         host = _KernelHost(
             self.log,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,11 @@ class Desk(logging.Handler):
     def notices(self, level: str) -> list[str]:
         """The notices of a level."""
         return [record.text for record in self.of(tags.NOTICE) if record.attrs["level"] == level]
+
+
+def without_surroundings(text: str) -> str:
+    """What a model was told, without where its code runs."""
+    return re.sub(r"<surroundings>\n.*?\n</surroundings>\n*", "", text, flags=re.DOTALL)
 
 
 def last_text(state: AgentState, kind: str) -> str:

@@ -93,6 +93,13 @@ class AgentHost(Protocol):
     def context(self, turn: int) -> str:
         """What goes with the person's turn: variables, what happened since the model last spoke, what this question points at."""
 
+    def surroundings(self) -> str:
+        """Where and when code runs, for the model (see `prompts.render_surroundings`)."""
+
+    @property
+    def folder(self) -> str:
+        """The working directory of the code that runs; empty where it was deleted."""
+
     spending: Spending
     """What the models have used, and how much they may."""
 

@@ -25,7 +25,7 @@ from mahtab_tui.bus.records import emit
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.pictures import sees
-from mahtab_tui.llm.prompts import system_prompt
+from mahtab_tui.llm.prompts import last_surroundings, system_prompt
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.waiting import result_of
 
@@ -131,7 +131,7 @@ class ReplAgent:
         Waits for the turn that goes on. Raises `ModelError`.
         """
         self.model = model
-        llm = get_llm(model) if isinstance(model, str) else model
+        llm = _made(model, self._host)
         with self._one_at_a_time:
             old, self._nodes.llm, self._nodes.most = self._nodes.llm, llm, None
         if isinstance(old, Stoppable):
@@ -177,7 +177,7 @@ class ReplAgent:
         self._turn = self._turn + 1 if shown is None else shown
         if shown is None:
             emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
-        self._conversation.ask(self._turn, prompt, encodable(self._host.context(self._turn)))
+        self._conversation.ask(self._turn, prompt, self._context())
         nodes, system = self._nodes, self._system_prompt()
         told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, self._turn, nodes.most)
         state = create_initial_state(prompt, messages=told, system_prompt=system, turn=self._turn)
@@ -188,6 +188,14 @@ class ReplAgent:
         if state["failure"]:
             raise ModelError(state["failure"])
         return parse_response(state["current_response"], ended=state["ended"]).chat
+
+    def _context(self) -> str:
+        """What goes before a question; the surroundings only where the conversation does not tell them already."""
+        context = encodable(self._host.context(self._turn))
+        surroundings = encodable(self._host.surroundings())
+        if surroundings == last_surroundings(str(message.text) for message in self.messages):
+            return context
+        return f"{surroundings}\n\n{context}".strip()
 
     def _system_prompt(self) -> str:
         """Made anew for each question: skills come and go."""
@@ -243,15 +251,14 @@ def create_repl_agent(
     a summary, which reflection_llm makes, else the same model. summary: what stands for the beginning of `history` already.
     Raises `ModelError`.
     """
-    llm = get_llm(model) if isinstance(model, str) else model
     if not isinstance(session, AgentSession):
         host = session
     else:
-        host = session.agent_host(model if isinstance(model, str) else llm._llm_type)
+        host = session.agent_host(model if isinstance(model, str) else model._llm_type)
         tools, history = tools or session.tools(), [*session.conversation(), *history]
     agent = ReplAgent(
         host,
-        llm,
+        _made(model, host),
         max_turns=max_turns,
         reflection=reflection,
         reflection_llm=reflection_llm,
@@ -265,3 +272,8 @@ def create_repl_agent(
     if isinstance(session, AgentSession):
         session.adopt(agent)
     return agent
+
+
+def _made(model: str | BaseChatModel, host: AgentHost) -> BaseChatModel:
+    """A model that was given by its name, or itself. Raises `ModelError`."""
+    return get_llm(model, folder=lambda: host.folder) if isinstance(model, str) else model

@@ -8,7 +8,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 from langchain_core.language_models import BaseChatModel
@@ -50,8 +49,9 @@ class ChatClaudeCLI(BaseChatModel):
     """None: the CLI's own default."""
     max_tokens: int = 4096
     """Of one answer; the CLI goes on by itself after it."""
-    cwd: Path | None = None
-    """Where it runs; None: in this program's folder. It reads nothing there."""
+    folder: Callable[[], str] | None = None
+    """Where it runs, asked before each call, since it tells its model of that. None, or a folder that cannot be entered: in this program's folder. It
+    reads nothing there."""
     timeout: float = 120.0
     """Seconds without any event before the answer is given up."""
     use_api_key: bool = False
@@ -131,17 +131,18 @@ class ChatClaudeCLI(BaseChatModel):
 
     def _conversation(self, system: str, told: Sequence[tuple[str, str]]) -> tuple[_Conversation, str]:
         """A process that knows all but the last message, and what to send it; else a new process and the whole as one message."""
+        folder = self.folder() if self.folder is not None else ""
         for conversation in self._conversations:
             known = conversation.told
             extends = bool(known) and list(told[: len(known)]) == known and len(told) == len(known) + 1
-            if extends and conversation.process.system == system and conversation.process.alive:
+            if extends and conversation.process.fits(system, folder):
                 self._conversations.remove(conversation)
                 self._conversations.append(conversation)
                 return conversation, told[-1][1]
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, use_api_key=self.use_api_key)
-        process = ClaudeProcess(system, model=self.model, cwd=self.cwd, env=env)
+        process = ClaudeProcess(system, model=self.model, folder=folder, env=env)
         conversation = _Conversation(process)
         self._conversations.append(conversation)
         return conversation, flattened(told)

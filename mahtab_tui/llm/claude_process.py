@@ -16,7 +16,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 from mahtab_tui.dying import with_starter
@@ -55,11 +54,13 @@ def command(executable: str, model: str | None, system_file: str) -> list[str]:
 class ClaudeProcess:
     """A process in a session of its own, so that its whole group can be ended. It leaves no file: what it is to read has no name."""
 
-    def __init__(self, system: str, *, model: str | None, cwd: Path | None, env: Mapping[str, str]) -> None:
+    def __init__(self, system: str, *, model: str | None, folder: str, env: Mapping[str, str]) -> None:
+        """folder: where it runs; this program's where that is empty or cannot be entered. Raises `ModelError`."""
         executable = shutil.which("claude")
         if executable is None:
             raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in /model demo.")
-        self.system = system
+        self._system = system
+        self._folder = folder
         self.spent = NOTHING_SPENT
         """What it has used since it began."""
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -68,7 +69,7 @@ class ClaudeProcess:
         started: Future[subprocess.Popen[bytes]] = Future()
 
         def start() -> subprocess.Popen[bytes]:
-            return _start(executable, model, system, cwd, env)
+            return _start(executable, model, system, folder, env)
 
         # Neither thread holds this object: it is ended, too, when nobody has it any more.
         reading = (start, started, self._lines, self._errors)
@@ -82,6 +83,10 @@ class ClaudeProcess:
         self._threads[1].start()
         # Also where nobody calls `close`: at the interpreter's end, or when the model is dropped.
         self._finalizer = weakref.finalize(self, _end, self._child)
+
+    def fits(self, system: str, folder: str) -> bool:
+        """Whether it goes on, with this system prompt and in this folder."""
+        return self.alive and (self._system, self._folder) == (system, folder)
 
     @property
     def alive(self) -> bool:
@@ -151,7 +156,7 @@ class ClaudeProcess:
             self._child.stdin.flush()
 
 
-def _start(executable: str, model: str | None, system: str, cwd: Path | None, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(executable: str, model: str | None, system: str, folder: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start it on the thread that it is to end with (see `with_starter`). Raises `OSError`."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
@@ -162,7 +167,7 @@ def _start(executable: str, model: str | None, system: str, cwd: Path | None, en
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=[file.fileno()],
-            cwd=cwd,
+            cwd=folder if os.path.isdir(folder) and os.access(folder, os.X_OK) else None,
             env=dict(env),
             start_new_session=True,
             preexec_fn=with_starter(signal.SIGTERM),

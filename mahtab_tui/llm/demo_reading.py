@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 _VARIABLES = re.compile(r"<variables>\n(.*?)\n</variables>", re.DOTALL)
 _VARIABLE = re.compile(r"(\w+): (\S+)(?: = (.*))?$")
-_CONTEXT = re.compile(r"<(variables|recent-activity|prior-session)>\n.*?\n</\1>\s*", re.DOTALL)
+_CONTEXT = re.compile(r"<(surroundings|variables|recent-activity|prior-session)>\n.*?\n</\1>\s*", re.DOTALL)
 _CODE = re.compile(r"<(?:user|assistant)-repl-in\b([^>]*)>(.*?)</(?:user|assistant)-repl-in>", re.DOTALL)
 _OUTPUT = re.compile(r"<(?:user|assistant)-repl-out\b([^>]*)>(.*?)</(?:user|assistant)-repl-out>", re.DOTALL)
 _CELL = re.compile(r'cell="(\d+)"')

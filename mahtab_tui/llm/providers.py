@@ -116,7 +116,7 @@ def get_llm(
     *,
     timeout: float | None = None,
     on_notice: OnNotice | None = None,
-    cwd: Path | None = None,
+    folder: Callable[[], str] | None = None,
     provider: str | None = None,
     base_url: str | None = None,
     api_keys: Mapping[str, str] | None = None,
@@ -126,7 +126,8 @@ def get_llm(
     """A model by its name. Raises `ModelError` for one that is not known or cannot be had.
 
     timeout: seconds without a sign of it before it is given up. on_notice: told what the person should know (retries, billing).
-    cwd: the folder that a model of the CLI's runs in; by default this program's.
+    folder: the folder that a model of the CLI's runs in, asked before each call, since the CLI tells its model where it runs; by default this
+    program's.
     provider: of a name that begins with none.
     base_url: where a service that is compatible with OpenAI's answers, for the models of ``openai:``.
     api_keys: keys that are not in the environment, by the provider's name; of the service at a `base_url`: "openai_compatible".
@@ -139,7 +140,7 @@ def get_llm(
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
-        return ChatClaudeCLI(model=model or None, on_notice=on_notice, cwd=cwd, use_api_key=claude_api_key, **options)
+        return ChatClaudeCLI(model=model or None, on_notice=on_notice, folder=folder, use_api_key=claude_api_key, **options)
     if provider == "demo":
         from mahtab_tui.llm.demo import ChatDemo
 

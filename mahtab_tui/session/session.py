@@ -397,6 +397,7 @@ class Session:
             name or self.model,
             timeout=settings.model_timeout,
             on_notice=on_notice or self._model_notice,
+            folder=lambda: self.kernel.info().cwd,
             max_tokens=bounded,
             **settings.model_access(),
         )

@@ -150,6 +150,16 @@ class TurnHost:
         self._prompt.clear()
         return text
 
+    def surroundings(self) -> str:
+        from mahtab_tui.llm.prompts import render_surroundings
+
+        info = self._kernel.info()
+        return render_surroundings(info.cwd, info.python, info.executable)
+
+    @property
+    def folder(self) -> str:
+        return self._kernel.info().cwd
+
     def usage(self, **attrs: Any) -> None:
         self.spending.count(**attrs)
         emit(self.log, tags.USAGE, **attrs)

@@ -24,7 +24,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.agent_thread import summary
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
-from tests.agents import Desk
+from tests.agents import Desk, without_surroundings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched
 
@@ -322,7 +322,7 @@ def test_the_cli_is_told_the_summary_in_a_new_process_and_goes_on_from_there(pro
             ask(it, turn, f"question {turn}")
     finally:
         it.session.close()
-    *_, memory, fourth, fifth = fake.prompts
+    *_, memory, fourth, fifth = map(without_surroundings, fake.prompts)
     assert "keep the memory" in memory
     assert "question 3" in memory
     assert "<earlier-conversation>" in fourth

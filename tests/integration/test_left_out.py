@@ -20,6 +20,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
 from mahtab_tui.tui.panes.transcript.fold import Transcript
+from tests.agents import without_surroundings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
@@ -37,7 +38,7 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[str, str]]]:
 
     def listening(self: ChatReplay, messages: list[Any], *args: Any, **options: Any) -> Any:
         if "is_complete" not in messages[-1].text:
-            sent.append([(message.type, str(message.text)) for message in messages if message.type != "system"])
+            sent.append([(message.type, without_surroundings(str(message.text))) for message in messages if message.type != "system"])
         return stream(self, messages, *args, **options)
 
     monkeypatch.setattr(ChatReplay, "_stream", listening)
@@ -222,7 +223,7 @@ def test_a_model_that_remembers_by_itself_is_told_the_changed_conversation(proje
         ask(it, 3, "third?")
     finally:
         it.session.close()
-    first, second, third = fake.prompts
+    first, second, third = map(without_surroundings, fake.prompts)
     assert "secret" in first
     assert second == "<conversation><human>first?</human><assistant>One.</assistant></conversation>\n\nsecond?"
     assert third == "third?"
