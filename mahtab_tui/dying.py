@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NoReturn
 
 SHELL_CODE = 128
@@ -25,23 +25,25 @@ def die_of(number: int) -> NoReturn:
         os._exit(SHELL_CODE + number)
 
 
-_PR_SET_PDEATHSIG = 1
+_TIED = """\
+import ctypes, os, sys
+parent, number, program = sys.argv[1:4]
+ctypes.CDLL(None).prctl(1, int(number), 0, 0, 0)  # PR_SET_PDEATHSIG, which the program keeps
+if os.getppid() == int(parent):
+    try:
+        os.execvp(program, sys.argv[3:])
+    except OSError as error:
+        os.write(2, f"{program}: {error.strerror}\\n".encode(errors="replace"))
+        os._exit(127)
+"""
 
 
-def with_starter(number: signal.Signals) -> Callable[[], None] | None:
-    """For `preexec_fn`: Linux sends the new process a signal when the *thread* that starts it ends, so also when this program is killed.
+def tied(command: Sequence[str], number: signal.Signals = signal.SIGKILL) -> list[str]:
+    """A command, so that Linux sends it a signal when the *thread* that starts it ends: so also when this program is killed.
 
-    Other systems have no such thing: None.
+    Where the program cannot be run the exit code is 127. Other systems have no such thing: there it is the command itself. (A function that runs between fork and
+    exec could do it, too, but has the system copy all of this program's memory tables, while no other thread goes on.)
     """
     if sys.platform != "linux":
-        return None
-    import ctypes
-
-    prctl, starter = ctypes.CDLL(None).prctl, os.getpid()
-
-    def first() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
-        if os.getppid() != starter:  # it has ended already
-            os._exit(SHELL_CODE + number)
-
-    return first
+        return list(command)
+    return [sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid()), str(int(number)), *command]

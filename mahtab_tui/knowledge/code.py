@@ -18,6 +18,7 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from typing import Literal, NamedTuple
 
+from mahtab_tui.dying import tied
 from mahtab_tui.knowledge.encodings import is_encoding, lines_of
 from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.settings import PACKAGE
@@ -160,7 +161,7 @@ def list_files(folder: Path, most: int, seconds: float, cancelled: Callable[[], 
 def _run(request: str, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
     """The lines that the searching process wrote, as far as it came. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
-    command = [sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"]
+    command = tied([sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"])
     until = time.monotonic() + seconds
     ended: Literal["all", "size", "time", "cancelled"] = "all"
     with subprocess.Popen(

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from mahtab_tui.dying import tied
 from mahtab_tui.knowledge.encodings import lines_of
 from mahtab_tui.knowledge.held import READ_LIMIT, HeldError, HeldFolder
 
@@ -101,7 +102,7 @@ def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
 def ripgrep_files(ripgrep: str, folder: Path, pattern: str, ignore_case: bool) -> list[str]:
     """Those of the files that may match: what ripgrep finds, and what is not ASCII. Raises `RipgrepRefuses`."""
     case = ["--ignore-case"] if ignore_case else ["--case-sensitive"]
-    command = [ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"]
+    command = tied([ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"])
     found, is_silent = [], True
     with subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
         assert running.stdout is not None

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from mahtab_tui.dying import with_starter
+from mahtab_tui.dying import tied
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import NOTHING_SPENT
 from mahtab_tui.llm.claude_login import PERSONS_SETTINGS, login_environment
@@ -157,12 +157,12 @@ class ClaudeProcess:
 
 
 def _start(executable: str, model: str | None, system: str, folder: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start it on the thread that it is to end with (see `with_starter`). Raises `OSError`."""
+    """Start it on the thread that it is to end with (see `tied`). Raises `OSError`."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
         return subprocess.Popen(
-            command(executable, model, f"/dev/fd/{file.fileno()}"),
+            tied(command(executable, model, f"/dev/fd/{file.fileno()}"), signal.SIGTERM),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -170,7 +170,6 @@ def _start(executable: str, model: str | None, system: str, folder: str, env: Ma
             cwd=folder if os.path.isdir(folder) and os.access(folder, os.X_OK) else None,
             env=dict(env),
             start_new_session=True,
-            preexec_fn=with_starter(signal.SIGTERM),
         )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from mahtab_tui.bus.told import told_output
+from mahtab_tui.dying import tied
 from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of, marked_encoding
 from mahtab_tui.session.mentions import Mention
 
@@ -169,7 +170,12 @@ def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, s
     """What a command prints to both of its outputs, and how much that is. It is killed, with all that it has started, when the time is over."""
     with tempfile.TemporaryFile() as output:
         running = subprocess.Popen(
-            command, shell=True, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            tied(["/bin/sh", "-c", command]),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         ends_at, why = time.monotonic() + COMMAND_SECONDS, ""
         while not why:
