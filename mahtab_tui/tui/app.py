@@ -159,6 +159,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)
         self.apply_layout()
+        self.watch(self.query_one(RecursionPane), "searched", lambda: self.apply_layout(), init=False)
         self.fit_heights_from_now_on()
         self.editor.focus()
         for callback in (*self._after_first_picture, self.session.start):

@@ -18,6 +18,15 @@ TINY = 8
 STEP = 4
 """Percent by which a key moves a splitter."""
 
+SIDE = 34
+"""Percent of the width that the side panes take by themselves, where the transcript leaves no more."""
+
+SIDE_COLUMNS, MAIN_COLUMNS = 44, 76
+"""Columns that the side takes at least, where the transcript keeps so many."""
+
+MAIN = 126
+"""Columns beyond which the transcript's lines do not grow, with its edges and the splitter: the side takes the rest."""
+
 Resize = Literal["wider", "narrower", "taller", "shorter"]
 
 
@@ -26,21 +35,28 @@ class PaneLayout(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    side: int = Field(default=34, ge=15, le=70)
-    """Width of the side panes."""
+    side: int | None = Field(default=None, ge=15, le=70)
+    """Width of the side panes; None where the person has not moved the splitter."""
     namespace: int = Field(default=55, ge=15, le=85)
     """Height of the namespace within the side."""
     show_side: bool = True
     show_namespace: bool = True
     show_recursion: bool = True
+    """From the first search on: before it the pane takes no room."""
     drawer: bool = False
     """Whether the drawer is open, on a narrow screen."""
 
-    def resized(self, how: Resize) -> PaneLayout:
-        """One step wider, narrower, taller or shorter."""
+    def side_columns(self, width: int) -> int:
+        """Columns of the side panes on a screen of a width."""
+        if self.side is not None:
+            return width * self.side // 100
+        return max(width * SIDE // 100, min(SIDE_COLUMNS, width - MAIN_COLUMNS), width - MAIN)
+
+    def resized(self, how: Resize, width: int) -> PaneLayout:
+        """One step wider, narrower, taller or shorter, on a screen of a width."""
         step = STEP if how in ("wider", "taller") else -STEP
         if how in ("wider", "narrower"):
-            return self.with_side(self.side + step)
+            return self.with_side((round(100 * self.side_columns(width) / max(1, width)) if self.side is None else self.side) + step)
         return self.with_namespace(self.namespace + step)
 
     def with_side(self, percent: int) -> PaneLayout:
@@ -51,22 +67,32 @@ class PaneLayout(BaseModel):
         """The namespace at a height, within its bounds."""
         return self.model_copy(update={"namespace": max(15, min(85, percent))})
 
-    def toggled_side(self, width: int) -> PaneLayout:
+    def toggled_side(self, width: int, searched: bool) -> PaneLayout:
         """Hide or show the side; on a narrow screen the drawer."""
-        if width < NARROW:
-            return self.model_copy(update={"drawer": not self.drawer})
-        if self.show_side or self.show_namespace or self.show_recursion:
-            return self.model_copy(update={"show_side": not self.show_side})
-        return self.model_copy(update={"show_side": True, "show_namespace": True, "show_recursion": True})
+        side = _side_of(width)
+        if self.side_seen(width, searched):
+            return self.model_copy(update={side: False})
+        everything = {} if self._holds_something(searched) else {"show_namespace": True, "show_recursion": True}
+        return self.model_copy(update={side: True, **everything})
 
-    def toggled(self, pane: Literal["namespace", "recursion"], width: int) -> PaneLayout:
-        """Hide or show one of the side panes; the side, or the drawer, goes with the last of them and comes back with the first."""
-        names = {"namespace": self.show_namespace, "recursion": self.show_recursion}
-        names[pane] = not names[pane] or not self.side_seen(width)
-        side = "drawer" if width < NARROW else "show_side"
-        shown = {f"show_{name}": seen for name, seen in names.items()}
-        return self.model_copy(update={**shown, side: any(names.values())})
+    def toggled(self, pane: Literal["namespace", "recursion"], width: int, searched: bool) -> PaneLayout:
+        """Hide or show one of the side panes; the side, or the drawer, comes with the first of them."""
+        shown = self.show_namespace if pane == "namespace" else self.recursion_seen(searched)
+        if shown and self.side_seen(width, searched):
+            return self.model_copy(update={f"show_{pane}": False})
+        return self.model_copy(update={f"show_{pane}": True, _side_of(width): True})
 
-    def side_seen(self, width: int) -> bool:
+    def recursion_seen(self, searched: bool) -> bool:
+        """Whether the recursion pane has a place in the side. searched: whether there was a search, or the person called for the pane."""
+        return self.show_recursion and searched
+
+    def side_seen(self, width: int, searched: bool) -> bool:
         """Whether the side is on the screen."""
-        return self.drawer if width < NARROW else self.show_side
+        return (self.drawer if width < NARROW else self.show_side) and self._holds_something(searched)
+
+    def _holds_something(self, searched: bool) -> bool:
+        return self.show_namespace or self.recursion_seen(searched)
+
+
+def _side_of(width: int) -> Literal["drawer", "show_side"]:
+    return "drawer" if width < NARROW else "show_side"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from textual.app import App
 from textual.geometry import Size
@@ -13,6 +13,7 @@ from mahtab_tui.tui.jumper import JumpScreen, Target
 from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout, Resize
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
+from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -29,6 +30,8 @@ class PaneActions(App[int]):
     """Actions on where the panes stand and how they look."""
 
     choices: Choices
+    recursion_called = False
+    """The person wants to see the recursion pane, though there was no search yet."""
 
     @property
     def pane_layout(self) -> PaneLayout:
@@ -41,6 +44,11 @@ class PaneActions(App[int]):
         self.apply_layout()
 
     @property
+    def _searched(self) -> bool:
+        """Whether there is a reason to show the recursion pane."""
+        return self.recursion_called or self.screen_stack[0].query_one(RecursionPane).searched
+
+    @property
     def _panes_screen(self) -> Screen[Any] | None:
         """The screen of the panes; None as long as they are not there, and when they are taken away since the application closes."""
         return self.screen_stack[0] if self.screen_stack and self.screen_stack[0].query("#side") else None
@@ -50,20 +58,20 @@ class PaneActions(App[int]):
         layout, (width, height) = self.pane_layout, self.size if size is None else size
         if (screen := self._panes_screen) is None:
             return
-        narrow = width < NARROW
-        seen = layout.side_seen(width)
+        narrow, searched = width < NARROW, self._searched
+        seen, recursion = layout.side_seen(width, searched), layout.recursion_seen(searched)
         screen.set_class(narrow, "-narrow")
         screen.set_class(height < SHORT, "-short")
         screen.set_class(height < TINY, "-tiny")
         side = screen.query_one("#side")
         side.display = seen
         screen.query_one("#side-splitter").display = seen and not narrow
-        side.styles.width = f"{layout.side}%" if not narrow else "80%"
-        both = layout.show_namespace and layout.show_recursion
+        side.styles.width = layout.side_columns(width) if not narrow else "80%"
+        both = layout.show_namespace and recursion
         namespace = screen.query_one("#namespace")
         namespace.display = layout.show_namespace
         namespace.styles.height = f"{layout.namespace}%" if both else "1fr"
-        screen.query_one("#recursion").display = layout.show_recursion
+        screen.query_one("#recursion").display = recursion
         screen.query_one("#namespace-splitter").display = both
         # At once, before the focus of what is hidden goes to whatever comes next to it.
         focused = screen.focused
@@ -119,25 +127,31 @@ class PaneActions(App[int]):
             self.pane_layout = self.pane_layout.with_namespace(round(100 * (message.y - side.region.y) / max(1, side.region.height)))
 
     def action_resize_pane(self, how: Resize) -> None:
-        self.pane_layout = self.pane_layout.resized(how)
+        self.pane_layout = self.pane_layout.resized(how, self.size.width)
 
     def action_toggle_side(self) -> None:
-        self.pane_layout = self.pane_layout.toggled_side(self.size.width)
+        self.pane_layout = self.pane_layout.toggled_side(self.size.width, self._searched)
 
     def action_toggle_namespace(self) -> None:
-        self.pane_layout = self.pane_layout.toggled("namespace", self.size.width)
+        self._toggle("namespace")
 
     def action_toggle_changes(self) -> None:
         """Of a pane that is not to be seen: it comes, too."""
         namespace = self.screen_stack[0].query_one(NamespacePane)
         if not _displayed(namespace):
-            self.pane_layout = self.pane_layout.toggled("namespace", self.size.width)
+            self._toggle("namespace")
             namespace.show_changes(True)
         else:
             namespace.show_changes(not namespace.shows_changes)
 
     def action_toggle_recursion(self) -> None:
-        self.pane_layout = self.pane_layout.toggled("recursion", self.size.width)
+        self._toggle("recursion")
+
+    def _toggle(self, pane: Literal["namespace", "recursion"]) -> None:
+        layout = self.pane_layout.toggled(pane, self.size.width, self._searched)
+        if pane == "recursion":
+            self.recursion_called = layout.show_recursion
+        self.pane_layout = layout
 
     def action_maximize_pane(self) -> None:
         """The focused pane alone, or all of them again."""
@@ -159,7 +173,7 @@ class PaneActions(App[int]):
             if widget is None:
                 return
             if not _displayed(widget):
-                self.pane_layout = self.pane_layout.toggled("namespace" if widget.id == "namespace" else "recursion", self.size.width)
+                self._toggle("namespace" if widget.id == "namespace" else "recursion")
             self.call_after_refresh(widget.focus)
 
         seen = self._panes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,16 @@ def still_cursors(monkeypatch: pytest.MonkeyPatch) -> None:
     """No cursor blinks, so that no picture depends on when it was taken."""
     for widget in (TextArea, Input):
         monkeypatch.setattr(vars(widget)["cursor_blink"], "_default", False)
+
+
+@pytest.fixture(autouse=True)
+def world_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Clocks show the same wherever the tests run."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,11 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
+from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests.tui.editor_app import until
+from tests.tui.search_story import running
 from tests.tui.story import WAITING, drawn, story
 
 MakeApp = Callable[..., MahtabApp]
@@ -51,12 +53,66 @@ async def test_the_last_side_pane_that_hides_takes_the_side_with_it(make_app: Ma
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         await app.run_action("toggle_namespace")
-        await app.run_action("toggle_recursion")
         await pilot.pause()
         assert not app.query_one("#side").display
         await pilot.press("f3")
         assert app.query_one("#side").display
         assert app.query_one("#namespace").region
+
+
+@pytest.mark.parametrize("namespace", [True, False], ids=["beside the namespace", "alone"])
+@pytest.mark.parametrize("size", [(120, 35), (200, 50)])
+async def test_the_recursion_pane_takes_room_from_the_first_search_on(make_app: MakeApp, size: tuple[int, int], namespace: bool) -> None:
+    app = make_app()
+    async with app.run_test(size=size) as pilot:
+        if not namespace:
+            await app.run_action("toggle_namespace")
+            await pilot.pause()
+        recursion, splitter = app.query_one("#recursion"), app.query_one("#namespace-splitter")
+        assert not recursion.region
+        assert not splitter.region
+        assert bool(app.query_one("#side").region) is namespace
+        app.query_one(RecursionPane).fold(running())
+        await until(pilot, lambda: bool(recursion.region))
+        assert bool(splitter.region) is namespace
+        await app.run_action("toggle_recursion")
+        await pilot.pause()
+        assert not recursion.display
+
+
+async def test_a_recursion_pane_that_is_called_for_shows_how_to_begin(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test(size=(120, 35)) as pilot:
+        recursion = app.query_one(RecursionPane)
+        for shown in (True, False, True):
+            await app.run_action("toggle_recursion")
+            await pilot.pause()
+            assert bool(recursion.region) is shown
+        assert "rlm(" in "".join(recursion.render_line(y).text for y in range(8))
+
+
+@pytest.mark.parametrize(("columns", "side"), [(100, 34), (120, 44), (160, 54), (200, 74), (250, 124)])
+async def test_what_the_transcript_leaves_is_the_namespace_s(make_app: MakeApp, columns: int, side: int) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(columns, 50)) as pilot:
+        await drawn(pilot)
+        assert app.query_one("#side").region.width == side
+        assert app.query_one(TranscriptPane).room[0] == min(120, columns - side - 6)
+        before = side
+        for key, sign in (("alt+left", 1), ("alt+right", -1), ("alt+right", -1)):
+            await pilot.press(key)
+            await pilot.pause()
+            width = app.query_one("#side").region.width
+            assert (width - before) * sign > 0
+            before = width
+
+
+async def test_the_text_is_no_wider_where_the_side_is_hidden(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.press("f3")
+        await pilot.pause()
+        assert app.query_one(TranscriptPane).room[0] == 120
 
 
 async def test_a_side_pane_that_is_called_for_opens_the_drawer(make_app: MakeApp) -> None:
@@ -110,6 +166,8 @@ async def test_a_key_that_goes_elsewhere_gives_the_screen_back(make_app: MakeApp
 async def test_keys_move_the_splitters(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
+        await app.run_action("toggle_recursion")
+        await pilot.pause()
         side, namespace = app.query_one("#side"), app.query_one("#namespace")
         width, height = side.region.width, namespace.region.height
         await pilot.press("alt+left", "alt+down")
@@ -124,6 +182,8 @@ async def test_keys_move_the_splitters(make_app: MakeApp) -> None:
 async def test_the_mouse_drags_the_splitters(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
+        await app.run_action("toggle_recursion")
+        await pilot.pause()
         await pilot.mouse_down("#side-splitter", offset=(0, 5))
         await pilot.hover("#transcript", offset=(60, 5))
         await pilot.mouse_up("#transcript", offset=(60, 5))
@@ -240,7 +300,7 @@ async def test_a_jump_brings_back_a_pane_that_is_hidden(make_app: MakeApp, size:
     async with app.run_test(size=size) as pilot:
         if hide == "f3":
             await pilot.press("f3")
-        elif hide == "toggle":
+        elif hide == "toggle" and pane == "#namespace":  # the other one is hidden as long as there is no search
             await app.run_action(f"toggle_{pane[1:]}")
         await pilot.pause()
         widget = app.query_one(pane)

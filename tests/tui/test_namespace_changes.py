@@ -44,7 +44,7 @@ async def tell(pilot: Pilot[int], *records: Record) -> None:
 async def test_a_key_shows_what_was_added_deleted_and_bound_again_with_what_was_before(make_app: MakeApp) -> None:
     async with make_app(BEFORE, ended(2), CHANGED).run_test(size=SIZE) as pilot:
         await drawn(pilot)
-        pane_of(pilot).styles.width = 80
+        pane_of(pilot).styles.width = 64
         await pilot.press("alt+d")
         title, _, *rows = lines(pilot)
         assert title == "CHANGES  ·  claude 2"

@@ -68,6 +68,22 @@ async def test_a_row_says_name_type_value_and_who_made_it_and_a_question_mark_wh
         ]
 
 
+@pytest.mark.parametrize("kind", ["DataFrame", "DatetimeIndex", "defaultdict"])
+async def test_a_type_is_not_cut_where_the_screen_has_120_columns(make_app: MakeApp, kind: str) -> None:
+    app = make_app(changes(12, {"name": "price_per_region_and_day", "change": "added", "type": kind, "summary": "10,000 × 5", "kind": "data"}))
+    async with app.run_test(size=(120, 35)) as pilot:
+        await drawn(pilot)
+        assert f" {kind} " in lines(pilot)[2]
+
+
+@pytest.mark.parametrize(("columns", "clock"), [(120, ""), (200, " 00:00")])
+async def test_a_wide_screen_says_when_a_variable_changed(make_app: MakeApp, columns: int, clock: str) -> None:
+    app = make_app(changes(12, {"name": "df", "change": "added", "type": "DataFrame", "summary": "3 × 4", "kind": "data"}))
+    async with app.run_test(size=(columns, 50)) as pilot:
+        await drawn(pilot)
+        assert lines(pilot)[2].endswith(f"you 12{clock}")
+
+
 async def test_what_is_deleted_goes_and_a_fresh_kernel_empties_the_list(make_app: MakeApp) -> None:
     app = make_app(*ROWS, changes(4, {"name": "a", "change": "deleted"}))
     async with app.run_test(size=SIZE) as pilot:

@@ -11,6 +11,9 @@ from mahtab_tui.tui.panes.namespace.row import Row
 
 _LOOKED_AT = 200
 """Rows that the widths are made for."""
+_WIDE = 60
+"""Cells from which there is a column for the time."""
+_TIME = len("12:34")
 
 
 def fitted(text: str, width: int) -> str:
@@ -34,17 +37,21 @@ class Columns(NamedTuple):
     type: int
     value: int
     by: int
+    time: int = 0
+    """0 where there is no room for it."""
 
     @classmethod
     def of(cls, rows: Sequence[Row], width: int) -> Columns:
         """Columns for these rows in so many cells: names and authors as they need, the value gets what is left."""
         seen = rows[:_LOOKED_AT]
         room = max(20, width - 5)
+        time = _TIME if room >= _WIDE else 0
+        room -= time + 1 if time else 0
         by = min(max([3, *(cell_len(row.by) for row in seen)]), room // 4)
         name = min(max([6, *(cell_len(row.shown_name) for row in seen)]), max(8, room // 3))
-        kind = min(max([4, *(cell_len(row.type) for row in seen)]), max(5, room // 4))
-        return cls(name, kind, max(4, room - name - kind - by), by)
+        kind = min(max([4, *(cell_len(row.type) for row in seen)]), max(5, room * 2 // 5))
+        return cls(name, kind, max(4, room - name - kind - by), by, time)
 
-    def line(self, name: str, type: str, value: str, by: str) -> str:
+    def line(self, name: str, type: str, value: str, by: str, time: str) -> str:
         """A line of these texts."""
-        return " ".join((fitted(name, self.name), fitted(type, self.type), fitted(value, self.value), fitted(by, self.by)))
+        return " ".join(fitted(text, width) for text, width in zip((name, type, value, by, time), self, strict=True) if width)

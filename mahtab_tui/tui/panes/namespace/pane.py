@@ -117,7 +117,7 @@ class NamespacePane(LinesView, can_focus=True):
         if y == 0:
             return self._title(width, base)
         if y == 1:
-            line = self._columns.line("name", "type", "value", "by") if len(self._rows.shown if self._rows.changes else self._rows) else ""
+            line = self._columns.line("name", "type", "value", "by", "time") if len(self._rows.shown if self._rows.changes else self._rows) else ""
             return self.strip([(line, self._colour("muted"))], width, base)
         index = self.scroll_offset.y + y - HEAD
         rows = self._rows.shown
@@ -173,6 +173,7 @@ class NamespacePane(LinesView, can_focus=True):
             (fitted(row.type, columns.type) + " ", muted),
             (fitted(row.summary, columns.value) + " ", Style()),
             *_author_parts(fitted(fitted_author(row.by, columns.by), columns.by), row.perhaps, author, muted),
+            *([(f" {row.clock}", muted)] if columns.time else []),
         ]
         return self.strip(parts, width, style)
 

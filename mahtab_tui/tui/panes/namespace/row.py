@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -44,6 +45,11 @@ class Row(NamedTuple):
     def by(self) -> str:
         """Who made or last changed it, and in which cell; with a ``?`` where a later cell may have changed it."""
         return f"{self.party} {self.cell}{'?' if self.perhaps else ''}" if self.cell else self.party
+
+    @property
+    def clock(self) -> str:
+        """When it changed, as a clock shows it; empty of what no cell has made."""
+        return time.strftime("%H:%M", time.localtime(self.time)) if self.cell else ""
 
     @property
     def special(self) -> bool:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.events import Click
 from textual.geometry import Region
+from textual.reactive import var
 from textual.strip import Strip
 from textual.timer import Timer
 
@@ -44,6 +45,9 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
         Binding("right", "unfold", "Unfold", show=False),
     ]
 
+    searched: var[bool] = var(False)
+    """Whether there is a search to show: watched by who gives the pane its room."""
+
     def __init__(self, control: Control, clock: Callable[[], float] = time.time, *, id: str | None = None) -> None:
         """`clock` gives the time on which the records' times are; a recording has its own."""
         super().__init__(id=id)
@@ -60,7 +64,10 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought. Main thread only."""
-        if not self.trees.fold(records) or not self.size:
+        if not self.trees.fold(records):
+            return
+        self.searched = bool(len(self.trees))
+        if not self.size:
             return
         self._tick_if_needed()
         # Many lines are laid out as often as they move, not as often as something comes.

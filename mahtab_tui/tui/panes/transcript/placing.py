@@ -19,6 +19,8 @@ from mahtab_tui.tui.panes.transcript.window import Place, Window
 from mahtab_tui.tui.widgets.redrawn import Redrawn
 
 TITLE_HEIGHT = 1
+MOST_COLUMNS = 120
+"""Columns of text, however wide the pane is: longer lines are hard to read."""
 PINNED_SHARE = 3
 """What is pinned has at most this part of the height: a third."""
 NEAR = 4
@@ -89,7 +91,7 @@ class PlacedView(Redrawn):
 
     @property
     def _text_width(self) -> int:
-        return max(8, self.scrollable_content_region.width - EDGE - RIGHT)
+        return max(8, min(MOST_COLUMNS, self.scrollable_content_region.width - EDGE - RIGHT))
 
     @property
     def _head(self) -> int:
