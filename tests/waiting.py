@@ -25,3 +25,14 @@ def alive(pid: int) -> bool:
         return False
     except FileNotFoundError:  # it has ended just now, or there is no /proc
         return not Path("/proc/self").exists()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process and those of its own have started (on Linux)."""
+    children = [int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()]
+    return [*children, *(deeper for child in children for deeper in descendants(child))]
+
+
+def ticks(pid: int) -> int:
+    """How long a process has computed, in hundredths of a second (on Linux)."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import alive, wait_for
+from tests.waiting import alive, descendants, ticks, wait_for
 
 SEARCH = "import os; from mahtab_tui.knowledge.code import CodeSearcher; CodeSearcher('code', ripgrep={ripgrep}).search({pattern!r}, seconds=1000)"
 PRINTED = "from mahtab_tui.session.attached_texts import printed; printed({command!r}, '.', lambda: False)"
@@ -21,16 +21,10 @@ PROGRAMS = {
 }
 
 
-def descendants(pid: int) -> list[int]:
-    """The processes that a process and those of its own have started."""
-    children = [int(word) for task in Path(f"/proc/{pid}/task").iterdir() for word in (task / "children").read_text().split()]
-    return [*children, *(deeper for child in children for deeper in descendants(child))]
-
-
 def works(pid: int) -> bool:
     """Whether a process has begun with what it is there for: it is no longer the one that starts it, and sleeps or searches."""
     command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    return b"sleep" in command[0] or (b"mahtab_tui.knowledge.scanning" in command and float(Path(f"/proc/{pid}/stat").read_text().split()[13]) > 50)
+    return b"sleep" in command[0] or (b"mahtab_tui.knowledge.scanning" in command and ticks(pid) > 50)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot end a process with another")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ESCAPES, Escape
 from tests.integration.sandboxes import RecordingNode, never, printed, run
 from tests.integration.test_sandbox_snippets import SNIPPETS, Snippet, play
+from tests.waiting import alive, descendants, ticks, wait_for
 
 _RUN = """\
 look at the text first
@@ -252,3 +256,37 @@ async def test_it_takes_the_place_of_a_process_where_there_is_none(monkeypatch: 
     monkeypatch.setattr("mahtab_tui.recursion.sandbox.open.find_spec", lambda name: None)
     with pytest.raises(SandboxError, match=r"its kernel has no Landlock. Install .* pip install pydantic-monty"):
         open_sandboxes()
+
+
+HOST = """
+import asyncio
+from mahtab_tui.recursion.sandbox import monty
+from mahtab_tui.recursion.text import Text
+
+monty.LONGEST = 2.0
+
+class Node:
+    def tell(self, name, args): ...
+
+async def main():
+    sandbox = await monty.MontySandboxes().start(Text.root("a"), Node())
+    print("started", flush=True)
+    await sandbox.run("while True: pass", 1000)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_whose_host_is_killed_ends() -> None:
+    host = await asyncio.create_subprocess_exec(sys.executable, "-c", HOST, stdout=asyncio.subprocess.PIPE)
+    assert host.stdout is not None
+    assert await host.stdout.readline() == b"started\n"
+    [process] = descendants(host.pid)
+    try:
+        wait_for(lambda: ticks(process) > 30)
+        host.kill()
+        await host.wait()
+        wait_for(lambda: not alive(process), 30)
+    finally:
+        if alive(process):
+            os.kill(process, signal.SIGKILL)

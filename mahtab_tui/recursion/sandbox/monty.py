@@ -23,6 +23,8 @@ _MOST = 1_000
 """Processes at a time: a node keeps its own for as long as it lives."""
 _MEMORY = 512 * 2**20
 """Bytes, beside four times the text's."""
+LONGEST = 120.0
+"""Seconds of running time after which a process ends by itself, more than any turn has: whoever has started it may have been killed."""
 _SUSPENSIONS = 1_000_000
 """Calls out of a sandbox; the engine's budgets are what limits them."""
 
@@ -60,7 +62,8 @@ class MontySandboxes:
         from pydantic_monty import MontyError
 
         pool = await self._running_pool()
-        session = pool.checkout(limits={"max_memory": _MEMORY + 4 * 4 * len(text.text), "max_suspensions": _SUSPENSIONS})
+        memory = _MEMORY + 4 * 4 * len(text.text)
+        session = pool.checkout(limits={"max_memory": memory, "max_suspensions": _SUSPENSIONS, "max_turn_duration_secs": LONGEST})
         try:
             await session.__aenter__()
             await session.feed_run(PRELUDE, inputs={"_text": text.text, "context": _context(text)})
