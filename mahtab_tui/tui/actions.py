@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual.actions import ActionParseResult
 from textual.command import CommandPalette
 from textual.dom import DOMNode
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.tui.clipboard import copy
@@ -21,6 +22,7 @@ from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
+from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.leave_row import LeaveRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
@@ -223,11 +225,20 @@ class SessionActions(PressGuard[int]):
 
     def action_focus_approval(self) -> None:
         """Go to the code that waits; else to a search that asks; else to the line that code asks for."""
-        for row in (ApprovalRow, FanOutRow, InputRow):
-            asking = self.query_one(row)
-            if asking.display:
-                asking.focus()
-                return
+        if (asking := self.asking_row) is not None:
+            asking.focus()
+
+    @property
+    def asking_row(self) -> Widget | None:
+        """The row that is to be answered first; None where nothing waits."""
+        rows = (self.screen_stack[0].query_one(row) for row in (ApprovalRow, FanOutRow, InputRow))
+        return next((row for row in rows if row.display), None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The key that goes to what waits is shown while something does."""
+        if action == "focus_approval":
+            return bool(self.screen_stack) and any(header.waits for header in self.screen_stack[0].query(HeaderBar))
+        return super().check_action(action, parameters)
 
     def run_slash(self, command: Command | str, argument: str) -> None:
         """A command entered as ``/name argument`` in Ask mode."""

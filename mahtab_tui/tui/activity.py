@@ -66,12 +66,15 @@ class Waiting:
     """What waits for the person, whoever asks: code, a search, a line that code reads."""
 
     def __init__(self) -> None:
-        self._since: dict[tuple[str, str], float] = {}
+        self._since: dict[tuple[str, ...], float] = {}
 
     def fold(self, record: Record) -> None:
         """Take in a record."""
-        if record.tag in (tags.APPROVAL, tags.INPUT, tags.RLM_CALL) and (request := record.attrs.get("request")) is not None:
-            key = record.tag, str(request)
+        node = str(record.attrs.get("tree")), str(record.attrs.get("node"))
+        if record.tag == tags.RLM_FINAL:  # a call that was stopped waits for no answer
+            self._since = {key: since for key, since in self._since.items() if key[1:3] != node}
+        elif record.tag in (tags.APPROVAL, tags.INPUT, tags.RLM_CALL) and (request := record.attrs.get("request")) is not None:
+            key = (record.tag, *node, str(request)) if record.tag == tags.RLM_CALL else (record.tag, str(request))
             if record.attrs.get("state") == "waiting":
                 self._since.setdefault(key, record.time)
             else:

@@ -155,6 +155,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
         self.query_one(RecursionPane).fold(self.session.past)
         self.query_one(RecursionPane).end()
         self.query_one(HeaderBar).fold([record for record in self.session.past if record.tag in (tags.USAGE, tags.SKILL)])
+        self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
         self.watch(self.query_one(TranscriptPane), "room", self._tell_code_of_room)
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)

@@ -32,6 +32,15 @@ class Command(NamedTuple):
 
 
 COMMANDS: tuple[Command, ...] = (
+    Command(
+        "focus-approval",
+        "focus_approval",
+        "f7",
+        "Answer",
+        "Go to what waits for you: code, a search, or the line that code asks for",
+        "Session",
+        True,
+    ),
     Command("toggle-mode", "toggle_mode", "f2", "Python / Ask", "Go from Python to Ask or back; the draft stays", "Input", True),
     Command("history-search", "history_search", "ctrl+r", "Search history", "Search what was entered in all sessions", "Input", slash="history"),
     Command("edit-input", "edit_input", "f4,ctrl+g", "Open in $EDITOR", "Write the input in your editor; what it saves comes back", "Input"),
@@ -49,9 +58,6 @@ COMMANDS: tuple[Command, ...] = (
         "Stop, copy or clear",
         "Stop what goes on; else copy the selection; else clear the editor",
         "Session",
-    ),
-    Command(
-        "focus-approval", "focus_approval", "f7", "Answer", "Go to what waits for you: code, a search, or the line that code asks for", "Session"
     ),
     Command(
         "cycle-approval", "cycle_approval", "f8", "Approval", "Ask before the model's code runs, or run it at once", "Session", True, slash="approval"
@@ -294,6 +300,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("ctrl+z, ctrl+y", "Undo, redo", "Editor"),
     Row("ctrl+d", "Leave, when the editor is empty; once more where something would be lost", "Editor"),
     Row("y, e, n, a, escape", "Where code waits: run, edit, skip, run all from now on, stop", "Approval"),
+    Row("f5, ctrl+enter", "Where code that waits is edited: run it from anywhere in it; Enter does at its end", "Approval"),
     Row(
         "up, down, pageup, pagedown, home, end",
         "Where long code waits: scroll it. Before its end was seen, y counts only when it comes twice",

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
 """What jump mode calls each pane."""
+WAITING = "w"
+"""And what waits for the person."""
 
 
 class PaneActions(App[int]):
@@ -32,6 +34,11 @@ class PaneActions(App[int]):
     choices: Choices
     recursion_called = False
     """The person wants to see the recursion pane, though there was no search yet."""
+
+    @property
+    def asking_row(self) -> Widget | None:
+        """The row that is to be answered first; None where nothing waits."""
+        raise NotImplementedError
 
     @property
     def pane_layout(self) -> PaneLayout:
@@ -154,7 +161,9 @@ class PaneActions(App[int]):
         self.pane_layout = layout
 
     def action_maximize_pane(self) -> None:
-        """The focused pane alone, or all of them again."""
+        """The focused pane alone, or all of them again. Code that is edited before it runs is no pane: there the key runs it."""
+        if self.query_one(ApprovalRow).run_edited():
+            return
         if self.screen.maximized is not None:
             self.screen.minimize()
             return
@@ -178,7 +187,10 @@ class PaneActions(App[int]):
 
         seen = self._panes()
         panes = {letter: self.screen_stack[0].query_one(selector) for letter, selector in LETTERS.items()}
-        self.push_screen(JumpScreen([Target(letter, pane, letter not in seen) for letter, pane in panes.items()]), chosen)
+        targets = [Target(letter, pane, letter not in seen) for letter, pane in panes.items()]
+        if self.asking_row is not None:
+            targets.append(Target(WAITING, self.asking_row))
+        self.push_screen(JumpScreen(targets), chosen)
 
     def action_change_theme(self, name: str = "") -> None:
         if name in self.available_themes:

@@ -220,12 +220,30 @@ async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None
     assert app_of(pilot).said == [decided("run", code="x = 1\nx + 1")]
 
 
-async def test_an_edited_block_runs_at_an_empty_line(pilot: Pilot[None]) -> None:
+async def test_enter_at_the_end_of_an_edited_block_runs_it_and_opens_a_line_elsewhere(pilot: Pilot[None]) -> None:
     await ask(pilot, "for a in b:\n    a")
-    await pilot.press("e", "enter")
+    await pilot.press("e", "up", "end", "enter")
     assert app_of(pilot).said == []
-    await pilot.press("enter")
-    assert app_of(pilot).said == [decided("run", code="for a in b:\n    a")]
+    await write(pilot, "c")
+    await pilot.press("down", "end", "enter")
+    assert app_of(pilot).said == [decided("run", code="for a in b:\n    c\n    a")]
+
+
+async def test_edited_code_runs_from_anywhere_in_it_by_a_chord(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("e", "up", "home", "ctrl+enter")
+    assert app_of(pilot).said == [decided("run", code=CODE)]
+
+
+async def test_a_key_that_comes_twice_runs_no_other_code_that_waits(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await ask(pilot, "other", "2")
+    await pilot.press("e")
+    row_of(pilot).run_edited()
+    row_of(pilot).run_edited()
+    await pilot.pause()
+    assert app_of(pilot).said == [decided("run", code=CODE)]
+    assert not row_of(pilot).run_edited(), "what waits now is not being edited"
 
 
 async def test_a_backtick_at_the_start_of_edited_code_is_typed(pilot: Pilot[None]) -> None:

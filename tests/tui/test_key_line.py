@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Label
 from textual.widgets._footer import FooterKey
 
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.activity import Waiting
 from mahtab_tui.tui.app import MahtabApp
-from tests.tui.story import drawn, story
+from mahtab_tui.tui.widgets import chips
+from mahtab_tui.tui.widgets.input_row import InputRow
+from tests.tui.editor_app import until
+from tests.tui.story import WAITING, ToldSession, drawn, story
 
 
 async def test_no_key_is_styled_again_once_it_stands(make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,3 +30,58 @@ async def test_no_key_is_styled_again_once_it_stands(make_app: Callable[..., Mah
         await drawn(pilot)
         assert len(app.query(FooterKey)) > 5
     assert not again
+
+
+def keys(pilot: Pilot[int]) -> list[str]:
+    return [key.description for key in pilot.app.query(FooterKey)]
+
+
+async def test_the_key_to_what_waits_is_shown_while_something_waits(make_app: Callable[..., MahtabApp]) -> None:
+    ask = Record(tags.INPUT, "(Pdb) ", {"request": "1", "cell": 1, "password": False, "state": "waiting"}, 1.0)
+    app = make_app(*story())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        assert isinstance(app.session, ToldSession)
+        assert "Answer" not in keys(pilot)
+        app.editor.text = "half"  # so that the line does not take the focus
+        app.session.tell(ask, time.time())
+        await drawn(pilot)
+        await until(pilot, lambda: keys(pilot)[0] == "Answer")
+        line = app.query_one(InputRow).query_one(Input)
+        assert app.focused is not line
+        await pilot.press("f7")
+        assert app.focused is line
+        app.editor.focus()
+        await pilot.press("ctrl+o")
+        await until(pilot, lambda: " w " in [str(label.content) for label in app.screen.query(Label)])
+        await pilot.press("w")
+        await until(pilot, lambda: len(app.screen_stack) == 1 and app.focused is line)
+        app.session.tell(replace(ask, attrs={**ask.attrs, "state": "answered"}), time.time())
+        await drawn(pilot)
+        await until(pilot, lambda: "Answer" not in keys(pilot))
+
+
+def test_a_search_that_was_stopped_waits_no_longer() -> None:
+    about = {"tree": "t", "node": "1", "seq": 0}
+    waiting = Waiting()
+    fan_out = {**about, "event": "fan-out", "request": "1", "batch": "b", "calls": 60, "state": "waiting"}
+    waiting.fold(Record(tags.RLM_CALL, "", fan_out, 5.0))
+    assert waiting.since == 5.0
+    waiting.fold(Record(tags.RLM_FINAL, "", {**about, "state": "stopped"}, 6.0))
+    assert waiting.since is None
+
+
+async def test_code_that_is_edited_before_it_runs_is_run_by_the_key_that_maximises_a_pane(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chips, "DEAF", 0.0)
+    decisions: list[Decision] = []
+    app = make_app(*story(), WAITING)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        monkeypatch.setattr(app.session, "decide", lambda request, decision: decisions.append(decision))
+        await pilot.press("f7", "e", "f5")
+        await until(pilot, lambda: bool(decisions))
+        assert [(decision.action, decision.code) for decision in decisions] == [("run", WAITING.text)]
+        await pilot.press("f5")
+        assert (len(decisions), app.screen.maximized is not None) == (1, True)

@@ -136,6 +136,7 @@ def test_an_edited_block_shows_the_code_that_runs() -> None:
         runs("a = 99", 4, 0),
     )
     assert outline(transcript)[1] == ("code", "a = 99")
+    assert [cell_of(transcript, place).edited for place in (0, 1)] == [True, False]
 
 
 def test_steps_of_a_turn_do_not_mix() -> None:

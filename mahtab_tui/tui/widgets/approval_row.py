@@ -19,6 +19,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.hidden import places
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
+from mahtab_tui.tui.panes.editor.completeness import is_complete
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.theme import GUESTS
 from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
@@ -32,8 +33,16 @@ Part = Literal["chips", "reason", "edited"]
 _HINTS: dict[Part, str] = {
     "chips": "",
     "reason": "say why, or nothing · Enter skips it · Esc back",
-    "edited": "Enter runs what you wrote · Ctrl+J new line · Esc back",
+    "edited": "Enter at the end runs what you wrote, F5 from anywhere · Ctrl+J new line · Esc back",
 }
+
+
+class EditedCode(CodeArea):
+    """Code that waits, as the person changes it."""
+
+    def may_run(self) -> bool:
+        """Enter at the end runs also what ends in a block: the code was whole before."""
+        return super().may_run() or (self.cursor_location == self.document.end and is_complete(self.text + "\n"))
 
 
 class ApprovalRow(AskingRow):
@@ -80,7 +89,7 @@ class ApprovalRow(AskingRow):
         yield self._code
         yield self._chips
         yield Line(id="reason", compact=True, placeholder="why not?")
-        yield CodeArea(id="edited")
+        yield EditedCode(id="edited")
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -161,6 +170,13 @@ class ApprovalRow(AskingRow):
             parts.append((way, "$moon"))
         self.query_one("#about", Static).update(Content.styled(" · ", "$muted").join(Content.styled(*part) for part in parts))
 
+    def run_edited(self) -> bool:
+        """Run the code that is being edited, wherever its cursor stands; False where none is."""
+        edited = self.query_one(EditedCode)
+        if edited.has_focus:
+            edited.action_submit()
+        return edited.has_focus
+
     def answered(self, request: str, answer: str) -> None:
         match answer:
             case "skip":
@@ -200,7 +216,7 @@ class ApprovalRow(AskingRow):
     @on(CodeArea.Submitted)
     def _edited(self, event: CodeArea.Submitted) -> None:
         event.stop()
-        if code := event.text.rstrip():
+        if self._part == "edited" and (code := event.text.rstrip()):  # else the key came twice, and other code waits by now
             self._decide("run", code=code)
 
 

@@ -53,6 +53,8 @@ class HeaderBar(Widget):
     tokens: reactive[int] = reactive(0)
     cost: reactive[float | None] = reactive(None)
     unpriced: reactive[bool] = reactive(False)
+    waits: reactive[bool] = reactive(False)
+    """Something waits for the person."""
     kernel: reactive[dict[str, Any]] = reactive(dict, always_update=True)
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -82,6 +84,7 @@ class HeaderBar(Widget):
         if any(record.tag in (tags.USAGE, tags.SKILL) for record in records):
             self._show_tooltip()
         self._kernel_changed([record for record in records if record.tag == tags.KERNEL])
+        self.waits = self._waiting.since is not None
         if self._said() != said:
             self.refresh()
         self._tick_if_needed()

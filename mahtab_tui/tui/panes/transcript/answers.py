@@ -87,7 +87,7 @@ class Answers:
         cell.approval = state if state in ("waiting", "skipped", "stopped", "refused") else ""
         cell.reason = str(record.attrs.get("reason") or "")
         if state == "edited" and record.text:
-            cell.code = record.text
+            cell.code, cell.edited = record.text, True
         self._touch(cell)
 
     def code_that_runs(self, record: Record) -> Cell:

@@ -92,6 +92,8 @@ class Cell(Entry):
     """What is worth telling of its approval: waiting, skipped, stopped; "cut off" like the status."""
     reason: str = ""
     """Why it was skipped."""
+    edited: bool = False
+    """The person changed the code of the model's or agent's before it ran."""
     output: Output = field(default_factory=Output)
     displays: list[tuple[str, str, str]] = field(default_factory=list)
     """Text, type and data of what is shown where that text comes in the output; until the cell ends."""

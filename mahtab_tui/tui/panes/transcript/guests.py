@@ -29,7 +29,7 @@ class GuestCells:
         cell.approval = state if state in ("skipped", "stopped") else ""
         cell.reason = str(record.attrs.get("reason") or "")
         if state == "edited":
-            cell.code = record.text
+            cell.code, cell.edited = record.text, True
         if cell.approval:
             del self._waiting[call]
         self._touch(cell)

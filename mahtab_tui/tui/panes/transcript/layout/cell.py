@@ -127,6 +127,8 @@ class _Header:
         cell, palette = self._cell, self._palette
         name = "code" if cell.number is None else f"In {cell.number}"
         spans: list[Span] = [(name, self._bar), (" · ", palette.muted), (plain(cell.party), palette.muted)]
+        if cell.edited:
+            spans += [(" · ", palette.muted), ("edited by you", palette.person)]
         if cell.approval:
             spans += [("   ", palette.muted), *self._approval()]
         return Row(spans, self._bar, right=self._right())
