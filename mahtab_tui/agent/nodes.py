@@ -31,6 +31,7 @@ from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm import prompts
+from mahtab_tui.llm.base import Checking
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.pictures import Picture, sees
 from mahtab_tui.llm.windows import room_of
@@ -141,7 +142,9 @@ class Nodes:
         self._say(writer, "reflecting", state, state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
         pausing = partial(_notice, writer, level="warning")
-        answer = call(self._session, self.reflection_llm or self.llm, [HumanMessage(prompt)], state["turn"], "reflection", pausing)
+        llm = self.reflection_llm or self.llm
+        checker = llm.checker if isinstance(llm, Checking) else llm
+        answer = call(self._session, checker, [HumanMessage(prompt)], state["turn"], "reflection", pausing)
         result = parse_reflection(answer.text)
         if result is None:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")

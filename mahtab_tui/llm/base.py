@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 
 class ModelError(Exception):
@@ -20,6 +23,15 @@ class ModelBusy(ModelError):
 
 class ContextTooLong(ModelError):
     """What the model was sent is more than it can read at once."""
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """A model that checks its own answers better by another one."""
+
+    @property
+    def checker(self) -> BaseChatModel:
+        """The model for checks."""
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, SystemMessage
@@ -25,7 +25,7 @@ from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
 from mahtab_tui.llm.spoken import text_of
 
 PROCESSES = 2
-"""Conversations that are kept open: the person's, and that of the checks. Each process takes about 215 MB."""
+"""Conversations that are kept open: the person's, and that of its summaries. Each process takes about 215 MB."""
 _TURN_TAGS = ("conversation", "human", "assistant")
 _LOOK = 0.1
 """Seconds between two looks at whether the answer is to stop."""
@@ -47,8 +47,12 @@ class ChatClaudeCLI(BaseChatModel):
 
     model: str | None = None
     """None: the CLI's own default."""
-    max_tokens: int = 4096
-    """Of one answer; the CLI goes on by itself after it."""
+    max_tokens: int | None = None
+    """Of one answer, thinking among them; the CLI goes on by itself after it. None: as many as the model gives."""
+    effort: Literal["low"] | None = None
+    """How much it thinks; None: as the person has it, else the model's own."""
+    thinking: bool = True
+    """Whether it thinks at all before it answers."""
     folder: Callable[[], str] | None = None
     """Where it runs, asked before each call, since it tells its model of that. None, or a folder that cannot be entered: in this program's folder. It
     reads nothing there."""
@@ -69,19 +73,33 @@ class ChatClaudeCLI(BaseChatModel):
     _conversations: list[_Conversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
+    _checker: ChatClaudeCLI | None = PrivateAttr(default=None)
     _told_once: set[str] = PrivateAttr(default_factory=set)
 
     @property
     def _llm_type(self) -> str:
         return "claude-cli"
 
+    @property
+    def checker(self) -> ChatClaudeCLI:
+        """The same model for checks of its own answers: at low effort, in a process of its own. It is stopped and closed with this one."""
+        if self._checker is None:
+            fields = {name: getattr(self, name) for name in type(self).model_fields}
+            self._checker = ChatClaudeCLI(**{**fields, "effort": "low", "processes": 1})
+            self._checker._told_once = self._told_once
+        return self._checker
+
     def stop(self) -> None:
         """End the answer that is being given; what came stays."""
         self._stopped.set()
+        if self._checker is not None:
+            self._checker.stop()
 
     def close(self) -> None:
         """End the processes; nothing is left of them. An answer that is being given ends with its process, without being asked first."""
         self._stopped.set()
+        if self._checker is not None:
+            self._checker.close()
         for conversation in list(self._conversations):
             conversation.process.close()
         with self._one_at_a_time:
@@ -141,8 +159,8 @@ class ChatClaudeCLI(BaseChatModel):
                 return conversation, told[-1][1]
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
-        env = environment(self.max_tokens, use_api_key=self.use_api_key)
-        process = ClaudeProcess(system, model=self.model, folder=folder, env=env)
+        env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
+        process = ClaudeProcess(system, model=self.model, effort=self.effort, folder=folder, env=env)
         conversation = _Conversation(process)
         self._conversations.append(conversation)
         return conversation, flattened(told)

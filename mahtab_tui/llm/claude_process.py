@@ -30,31 +30,34 @@ REACTION = 2.0
 """Seconds that the process has to react to an interrupt, and then to a signal."""
 
 
-def environment(max_tokens: int, *, use_api_key: bool) -> dict[str, str]:
-    """The process' environment."""
-    return login_environment(use_api_key=use_api_key) | {
+def environment(max_tokens: int | None = None, *, thinking: bool = True, use_api_key: bool = False) -> dict[str, str]:
+    """The process' environment. max_tokens: of one answer; None: what the person has set, else as many as the model gives."""
+    env = login_environment(use_api_key=use_api_key) | {
         # Without it an @path anywhere in a prompt makes the CLI read that file and send it.
         "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
         "CLAUDE_CODE_MAX_RETRIES": str(RETRIES),
-        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_tokens),
         # What is too long for the model is made shorter where the person is told of it; a summary of the CLI's own is a hidden call.
         "DISABLE_AUTO_COMPACT": "1",
     }
+    if max_tokens is not None:  # thinking is of these, and must leave room for the answer
+        env |= {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_tokens), "MAX_THINKING_TOKENS": str(max_tokens // 2)}
+    return env if thinking else env | {"CLAUDE_CODE_DISABLE_THINKING": "1"}
 
 
-def command(executable: str, model: str | None, system_file: str) -> list[str]:
+def command(executable: str, model: str | None, effort: str | None, system_file: str) -> list[str]:
     """The command line: text only, no tools, nothing read from the folder; prompts come on stdin."""
     argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
     argv += ["--system-prompt-file", system_file, "--tools", "", "--strict-mcp-config"]
     argv += [*PERSONS_SETTINGS, "--settings", _NEUTRAL]
     argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", "1"]
+    argv += ["--effort", effort] if effort else []
     return [*argv, "--model", model] if model else argv
 
 
 class ClaudeProcess:
     """A process in a session of its own, so that its whole group can be ended. It leaves no file: what it is to read has no name."""
 
-    def __init__(self, system: str, *, model: str | None, folder: str, env: Mapping[str, str]) -> None:
+    def __init__(self, system: str, *, model: str | None, effort: str | None = None, folder: str, env: Mapping[str, str]) -> None:
         """folder: where it runs; this program's where that is empty or cannot be entered. Raises `ModelError`."""
         executable = shutil.which("claude")
         if executable is None:
@@ -69,7 +72,7 @@ class ClaudeProcess:
         started: Future[subprocess.Popen[bytes]] = Future()
 
         def start() -> subprocess.Popen[bytes]:
-            return _start(executable, model, system, folder, env)
+            return _start(system, folder, env, lambda file: command(executable, model, effort, file))
 
         # Neither thread holds this object: it is ended, too, when nobody has it any more.
         reading = (start, started, self._lines, self._errors)
@@ -156,13 +159,13 @@ class ClaudeProcess:
             self._child.stdin.flush()
 
 
-def _start(executable: str, model: str | None, system: str, folder: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start it on the thread that it is to end with (see `tied`). Raises `OSError`."""
+def _start(system: str, folder: str, env: Mapping[str, str], argv: Callable[[str], list[str]]) -> subprocess.Popen[bytes]:
+    """Start it, with the command line for a file of the system prompt, on the thread that it is to end with (see `tied`). Raises `OSError`."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
         return subprocess.Popen(
-            tied(command(executable, model, f"/dev/fd/{file.fileno()}"), signal.SIGTERM),
+            tied(argv(f"/dev/fd/{file.fileno()}"), signal.SIGTERM),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -122,6 +122,7 @@ def get_llm(
     api_keys: Mapping[str, str] | None = None,
     claude_api_key: bool = False,
     max_tokens: int | None = None,
+    thinking: bool = True,
 ) -> BaseChatModel:
     """A model by its name. Raises `ModelError` for one that is not known or cannot be had.
 
@@ -132,7 +133,8 @@ def get_llm(
     base_url: where a service that is compatible with OpenAI's answers, for the models of ``openai:``.
     api_keys: keys that are not in the environment, by the provider's name; of the service at a `base_url`: "openai_compatible".
     claude_api_key: whether the CLI gets ANTHROPIC_API_KEY of the environment.
-    max_tokens: of one answer, for models behind HTTP; by default as many as the model gives.
+    max_tokens: of one answer; by default as many as the model gives.
+    thinking: whether a model of the CLI's thinks before it answers.
     """
     spec = full_name(spec, provider)
     provider, model = split_spec(spec)
@@ -140,6 +142,7 @@ def get_llm(
         from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 
         options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+        options |= {"max_tokens": max_tokens, "thinking": thinking}
         return ChatClaudeCLI(model=model or None, on_notice=on_notice, folder=folder, use_api_key=claude_api_key, **options)
     if provider == "demo":
         from mahtab_tui.llm.demo import ChatDemo

@@ -136,7 +136,7 @@ class Session:
                 self.turns.resume(record)
         suggestion_model = settings.suggestion_model
         self._suggestions = (
-            Suggestions(self.log, lambda: self._llm(suggestion_model), self.kernel.variables, self.spending, self.secrets)
+            Suggestions(self.log, lambda: self._llm(suggestion_model, thinking=False), self.kernel.variables, self.spending, self.secrets)
             if suggestion_model
             else None
         )
@@ -389,7 +389,7 @@ class Session:
         except ModelError as error:
             raise ModelError(f"reflection_model: {error}") from None
 
-    def _llm(self, name: str | None = None, *, on_notice: OnNotice | None = None) -> BaseChatModel:
+    def _llm(self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True) -> BaseChatModel:
         """A model by its name, by default the session's. Raises `ModelError`."""
         settings = self.settings
         bounded = None if settings.max_usd is None else ANSWER_TOKENS
@@ -399,6 +399,7 @@ class Session:
             on_notice=on_notice or self._model_notice,
             folder=lambda: self.kernel.info().cwd,
             max_tokens=bounded,
+            thinking=thinking,
             **settings.model_access(),
         )
 

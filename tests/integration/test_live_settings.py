@@ -14,6 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session.live_settings import change_setting
+from tests.agents import without_surroundings
 from tests.fake_claude import install_fake_claude
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
@@ -34,7 +35,7 @@ def test_the_model_changes_and_the_conversation_stays(open_session: Callable[...
     wait_for(lambda: "claude" in type(agent._nodes.llm).__name__.lower())
     it.session.submit("ask", "second?")
     assert it.store.wait(tags.ASSISTANT_CHAT, turn=2).text.strip() == "Two."
-    (prompt,) = fake.prompts
+    (prompt,) = map(without_surroundings, fake.prompts)
     assert prompt.startswith("<conversation><human>first?</human><assistant>One.</assistant></conversation>")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.suggestions import rest_of_line
 from mahtab_tui.settings import load_settings
+from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Watched
 
 
@@ -49,6 +51,21 @@ def test_it_comes_from_its_own_model_and_is_counted(project: Path) -> None:
         assert session.suggest("x = su", True, lambda: True) == "m(y)"
         store.wait(tags.USAGE, source="suggestion")
         assert session.suggest("x = su", True, lambda: False) == ""
+    finally:
+        session.close()
+
+
+def test_claude_does_not_think_for_them_and_keeps_to_what_the_session_may_cost(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = install_fake_claude(
+        project / "bin", "answers", answers=["m(y)"], watched=["CLAUDE_CODE_DISABLE_THINKING", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"]
+    )
+    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    session = Session(load_settings(model="demo", suggestion_model="claude:haiku", max_usd=5.0), ProcessKernel, NoFace(), store=Watched())
+    session.start()
+    try:
+        assert session.suggest is not None
+        assert session.suggest("x = su", True, lambda: True).strip() == "m(y)"
+        assert fake.starts[0]["env"] == {"CLAUDE_CODE_DISABLE_THINKING": "1", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192"}
     finally:
         session.close()
 
