@@ -1,11 +1,13 @@
-"""Keys and presses of the mouse for what is still drawn and already gone."""
+"""Keys, presses of the mouse and messages for what is still drawn and already gone."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 from textual.events import Event, InputEvent, MouseDown
+from textual.message import Message
 from textual.screen import Screen
+from textual.widget import Widget
 
 from mahtab_tui.tui.terminal_app import TerminalApp
 
@@ -24,6 +26,11 @@ class PressGuard(TerminalApp[T]):
             return
         if not (isinstance(event, MouseDown) and _is_gone(self.screen, event)):
             await super().on_event(event)
+
+    async def _on_message(self, message: Message) -> None:
+        if isinstance(message._sender, Widget) and not self.screen_stack:
+            return
+        await super()._on_message(message)
 
 
 def _is_gone(screen: Screen[object], event: MouseDown) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,9 +12,16 @@ from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.base import Completion
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.gate import TextOnly
+from mahtab_tui.tui.node_actions import Chosen
+from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
+from mahtab_tui.tui.panes.recursion.pane import RecursionPane
+from mahtab_tui.tui.screens.node import NodeScreen
 from tests.hostile import HOSTILE
+from tests.tui.search_story import LIMITS, Scribe
 from tests.tui.story import IDLE, ToldSession, change, drawn
 
 MakeApp = Callable[..., MahtabApp]
@@ -51,6 +59,24 @@ def records(text: str, number: int) -> Iterator[Record]:
     yield Record(tags.USAGE, "", {"model": text, "input_tokens": 1, "output_tokens": 1, "cost": 0.1, "source": "agent"})
     yield Record(tags.SKILL, "", {"name": text, "loaded": True, "chars": 10, "budget": 100})
     yield Record(tags.NOTICE, text, {"level": "warning"})
+    guest = {"cell": number + 900, "party": text, "guest": number, "call": f"c{number}"}
+    yield Record(tags.ASSISTANT_REPL_IN, text, guest)
+    yield Record(tags.ASSISTANT_REPL_OUT, text, {**guest, "status": "ok", "duration": 0.1, "kinds": [["value", len(text)]]})
+    yield Record(tags.QUEUE, "", {"items": [{"id": f"q{number}", "code": text, "mode": "python", "party": text}]})
+    call = {**turn, "call": f"{number}.0.1", "name": text, "arguments": json.dumps({text: text})}
+    yield Record(tags.ASSISTANT_TOOL, "", {**call, "state": "running"})
+    yield Record(tags.ASSISTANT_TOOL, text, {**call, "state": "error", "duration": 0.1})
+
+
+def search(text: str, number: int) -> Iterator[Record]:
+    """Every event of a search; nothing in it is our own but the numbers."""
+    scribe = Scribe(f"t{number}")
+    yield scribe.begin("1", text, chars=9, spans=[[0, 9]], limits=LIMITS, cell=number, source=text, model=text)
+    yield from scribe.turn("1", 1, text, text, text, status="error")
+    yield scribe.begin("1.1", text, batch="b1", index=0, of=1, spans=[[0, 9]], model=text)
+    yield scribe.call("1.1", "touch", how="handed", spans=[[0, 9]])
+    yield scribe.final("1.1", text, "error", duration=1.0)
+    yield scribe.final("1", text, duration=1.0, spans=[[0, 9]])
 
 
 @pytest.mark.parametrize("part", range(0, len(HOSTILE), 12))
@@ -58,6 +84,32 @@ async def test_the_transcript_and_the_namespace(make_app: MakeApp, part: int) ->
     told = [record for number, text in enumerate(HOSTILE[part : part + 12], 1) for record in records(text, number)]
     async with make_app(*told).run_test(size=(120, 300)) as pilot:
         await drawn(pilot)
+
+
+@pytest.mark.parametrize("part", range(0, len(HOSTILE), 12))
+async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, part: int) -> None:
+    for number, text in enumerate(HOSTILE[part : part + 12], 1):
+        app = make_app(*search(text, number))
+        async with app.run_test(size=(160, 50)) as pilot:
+            await drawn(pilot)
+            pane = app.query_one(RecursionPane)
+            tree = pane.trees[f"t{number}"]
+            for node in tree.nodes.values():
+                app.push_screen(NodeScreen(Chosen(tree, node), pane.control, lambda: 0.0))
+                await drawn(pilot)
+                await pilot.press("escape")
+
+
+@pytest.mark.parametrize("part", range(0, len(HOSTILE), 44))
+async def test_completions(make_app: MakeApp, part: int) -> None:
+    app = make_app()
+    async with app.run_test(size=(160, 60)) as pilot:
+        await drawn(pilot)
+        shown = app.query_one(CompletionList)
+        for text in HOSTILE[part : part + 44]:
+            at = app.query_one(PromptArea).cursor_screen_offset
+            shown.open((Completion(text, text, "data", text),), 0, at, asked_for=True, stale=False)
+            await drawn(pilot)
 
 
 @pytest.mark.parametrize("part", range(0, len(HOSTILE), 44))

@@ -11,6 +11,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui import actions
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.widgets.leave_row import LeaveRow
 from tests.tui.editor_app import until
 from tests.tui.story import change, drawn
@@ -121,3 +122,11 @@ async def test_a_namespace_that_outlives_the_screen_is_not_lost(make_app: MakeAp
         await drawn(pilot)
         await pilot.press("ctrl+q")
         assert await left(pilot)
+
+
+async def test_what_a_widget_tells_after_the_end_fails_at_nothing(make_app: MakeApp) -> None:
+    app = make_app()
+    async with app.run_test() as pilot:
+        await drawn(pilot)
+        widget = app.editor
+    await app._on_message(ActionMenu.Typed([]).set_sender(widget))
