@@ -18,6 +18,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.dying import die_of
 from mahtab_tui.kernel.base import KernelError, Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
@@ -27,6 +28,9 @@ from mahtab_tui.settings import Settings
 
 ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LAST_WORDS = 2.0
+"""Seconds for ending what the session has started."""
 _OUTPUTS = (tags.USER_REPL_OUT, tags.ASSISTANT_REPL_OUT)
 _REFUSAL = "Nobody could approve code: the question was asked without a screen. Answer in words."
 _LOADERS = {
@@ -120,13 +124,17 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
     teller = Teller(as_json=as_json)
     session.log.addHandler(teller)
     session.log.addHandler(approver)
-    interrupted = threading.Event()
+    stopped_by: list[int] = []
 
     def stop(signum: int, frame: object) -> None:
-        interrupted.set()
+        stopped_by.append(signum)
+        if signum != signal.SIGINT:  # the program ends soon, also where the cell that runs cannot be stopped
+            last = threading.Timer(_LAST_WORDS, die_of, (signum,))
+            last.daemon = True
+            last.start()
         session.stop()
 
-    before = signal.signal(signal.SIGINT, stop)
+    before = {number: signal.signal(number, stop) for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN}
     try:
         session.kernel.start()
         if not (_load_stdin(session) and all(_load(session, path) for path in files)):
@@ -137,9 +145,12 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
             print(plain(session.secrets.mask(f"mahtab-tui: {error}")), file=sys.stderr)
         return FAILED
     finally:
-        signal.signal(signal.SIGINT, before)
         session.close()
-    if interrupted.is_set():
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if ending := [number for number in stopped_by if number != signal.SIGINT]:
+            die_of(ending[0])
+    if stopped_by:
         return INTERRUPTED
     if not as_json:
         _print_answer(session.secrets.mask(answer))

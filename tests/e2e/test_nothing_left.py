@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -87,3 +87,23 @@ def test_a_question_without_a_screen_leaves_nothing_behind(project: Path, tempor
         assert program.wait(60) == -number
     wait_for(lambda: not alive(claude.starts[0]["pid"]))
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+@pytest.mark.parametrize("code", ["p.wait()", "signal.signal(signal.SIGINT, signal.SIG_IGN); p.wait()"], ids=["", "ignores interrupts"])
+def test_what_a_cell_of_a_question_without_a_screen_has_started_ends_with_it(
+    project: Path, replay: Callable[..., str], code: str, number: signal.Signals
+) -> None:
+    start = "import pathlib, signal, subprocess; p = subprocess.Popen(['sleep', '1000']); pathlib.Path('new').write_text(str(p.pid)); "
+    model = replay(f"```python\n{start}pathlib.Path('new').rename('child'); {code}\n```")
+    words = [*PROGRAM, "ask", "go", "--model", model, "--approval", "auto"]
+    with subprocess.Popen(words, cwd=project, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        wait_for((project / "child").exists)
+        child = int((project / "child").read_text())
+        try:
+            program.send_signal(number)
+            assert program.wait(60) == -number
+            wait_for(lambda: not alive(child), 20)
+        finally:
+            if alive(child):
+                os.kill(child, signal.SIGKILL)
