@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
+import os
 import sys
+from collections.abc import Sequence
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from mahtab_tui import __version__
 from mahtab_tui.cli_config import config_app
@@ -19,6 +23,9 @@ from mahtab_tui.cli_skills import SkillsDir, skills_app
 from mahtab_tui.command_line import fail, guard_terminal, need_folder, say
 from mahtab_tui.working_folder import leave_deleted_folder
 
+if TYPE_CHECKING:
+    from mahtab_tui.session.loading import DataFile
+
 app = typer.Typer(
     name="mahtab-tui",
     help="A person and a language model at work in one live Python namespace. Without a command, opens the screen.",
@@ -26,12 +33,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="[FILE|FOLDER]... | COMMAND [ARGS]...",
 )
 
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(skills_app, name="skills")
 app.add_typer(config_app, name="config")
-Load = Annotated[list[Path] | None, typer.Option(help="A file that becomes a variable of its name")]
+Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="A file that becomes a variable of its name, or the folder to work in")]
 Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
 
 LATEST = "latest"
@@ -60,7 +68,7 @@ def screen(
     no_share: Annotated[bool, typer.Option("--no-share", help="Let no agent into the session")] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
     query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer this once, without a screen, as the command ask does")] = None,
-    load: Annotated[list[Path] | None, typer.Option(help="With --query: a file that becomes a variable of its name")] = None,
+    load: Load = None,
     json: Annotated[bool, typer.Option("--json", help="With --query: print every event as one line of JSON")] = False,
     skills_dir: SkillsDir = None,
     code_dir: CodeDir = None,
@@ -68,7 +76,10 @@ def screen(
     given: Given = None,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
 ) -> None:
-    """A person and a language model at work in one live Python namespace. Without a command, opens the screen."""
+    """A person and a language model at work in one live Python namespace. Without a command, opens the screen.
+
+    mahtab-tui data.csv opens it with the file as a variable, mahtab-tui FOLDER in that folder; --load PATH is the same.
+    """
     if context.invoked_subcommand is not None:
         if any((model, approval, python, theme, resume, continue_, no_share, query, load, json, skills_dir, code_dir, max_usd, given)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
@@ -80,9 +91,10 @@ def screen(
         gc.enable()
         ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, given, json)
         return
-    if load or json:
-        fail("--load and --json belong to --query, or to the command ask.")
+    if json:
+        fail("--json belongs to --query, or to the command ask.")
     moved = leave_deleted_folder()
+    files = _opened(load)
     share = False if no_share else None
     settings = checked_settings(
         (),
@@ -128,7 +140,9 @@ def screen(
     except NoSession as error:
         fail(str(error))
     try:
-        code = open_screen(settings, process_kernel(settings), store=store, name=name, past=past, claim=store.claim, collector=collector, moved=moved)
+        code = open_screen(
+            settings, process_kernel(settings), store=store, name=name, past=past, claim=store.claim, collector=collector, moved=moved, files=files
+        )
     except KernelError as error:
         fail(str(error))
     finally:
@@ -162,14 +176,13 @@ def ask(
     """
     if not question.strip():
         fail('Give a question: mahtab-tui ask "question".')
-    if missing := next((path for path in load or () if not path.is_file()), None):
-        fail(f"--load: there is no file {missing}.")
+    files = _opened(load)
     settings = checked_settings(
         ("model",), given, model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir, max_usd=max_usd
     )
     from mahtab_tui.headless import ask_once
 
-    raise typer.Exit(ask_once(question, settings, load or [], as_json=json))
+    raise typer.Exit(ask_once(question, settings, files, as_json=json))
 
 
 @app.command()
@@ -297,6 +310,49 @@ def doctor() -> None:
         say(line)
 
 
+def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
+    """Go to the folder among the paths, and look at the files. Ends with a sentence where one cannot be used."""
+    from mahtab_tui.session.loading import CannotLoad, look_at_files
+
+    folders = [path for path in paths or () if path.is_dir()]
+    if len(folders) > 1:
+        fail(f"Give one folder to work in: {folders[0]} or {folders[1]}.")
+    try:
+        files = look_at_files([path for path in paths or () if path not in folders])
+        for folder in folders:
+            os.chdir(folder)
+    except CannotLoad as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{folders[0]} cannot be worked in: {error.strerror}.")
+    return files
+
+
+def _with_load(words: list[str]) -> list[str]:
+    """``mahtab-tui data.csv`` means ``mahtab-tui --load data.csv``: a command line of the screen, with its paths as options."""
+    commands = typer.main.get_command(app)
+    assert isinstance(commands, TyperGroup)
+    with_value = {name for option in commands.params if not getattr(option, "is_flag", False) for name in option.opts}
+    rest, options, paths = list(words), list[str](), list[str]()
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            paths += rest
+            break
+        if word.startswith("-") and word != "-":
+            options += [word, *rest[:1]] if word in with_value else [word]
+            del rest[: word in with_value]
+        elif not paths and word in commands.commands:
+            return words
+        else:
+            paths.append(word)
+    for path in paths:
+        if not os.path.lexists(path):
+            near = difflib.get_close_matches(path, commands.commands, n=1)
+            fail(f"There is no file, folder or command {path}.{f' Did you mean {near[0]}?' if near else ''} mahtab-tui --help lists the commands.")
+    return [*options, *(f"--load={path}" for path in paths)]
+
+
 def _with_optional_value(words: list[str]) -> list[str]:
     """``--resume`` and ``--attach`` may stand without their value; click has no such option."""
     words = list(words)
@@ -312,4 +368,8 @@ def main() -> None:
     if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character of an answer must not lose the answer
         sys.stdout.reconfigure(errors="backslashreplace")
     guard_terminal()
-    app(args=_with_optional_value(sys.argv[1:]), prog_name="mahtab-tui")
+    try:
+        words = _with_load(_with_optional_value(sys.argv[1:]))
+    except typer.Exit as error:
+        raise SystemExit(error.exit_code) from None
+    app(args=words, prog_name="mahtab-tui")

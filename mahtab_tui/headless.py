@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import keyword
 import logging
-import re
 import signal
 import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
@@ -24,6 +21,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import process_kernel
 from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings import Settings
 
 ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
@@ -33,12 +31,6 @@ _LAST_WORDS = 2.0
 """Seconds for ending what the session has started."""
 _OUTPUTS = (tags.USER_REPL_OUT, tags.ASSISTANT_REPL_OUT)
 _REFUSAL = "Nobody could approve code: the question was asked without a screen. Answer in words."
-_LOADERS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".json": "json",
-    ".jsonl": "jsonl",
-}
 
 
 class Teller(logging.Handler):
@@ -116,7 +108,7 @@ class Approver(logging.Handler):
         return {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}.get(letter, Decision("stop"))
 
 
-def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_json: bool) -> int:
+def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
     """Ask, print, and return the exit code."""
     session = Session(settings, process_kernel(settings), NoFace())
     approver = Approver()
@@ -137,7 +129,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[Path], *, as_jso
     before = {number: signal.signal(number, stop) for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN}
     try:
         session.kernel.start()
-        if not (_load_stdin(session) and all(_load(session, path) for path in files)):
+        if not (_load_stdin(session) and all(session.load(file) for file in files)):
             return FAILED
         answer = session.agent.ask(question, attach="files and variables")
     except (KernelError, ModelError) as error:
@@ -182,35 +174,5 @@ def _load_stdin(session: Session) -> bool:
         return _run(session, f"stdin_text = open({file.name!r}, encoding='utf-8', errors='replace').read()")
 
 
-def _load(session: Session, path: Path) -> bool:
-    """A file becomes a variable of its name."""
-    return _run(session, loading_code(path.resolve()))
-
-
 def _run(session: Session, code: str) -> bool:
     return session.cells.run(code).status is Status.OK
-
-
-def variable_name(path: Path) -> str:
-    """A Python name for a file: ``my-data 2.csv`` is my_data_2."""
-    name = re.sub(r"\W+", "_", path.stem).strip("_") or "data"
-    if name[0].isdigit() or keyword.iskeyword(name):
-        name = f"_{name}" if name[0].isdigit() else f"{name}_"
-    return name
-
-
-def loading_code(path: Path) -> str:
-    """A cell that loads a file: tables with pandas where the kernel has it."""
-    name, kind = variable_name(path), _LOADERS.get(path.suffix.lower(), "text")
-    if kind == "csv":
-        separator = "\t" if path.suffix.lower() == ".tsv" else ","
-        return (
-            f"try:\n    import pandas as pd\n    {name} = pd.read_csv({str(path)!r}, sep={separator!r})\n"
-            f"except ImportError:\n    import csv\n    with open({str(path)!r}, newline='') as file:\n"
-            f"        {name} = list(csv.DictReader(file, delimiter={separator!r}))"
-        )
-    if kind == "json":
-        return f"import json\nwith open({str(path)!r}) as file:\n    {name} = json.load(file)"
-    if kind == "jsonl":
-        return f"import json\nwith open({str(path)!r}) as file:\n    {name} = [json.loads(line) for line in file if line.strip()]"
-    return f"with open({str(path)!r}, errors='replace') as file:\n    {name} = file.read()"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Masking, Secrets
 from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, KernelHost
+from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, KernelHost, Status
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.base import ModelError
@@ -25,6 +27,7 @@ from mahtab_tui.session.guests import Guests
 from mahtab_tui.session.inbox import Inbox, Item, Mode
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.loading import HAS_PANDAS, DataFile, loading_cell
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.tool_calls import ToolCalls
@@ -62,8 +65,11 @@ class Session:
         store: Store | None = None,
         name: str = "",
         past: Sequence[Record] = (),
+        files: Sequence[DataFile] = (),
     ) -> None:
+        """files: become variables once the kernel has started."""
         self.settings = settings
+        self._files = files
         self._store = store
         self.name = name
         self.past = past
@@ -306,6 +312,18 @@ class Session:
         """Make the model anew, by the settings as they are now."""
         self.agent.change(lambda agent: agent.set_model(self._llm()))
 
+    def load(self, file: DataFile) -> bool:
+        """Make a variable of a file, by a cell of the person's; says whether it worked. Waits for it."""
+        told: list[str] = []
+        self.kernel.execute(HAS_PANDAS, cell=0, origin="user", on_output=lambda kind, text: told.append(text))
+        loading = loading_cell(file, Path(self.kernel.info().cwd), pandas="".join(told).strip() == "True")
+        result = self.cells.run(loading.code, origin="user", party=YOU)
+        if result.status is not Status.OK:
+            self.notice(f"{one_line(file.path.name)} could not be loaded: the cell above says why. There is no variable {file.name}.", "warning")
+        elif loading.note:
+            self.notice(loading.note, "warning")
+        return result.status is Status.OK
+
     # Looking
 
     def output(self, cell: int) -> str | None:
@@ -346,6 +364,8 @@ class Session:
             self.kernel.start()
             if variables := self.kernel.variables():
                 self.cells.adopt(variables)
+            for file in self._files:
+                self.load(file)
         except KernelError as error:
             self.notice(str(error), "error")
         while (item := self.inbox.take("python")) is not None:

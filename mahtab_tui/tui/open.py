@@ -29,6 +29,7 @@ from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.thread_failures import thread_failures_told
 
 if TYPE_CHECKING:
+    from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.share_server import ShareServer
     from mahtab_tui.session.shared_sessions import Running
     from mahtab_tui.store.claim import Claim
@@ -75,17 +76,18 @@ def open_screen(
     collector: Collector | None = None,
     moved: str = "",
     namespace_stays: bool = False,
+    files: Sequence[DataFile] = (),
 ) -> int:
     """Show the screen until the person leaves; returns the exit code. Raises `NoTerminal`.
 
     claim: by which the session is written. collector: for a process that is the application's alone. moved: says that the folder of the start was
-    deleted, and which is used instead. namespace_stays: the namespace outlives the screen, so leaving does not lose it.
+    deleted, and which is used instead. namespace_stays: the namespace outlives the screen, so leaving does not lose it. files: become variables.
     """
     check_terminal(ASK_INSTEAD)
     if collector is not None:
         end_with_terminal()
     face = ScreenFace()
-    session = Session(settings, make_kernel, face, store=store, name=name or Path.cwd().name, past=past)
+    session = Session(settings, make_kernel, face, store=store, name=name or Path.cwd().name, past=past, files=files)
     project = Path.cwd()
     sharing = Sharing(session, project)
     history = History(home_folder() / "history.db", str(project), session.secrets.mask)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.headless import ANSWERED, FAILED, REFUSED, ask_once
+from mahtab_tui.session.loading import look_at_files
 from mahtab_tui.settings import load_settings
 
 CODE = "open('made', 'w')"
@@ -83,7 +84,7 @@ def test_no_answer_of_the_demo_is_a_failure(
 ) -> None:
     (project / "orders.csv").write_text("id,price\n1,10\n2,\n")
     monkeypatch.setattr("sys.stdin", (project / "nothing").open("w+"))
-    assert ask_once(question, load_settings(model="demo", approval="auto"), [project / "orders.csv"], as_json=False) == code
+    assert ask_once(question, load_settings(model="demo", approval="auto"), look_at_files([project / "orders.csv"]), as_json=False) == code
     told = capsys.readouterr()
     if code == FAILED:
         assert told.out == ""

@@ -1,0 +1,144 @@
+"""Files that become variables: by a cell of the person's, which can be read, run again and changed."""
+
+from __future__ import annotations
+
+import builtins
+import codecs
+import keyword
+import os
+import stat
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.worker import toolbox
+from mahtab_tui.knowledge.encodings import decoded, marked_encoding
+
+MOST_BYTES = 500_000_000
+"""Of a file that is loaded unasked. A larger one might take all memory, so its variable is its path."""
+
+_LOOKED_AT = 65_536
+"""Bytes at the beginning that say what a file holds."""
+
+_SEPARATED = frozenset({".csv", ".tsv", ".tab"})
+_OF_PANDAS = {".parquet": "read_parquet", ".feather": "read_feather", ".xlsx": "read_excel", ".xls": "read_excel", ".ods": "read_excel"}
+
+
+class CannotLoad(Exception):
+    """A file that cannot become a variable; the message is a sentence."""
+
+
+class DataFile(NamedTuple):
+    """A file that was looked at, and the variable that it becomes."""
+
+    path: Path
+    """Absolute."""
+    name: str
+    size: int
+    """Bytes."""
+    text: bool
+    """Whether it begins as a text does."""
+    encoding: str
+    separator: str
+    """Between the values of a line, where the file is a table in text."""
+
+
+class LoadingCell(NamedTuple):
+    """The code that makes the variable, and what the person should know of it."""
+
+    code: str
+    note: str = ""
+
+
+HAS_PANDAS = "print(__import__('importlib.util').util.find_spec('pandas') is not None)"
+"""Code that tells whether the kernel's Python has pandas; binds nothing."""
+
+
+def look_at_files(paths: Sequence[Path]) -> list[DataFile]:
+    """Look at the beginning of each file, and choose a variable's name for it: each another one. Raises `CannotLoad`."""
+    files: list[DataFile] = []
+    for path in paths:
+        wanted, names = variable_name(path), {file.name for file in files}
+        name = next(each for each in (wanted, *(f"{wanted}_{number}" for number in range(2, len(names) + 3))) if each not in names)
+        files.append(_look_at(path, name))
+    return files
+
+
+def _look_at(path: Path, name: str) -> DataFile:
+    shown = one_line(str(path))
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise CannotLoad(f"The folder {shown} cannot become a variable.")
+        if not stat.S_ISREG(status.st_mode):
+            raise CannotLoad(f"{shown} is no ordinary file: it cannot become a variable.")
+        with path.open("rb") as file:
+            beginning = file.read(_LOOKED_AT)
+    except FileNotFoundError:
+        raise CannotLoad(f"There is no file {shown}.") from None
+    except (OSError, ValueError) as error:
+        raise CannotLoad(f"{shown} cannot be read: {error.strerror if isinstance(error, OSError) else error}.") from None
+    encoding = _encoding_of(beginning)
+    first = decoded(beginning, encoding).partition("\n")[0] if encoding else ""
+    return DataFile(Path(os.path.abspath(path)), name, status.st_size, bool(encoding), encoding, _separator(path, first))
+
+
+def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
+    """The cell that loads a file in a kernel that works in a folder. pandas: whether the kernel can import it."""
+    name, suffix = file.name, file.path.suffix.lower()
+    path = ascii(str(file.path.relative_to(folder) if file.path.is_relative_to(folder) else file.path))
+    shown = one_line(file.path.name)
+    opened = f"open({path}, encoding={file.encoding!r})"
+    its_path = f"from pathlib import Path\n{name} = Path({path})"
+    if file.size > MOST_BYTES:
+        return LoadingCell(its_path, f"{shown} has {file.size / 1e9:,.1f} GB, too much to load unasked: {name} is its path. rlm() searches it.")
+    if reader := _OF_PANDAS.get(suffix):
+        if pandas:
+            return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")
+        return LoadingCell(its_path, f"{shown} needs pandas, which this kernel's Python has not: {name} is its path.")
+    if not file.text:
+        return LoadingCell(its_path, f"{shown} is no text: {name} is its path, and {name}.read_bytes() reads it.")
+    if suffix in _SEPARATED and pandas:
+        options = [f"sep={file.separator!r}"] * (file.separator != ",") + [f"encoding={file.encoding!r}"] * (file.encoding != "utf-8")
+        return LoadingCell(f"import pandas as pd\n{name} = pd.read_csv({', '.join([path, *options])})")
+    if suffix in _SEPARATED:
+        delimiter = f", delimiter={file.separator!r}" * (file.separator != ",")
+        return LoadingCell(f"import csv\n{name} = list(csv.DictReader(open({path}, encoding={file.encoding!r}, newline=''){delimiter}))")
+    if suffix in (".json", ".ipynb", ".geojson"):
+        return LoadingCell(f"import json\n{name} = json.load({opened})")
+    if suffix in (".jsonl", ".ndjson"):
+        return LoadingCell(f"import json\n{name} = [json.loads(line) for line in {opened} if line.strip()]")
+    return LoadingCell(f"{name} = open({path}, encoding={file.encoding!r}, errors='replace').read()")
+
+
+def variable_name(path: Path) -> str:
+    """A Python name for a file, which hides nothing that is there: ``my-data 2.csv`` is my_data_2, ``list.txt`` list_."""
+    stem = unicodedata.normalize("NFKC", path.stem)
+    name = "".join(c if f"a{c}".isidentifier() else " " for c in stem)
+    name = "_".join(name.split()).strip("_")[:60] or "data"
+    if not name.isidentifier():
+        return f"_{name}"
+    return f"{name}_" if keyword.iskeyword(name) or hasattr(builtins, name) or name in toolbox.NAMES else name
+
+
+def _encoding_of(beginning: bytes) -> str:
+    """By which a text can be read; empty where it is none."""
+    if marked := marked_encoding(beginning):
+        return marked
+    controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in beginning)
+    if b"\0" in beginning or controls * 20 > len(beginning):
+        return ""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)  # the last character may be cut where the beginning ends
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
+
+
+def _separator(path: Path, first: str) -> str:
+    """What stands between values in the first line: in many countries it is no comma."""
+    if path.suffix.lower() in (".tsv", ".tab"):
+        return "\t"
+    return max(",;\t|", key=first.count)

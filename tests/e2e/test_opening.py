@@ -1,0 +1,77 @@
+"""Files and folders that the program is opened with."""
+
+from __future__ import annotations
+
+import subprocess
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Start
+from tests.warm import command
+
+ORDERS = "id,price\n1,10\n2,\n"
+
+
+@pytest.mark.parametrize("how", [["orders.csv", "--model", "demo"], ["--model", "demo", "--load", "orders.csv"]], ids=["named", "option"])
+def test_a_file_is_a_variable_by_a_cell_that_is_seen(start: Start, project: Path, how: list[str]) -> None:
+    (project / "orders.csv").write_text(ORDERS)
+    screen = start(*how)
+    screen.wait(r"pd\.read_csv\('orders\.csv'\)")
+    screen.wait(r"orders +DataFrame +2 × 2 +you 1")
+    screen.enter("len(Out), _ if '_' in globals() else 'nothing'")
+    screen.wait(r"\(0, 'nothing'\)")
+
+
+def test_without_pandas_it_is_a_list_of_dicts(start: Start, project: Path) -> None:
+    venv.create(project / "plain", with_pip=False)
+    (project / "orders.csv").write_text(ORDERS)
+    screen = start("orders.csv", "--model", "demo", "--python", "plain", "--approval", "auto")
+    screen.wait(r"csv\.DictReader\(open\('orders\.csv'")
+    screen.wait(r"orders +list +2 items")
+    screen.wait("kernel .*idle")
+    screen.enter("`how many rows have no price?")
+    screen.wait("1 of 2 rows have no price")
+
+
+def test_a_folder_is_where_everything_works(start: Start, project: Path) -> None:
+    (project / "sales").mkdir()
+    (project / "app.py").write_text("x = 1\n")
+    (project / "sales" / ".mahtab").mkdir()
+    (project / "sales" / ".mahtab" / "config.toml").write_text('theme = "mahtab-day"\nmodel = "claude"\n')
+    screen = start("sales", "app.py", "--model", "demo")
+    screen.wait("mahtab +sales")
+    screen.wait("config trust")  # the project of that folder: nothing of it is trusted by itself
+    screen.wait(r"app +str")
+    screen.enter("import os; os.path.basename(os.getcwd())")
+    screen.wait("'sales'")
+
+
+def test_a_file_that_cannot_be_loaded_is_said_and_the_screen_goes_on(start: Start, project: Path) -> None:
+    (project / "bad.json").write_text("{")
+    (project / "blob.bin").write_bytes(bytes(range(256)))
+    screen = start("bad.json", "blob.bin", "--model", "demo", lines=60)
+    screen.wait("bad.json could not be loaded: the cell above says why")
+    screen.wait("blob.bin is no text: blob is its path")
+    screen.enter("6 * 7")
+    screen.wait("▌ 42")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["docter"], "There is no file, folder or command docter. Did you mean doctor?"),
+        (["none.csv", "--model", "demo"], "There is no file, folder or command none.csv."),
+        (["--load", "none.csv"], "There is no file none.csv."),
+        (["one", "two"], "Give one folder to work in: one or two."),
+        (["ask", "x", "--load", "none.csv"], "There is no file none.csv."),
+    ],
+)
+def test_what_is_not_there_is_one_sentence(project: Path, words: list[str], said: str) -> None:
+    for folder in ("one", "two"):
+        (project / folder).mkdir()
+    done = subprocess.run([*command(), *words], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"mahtab-tui: {said}")
+    assert done.stderr.count("\n") == 1

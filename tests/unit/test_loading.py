@@ -1,0 +1,162 @@
+"""Which cell makes a variable of a file, and what is said of files that cannot be loaded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from mahtab_tui.session import loading
+from mahtab_tui.session.loading import MOST_BYTES, CannotLoad, loading_cell, look_at_files, variable_name
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def load(name: str, data: bytes, *, pandas: bool) -> tuple[Any, str]:
+    """What the cell makes of a file, and its code."""
+    Path(name).write_bytes(data)
+    [file] = look_at_files([Path(name)])
+    code = loading_cell(file, Path.cwd(), pandas=pandas).code
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    return namespace[file.name], code
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "code"),
+    [
+        ("data.csv", b"name,n\nann,1\n", "import pandas as pd\ndata = pd.read_csv('data.csv')"),
+        ("semi.csv", b"name;n\nann;1\n", "import pandas as pd\nsemi = pd.read_csv('semi.csv', sep=';')"),
+        ("tabs.tsv", b"name\tn\nann\t1\n", "import pandas as pd\ntabs = pd.read_csv('tabs.tsv', sep='\\t')"),
+        ("bom.csv", b"\xef\xbb\xbfname,n\nann,1\n", "import pandas as pd\nbom = pd.read_csv('bom.csv', encoding='utf-8-sig')"),
+        (
+            "latin.csv",
+            "name,n,stra\xdfe\nann,1,K\xf6ln\n".encode("latin-1"),
+            "import pandas as pd\nlatin = pd.read_csv('latin.csv', encoding='latin-1')",
+        ),
+        ("wide.csv", "name,n\nann,1\n".encode("utf-16"), "import pandas as pd\nwide = pd.read_csv('wide.csv', encoding='utf-16')"),
+    ],
+)
+def test_a_table_is_the_same_with_pandas_and_without(name: str, data: bytes, code: str) -> None:
+    frame, written = load(name, data, pandas=True)
+    assert isinstance(frame, pd.DataFrame)
+    assert written == code
+    rows, written = load(name, data, pandas=False)
+    assert "pandas" not in written
+    assert [(row["name"], row["n"]) for row in rows] == [(row["name"], str(row["n"])) for row in frame.to_dict("records")] == [("ann", "1")]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "value"),
+    [
+        ("a.json", b'{"a": [1]}', {"a": [1]}),
+        ("lines.jsonl", b'{"a": 1}\n\n{"a": 2}\n', [{"a": 1}, {"a": 2}]),
+        ("app.py", b"x = 1\n", "x = 1\n"),
+        ("notes.txt", "ä\n".encode(), "ä\n"),
+        ("notes", b"", ""),
+        ("colours.log", b"\x1b[31mred\x1b[0m\n", "\x1b[31mred\x1b[0m\n"),
+        ("late.txt", b"a" * 70_000 + b"\xff", "a" * 70_000 + "\ufffd"),
+        ("cut.txt", b"a" * 65_535 + "ä".encode(), "a" * 65_535 + "ä"),
+        ("x'; import os; os.abort() #.txt", b"words", "words"),
+        ("a\nb\u202e.txt", b"words", "words"),
+        ("b\udcff.txt", b"words", "words"),
+    ],
+)
+def test_other_files_are_what_they_hold(name: str, data: bytes, value: object) -> None:
+    loaded, code = load(name, data, pandas=True)
+    assert loaded == value
+    assert code.isascii()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "note"),
+    [
+        ("a.bin", bytes(range(256)), "a.bin is no text"),
+        ("fake.csv", b"\x89PNG\r\n\0\0\0", "fake.csv is no text"),
+        ("noise.json", b"{}" + b"\1\2\3" * 20, "noise.json is no text"),
+        ("table.parquet", b"PAR1", "table.parquet needs pandas"),
+    ],
+)
+def test_of_what_is_no_text_the_variable_is_the_path(name: str, data: bytes, note: str) -> None:
+    loaded, _ = load(name, data, pandas=False)
+    assert loaded == Path(name)
+    assert loading_cell(look_at_files([Path(name)])[0], Path.cwd(), pandas=False).note.startswith(note)
+
+
+def test_a_pickle_is_never_loaded() -> None:
+    loaded, _ = load("model.pkl", b"\x80\x04\x95\0\0", pandas=True)
+    assert loaded == Path("model.pkl")
+
+
+def test_a_huge_file_is_not_read(folder: Path) -> None:
+    with Path("huge.csv").open("wb") as file:
+        file.write(b"a,b\n")
+        file.truncate(MOST_BYTES + 1)
+    [file_] = look_at_files([Path("huge.csv")])
+    cell = loading_cell(file_, folder, pandas=True)
+    assert cell.code == "from pathlib import Path\nhuge = Path('huge.csv')"
+    assert cell.note == "huge.csv has 0.5 GB, too much to load unasked: huge is its path. rlm() searches it."
+
+
+def test_only_the_beginning_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("long.txt").write_bytes(b"x" * 1_000_000)
+    read: list[int] = []
+    monkeypatch.setattr(loading, "marked_encoding", lambda data: read.append(len(data)))
+    look_at_files([Path("long.txt")])
+    assert read == [65_536]
+
+
+def test_what_cannot_be_loaded_is_one_sentence(folder: Path) -> None:
+    os.mkfifo("pipe")
+    for path, sentence in (
+        ("none.csv", "There is no file none.csv."),
+        (".", "The folder . cannot become a variable."),
+        ("pipe", "pipe is no ordinary file: it cannot become a variable."),
+        ("none\x1b[2J.csv", "There is no file none.csv."),
+        ("a" * 300, f"{'a' * 300} cannot be read: File name too long."),
+        ("a\0b", "ab cannot be read: embedded null byte."),
+    ):
+        with pytest.raises(CannotLoad) as error:
+            look_at_files([Path(path)])
+        assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("my-data 2.csv", "my_data_2"),
+        ("2024.csv", "_2024"),
+        ("class.txt", "class_"),
+        ("list.csv", "list_"),
+        ("grep.txt", "grep_"),
+        ("données.csv", "données"),
+        ("m².csv", "m2"),
+        ("…", "data"),
+        (".env", "env"),
+    ],
+)
+def test_names_hide_nothing(name: str, variable: str) -> None:
+    assert variable_name(Path(name)) == variable
+    assert variable.isidentifier()
+
+
+def test_no_two_files_are_one_variable(folder: Path) -> None:
+    for name in ("data.csv", "data.json", "data.txt"):
+        Path(name).write_text("{}")
+    assert [file.name for file in look_at_files([Path("data.csv"), Path("data.json"), Path("data.txt")])] == ["data", "data_2", "data_3"]
+
+
+def test_a_file_elsewhere_is_named_in_full(folder: Path) -> None:
+    Path("data.txt").write_text("x")
+    [file] = look_at_files([Path("data.txt")])
+    assert (
+        loading_cell(file, folder / "sub", pandas=False).code
+        == f"data = open({str(folder / 'data.txt')!r}, encoding='utf-8', errors='replace').read()"
+    )
