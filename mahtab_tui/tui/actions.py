@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 SECOND_STOP = 2.0
 """Seconds within which stopping again offers to kill the kernel."""
 
+REACTION = 0.4
+"""Seconds that a cell has to end before it is told how to kill its kernel."""
+
 HELD = 0.3
 """Seconds within which a key that leaves, pressed again, is taken for one that is held down."""
 
@@ -82,8 +85,16 @@ class SessionActions(PressGuard[int]):
         if self.session.cell_runs and time.monotonic() - self._stopped_at < SECOND_STOP:
             self.action_kill_kernel()
             return
-        if self.session.stop() is not None:
+        if (stopped := self.session.stop()) is not None:
             self._stopped_at = time.monotonic()
+            if stopped == "cell":
+                self.set_timer(REACTION, self._tell_of_kill)
+
+    def _tell_of_kill(self) -> None:
+        """Of a cell that goes on: what stopping it once more does, from now on."""
+        if self.session.cell_runs:
+            self._stopped_at = time.monotonic()
+            self.tell("The cell goes on. Stop it again within two seconds to kill the kernel; you are asked first.", "warning")
 
     def action_interrupt_or_copy(self) -> None:
         """Stop what goes on; else copy the selection, else clear the editor, if it is to be seen."""

@@ -60,7 +60,7 @@ class CommandProvider(Provider):
 
     def _title(self, command: Command) -> Content:
         key = self.app.keymap_given.get(command.id, command.keys)  # type: ignore[attr-defined]
-        return Content.assemble(command.title, "  ", (key, "$text-muted")) if key else Content(command.title)
+        return Content.assemble(command.title, "  ", (key, "$accent")) if key else Content(command.title)
 
     def _run(self, command: Command) -> partial[Coroutine[Any, Any, bool]]:
         return partial(self.app.run_action, command.action)

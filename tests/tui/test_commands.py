@@ -11,8 +11,10 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
+from mahtab_tui.tui import actions
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands import ALL, COMMANDS, PANE_KEYS
+from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
@@ -134,3 +136,39 @@ def test_keys_are_named_as_they_stand_on_the_keyboard() -> None:
     shown = [keys for _, keys, _ in help_rows({"help": "slash,f1", "quit": "full_stop,ctrl+q,space"})]
     assert "/, f1  /help" in shown
     assert "., ctrl+q, space  /quit" in shown
+
+
+async def test_the_palette_looks_like_the_programs_own_dialogs(make_app: MakeApp) -> None:
+    app = make_app(*story())
+    async with app.run_test(size=(120, 35)) as pilot:
+        await drawn(pilot)
+        await pilot.press("f1")
+        await until(pilot, lambda: isinstance(app.screen, HelpScreen) and bool(app.screen.query(".dialog").first().region))
+        dialog = app.screen.query(".dialog").first()
+        ground, width = dialog.background_colors[1], dialog.region.width
+        await pilot.press("escape", "ctrl+p")
+        await until(pilot, lambda: bool(palette_rows(pilot)))
+        rows = app.screen.query_one(OptionList)
+        assert rows.background_colors[1] == ground
+        await until(pilot, lambda: app.screen.query_one("#--container").region.width == width)
+
+
+async def test_of_a_cell_that_does_not_stop_it_is_said_that_stopping_again_kills(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "REACTION", 0.01)
+    app = make_app(*story())
+    runs = True
+    monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: runs))
+    monkeypatch.setattr(app.session, "stop", lambda: "cell")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await drawn(pilot)
+        await pilot.press("escape")
+        await until(pilot, lambda: any("to kill the kernel" in notification.message for notification in app._notifications))
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(app.screen, Confirm))
+        await pilot.press("n")
+        app.clear_notifications()
+        monkeypatch.setattr(app, "_stopped_at", 0.0)
+        runs = False
+        app.action_stop()
+        await pilot.pause(0.1)
+        assert not app._notifications, "a cell that has stopped is not to be killed"

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import OptionList
 
 from mahtab_tui.settings import Settings
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.edit import EditSetting
+from mahtab_tui.tui.screens.settings.groups import GROUPS
 from mahtab_tui.tui.screens.settings.screen import SettingsScreen
 from mahtab_tui.tui.widgets.line import Line
 from tests.tui.editor_app import until, write
@@ -75,6 +77,31 @@ async def test_every_setting_is_listed_with_where_it_comes_from(
         await pilot.press("f8", "f12")
         await until(pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen._rows))
         assert value(pilot, "approval") == ("auto", "this session")
+
+
+async def test_settings_stand_under_headings_that_cannot_be_chosen(make_app: MakeApp) -> None:
+    assert sorted(key for keys in GROUPS.values() for key in keys) == sorted(Settings.model_fields)
+    app = make_app()
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot)
+        options = screen(pilot).query_one(OptionList)
+        headings = [str(option.prompt) for option in options.options if option.disabled]
+        assert headings == list(GROUPS)
+        assert len(options.options) == len(screen(pilot)._rows) + len(headings)
+        before = [row.key for row in screen(pilot)._rows]
+        seen = []
+        for _ in before:
+            row = screen(pilot).chosen
+            assert row is not None
+            seen.append(row.key)
+            await pilot.press("down")
+        assert seen == before, "the arrows walk over the headings"
+        assert screen(pilot).chosen == screen(pilot)._rows[0]
+        await pilot.press("up")
+        assert screen(pilot).chosen == screen(pilot)._rows[-1]
+        await write(pilot, "max")
+        await until(pilot, lambda: len(screen(pilot)._rows) < len(before))
+        assert not any(option.disabled for option in options.options), "what was found stands by how well it fits"
 
 
 async def test_typing_filters_by_key_value_and_description(make_app: MakeApp, mine: Path) -> None:

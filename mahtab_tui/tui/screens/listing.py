@@ -39,6 +39,8 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
     def __init__(self) -> None:
         super().__init__()
         self._rows: Sequence[Row] = ()
+        self._places: list[int] = []
+        """Where each row stands among the options: headings are options, too."""
 
     def rows(self, wanted: str) -> Sequence[Row]:
         """The rows that hold a text."""
@@ -47,6 +49,10 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
     def line(self, row: Row, width: int) -> Content:
         """A row on one line."""
         raise NotImplementedError
+
+    def heading(self, row: Row) -> str:
+        """What the row and those behind it with the same heading are about; empty: nothing is said."""
+        return ""
 
     def about(self, row: Row | None) -> Content:
         """What is told below the list of the chosen row; of none where there is no row."""
@@ -101,8 +107,14 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
     @property
     def chosen(self) -> Row | None:
         """The row at the cursor."""
-        place = self.query_one(OptionList).highlighted
-        return self._rows[place] if place is not None and place < len(self._rows) else None
+        place = self._place
+        return None if place is None else self._rows[place]
+
+    @property
+    def _place(self) -> int | None:
+        """The number of the row at the cursor."""
+        highlighted = self.query_one(OptionList).highlighted
+        return self._places.index(highlighted) if highlighted in self._places else None
 
     def find(self) -> None:
         """Something else is typed."""
@@ -111,11 +123,19 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
     def fill(self, highlighted: int | None = None) -> None:
         """Show the rows anew; the cursor stays on its line where none is given."""
         options = self.query_one(OptionList)
-        place = options.highlighted if highlighted is None else highlighted
-        self._rows = self.rows(self.wanted)
-        width = options.scrollable_content_region.width
-        options.set_options(Option(self.line(row, width).truncate(max(width, 1), ellipsis=True)) for row in self._rows)
-        options.highlighted = min(place or 0, len(self._rows) - 1) if self._rows else None
+        place = self._place if highlighted is None else highlighted
+        self._rows, self._places = self.rows(self.wanted), []
+        width = max(1, options.scrollable_content_region.width)
+        shown: list[Option] = []
+        heading = ""
+        for row in self._rows:
+            if (other := self.heading(row)) != heading:
+                heading = other
+                shown.append(Option(Content.styled(heading, "bold $primary").truncate(width), disabled=True))
+            self._places.append(len(shown))
+            shown.append(Option(self.line(row, width).truncate(width, ellipsis=True)))
+        options.set_options(shown)
+        options.highlighted = self._places[min(place or 0, len(self._rows) - 1)] if self._rows else None
         self.query_one(".listing-about", Static).update(self.about(self.chosen))
 
     def count(self, text: str) -> None:
@@ -128,9 +148,9 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
 
     def action_move(self, step: int) -> None:
         if self._rows:
-            options = self.query_one(OptionList)
-            place = (options.highlighted or 0) + step
-            options.highlighted = place % len(self._rows) if abs(step) == 1 else max(0, min(place, len(self._rows) - 1))
+            place = (self._place or 0) + step
+            place = place % len(self._rows) if abs(step) == 1 else max(0, min(place, len(self._rows) - 1))
+            self.query_one(OptionList).highlighted = self._places[place]
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -19,6 +19,7 @@ from mahtab_tui.tui.screens.listing import ChooseOne, Listing
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.checks import is_model, themes
 from mahtab_tui.tui.screens.settings.edit import EditSetting
+from mahtab_tui.tui.screens.settings.groups import group_of, order_of
 from mahtab_tui.tui.screens.settings.saving import Saving
 
 _KEY, _VALUE, _PLACE = 20, 44, 16
@@ -78,8 +79,12 @@ class SettingsScreen(Listing[Entry, None]):
             table, dot, _ = entry.key.partition(".")
             if dot and (following is None or not following.key.startswith(f"{table}.")):
                 self._entries.append(Entry(table, "", Place("name=value adds"), entry.description))
+        self._entries.sort(key=lambda entry: order_of(entry.key))
         if not self.leaves:
             self.fill()
+
+    def heading(self, row: Entry) -> str:
+        return "" if self.wanted else group_of(row.key)
 
     def rows(self, wanted: str) -> Sequence[Entry]:
         """The settings that begin so, then those whose key has it, then the others."""
