@@ -37,6 +37,8 @@ PACKAGE = Path(__file__).resolve().parent
 
 _FIELD = re.compile(r'field "(?P<name>\w+)" from source "(?P<file>DotEnv)?')
 """So pydantic-settings tells of a variable that it cannot read."""
+_OF_A_PROVIDER = ("_API_KEY", "_AUTH_TOKEN", "_OAUTH_TOKEN")
+"""How the names of variables end that hold a provider's key, or a gateway's."""
 _LONGEST = 200
 """Characters of a path in a sentence."""
 
@@ -206,7 +208,7 @@ def load_settings(**given: Any) -> Settings:
         found = all_held_back(Settings)
         settings._held_back = tuple(_checked(each).sentence for each in found)
         held_back = (key for each in found for key in each.values.get("api_keys", {}).values())
-        environment = (key for name, key in os.environ.items() if name.endswith("_API_KEY"))
+        environment = (key for name, key in os.environ.items() if name.endswith(_OF_A_PROVIDER))
         settings._other_keys = (*held_back, *environment)
         return settings
     except ValidationError as error:

@@ -94,8 +94,9 @@ def test_what_is_too_short_for_a_key_is_a_word() -> None:
     assert streamed(["hell", "o"], "hello") == ["hell", "o"]
 
 
-def test_a_key_of_the_environment_is_not_seen_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"])
+def test_a_key_of_the_environment_is_not_seen_either(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(name, KEY)
     log, kept = bus(*load_settings().secrets())
     emit(log, tags.NOTICE, f"the key is {KEY}")
     assert [record.text for record in kept.records] == [f"the key is {MASK}"]
