@@ -44,14 +44,14 @@ def login_hint(*, use_api_key: bool) -> str:
 
 
 def gateway_address() -> str:
-    """Where `claude` sends its requests, if the person has set that. As `claude` does, it reads its settings before the environment."""
-    file = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "settings.json"
+    """The host that `claude` sends its requests to, if the person has set that; else empty. As `claude` does, it reads its settings before the environment."""
+    file = Path(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), "settings.json")
     try:
         address = json.loads(file.read_bytes())["env"][_GATEWAY]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         address = None
-    scheme, found, rest = (address if isinstance(address, str) and address else os.environ.get(_GATEWAY, "")).rpartition("://")
-    return f"{scheme}{found}{rest.rpartition('@')[2]}"  # without a password
+    scheme, found, rest = (address if isinstance(address, str) and address else os.environ.get(_GATEWAY, "")).partition("://")
+    return f"{scheme}{found}{rest.partition('/')[0].rpartition('@')[2]}"  # neither a password nor a key in the path
 
 
 def login_status(executable: str, *, use_api_key: bool) -> LoginStatus | None:

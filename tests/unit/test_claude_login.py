@@ -53,8 +53,8 @@ def test_a_gateway_of_claudes_own_settings_keeps_the_key_of_the_shell(home: Path
     monkeypatch.setenv(GATEWAY, "https://of-the-shell.test")
     if place:
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / place))
-    write_settings(home / (place or ".claude"), {"env": {GATEWAY: "https://user:password@of-settings.test/v1"}})
-    assert gateway_address() == "https://of-settings.test/v1"
+    write_settings(home / (place or ".claude"), {"env": {GATEWAY: "https://user:password@of-settings.test:8443/v1/a-key@b"}})
+    assert gateway_address() == "https://of-settings.test:8443"
     assert login_environment(use_api_key=False)[KEY] == "the gateway's key"
 
 
