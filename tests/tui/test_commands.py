@@ -150,7 +150,7 @@ async def test_the_palette_looks_like_the_programs_own_dialogs(make_app: MakeApp
         await until(pilot, lambda: bool(palette_rows(pilot)))
         rows = app.screen.query_one(OptionList)
         assert rows.background_colors[1] == ground
-        await until(pilot, lambda: app.screen.query_one("#--container").region.width == width)
+        await until(pilot, lambda: app.screen.query_one("#--input").region.width == width)
 
 
 async def test_of_a_cell_that_does_not_stop_it_is_said_that_stopping_again_kills(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
