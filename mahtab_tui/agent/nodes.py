@@ -142,9 +142,7 @@ class Nodes:
         self._say(writer, "reflecting", state, state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
         pausing = partial(_notice, writer, level="warning")
-        llm = self.reflection_llm or self.llm
-        checker = llm.checker if isinstance(llm, Checking) else llm
-        answer = call(self._session, checker, [HumanMessage(prompt)], state["turn"], "reflection", pausing)
+        answer = call(self._session, self.checker, [HumanMessage(prompt)], state["turn"], "reflection", pausing)
         result = parse_reflection(answer.text)
         if result is None:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
@@ -156,6 +154,12 @@ class Nodes:
             hint = prompts.INCOMPLETE.format(reasoning=result["reasoning"], next_action=result["next_action"]).strip()
             update["messages"] = _with_last(state["messages"], hint)
         return update
+
+    @property
+    def checker(self) -> BaseChatModel:
+        """The model that judges what ran."""
+        llm = self.reflection_llm or self.llm
+        return llm.checker if isinstance(llm, Checking) else llm
 
     # Within
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, SystemMessage
 
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
@@ -22,8 +22,9 @@ from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import emit
-from mahtab_tui.llm.base import ModelError, Stoppable
+from mahtab_tui.llm.base import ModelError, Preparable, Stoppable
 from mahtab_tui.llm.chunks import encodable
+from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import sees
 from mahtab_tui.llm.prompts import last_surroundings, system_prompt
 from mahtab_tui.llm.providers import get_llm
@@ -60,6 +61,7 @@ class ReplAgent:
         """The model as it was chosen: by its name, or itself."""
         self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm, tools=tools)
         self._graph = build_graph(self._nodes, max_turns, reflection)
+        self._reflection = reflection
         self._skills = dict(skills or {})
         self._tools = tools
         self._one_at_a_time = threading.Lock()
@@ -111,6 +113,15 @@ class ReplAgent:
             self._withdraw(turn)
             raise
 
+    def prepare(self) -> None:
+        """Make the models ready for a question, where they answer sooner then; on a thread. Raises `ModelError`."""
+        nodes = self._nodes
+        if isinstance(nodes.llm, Preparable):
+            (system,) = masked_messages([SystemMessage(self._system_prompt())], self._host.secrets)
+            nodes.llm.prepare(str(system.text))
+        if self._reflection != "never" and isinstance(nodes.checker, Preparable):
+            nodes.checker.prepare("")
+
     def stop(self) -> None:
         """End the turn that goes on; what was said so far stays."""
         self._host.cancelled.set()
@@ -144,6 +155,7 @@ class ReplAgent:
             old = self._nodes.reflection_llm
             self._nodes = Nodes(self._nodes.llm, self._host, max_turns, reflection_llm=reflection_llm, tools=self._tools)
             self._graph = build_graph(self._nodes, max_turns, reflection)
+            self._reflection = reflection
         if isinstance(old, Stoppable):
             old.close()
 

@@ -26,6 +26,14 @@ class ContextTooLong(ModelError):
 
 
 @runtime_checkable
+class Preparable(Protocol):
+    """A model that answers sooner where it has been made ready."""
+
+    def prepare(self, system: str) -> None:
+        """Make it ready for a question with this system prompt; returns at once. Raises `ModelError`."""
+
+
+@runtime_checkable
 class Checking(Protocol):
     """A model that checks its own answers better by another one."""
 

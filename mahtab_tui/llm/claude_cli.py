@@ -15,10 +15,9 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Syst
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, PrivateAttr
 
-from mahtab_tui.bus.formatters import escape_tags
-from mahtab_tui.bus.told import told
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import ANEW
+from mahtab_tui.llm.claude_conversation import Conversation, flattened
 from mahtab_tui.llm.claude_events import Anew, Notice, Turn
 from mahtab_tui.llm.claude_login import login_hint
 from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
@@ -26,18 +25,8 @@ from mahtab_tui.llm.spoken import text_of
 
 PROCESSES = 2
 """Conversations that are kept open: the person's, and that of its summaries. Each process takes about 215 MB."""
-_TURN_TAGS = ("conversation", "human", "assistant")
 _LOOK = 0.1
 """Seconds between two looks at whether the answer is to stop."""
-
-
-class _Conversation:
-    """A process and what it has been told."""
-
-    def __init__(self, process: ClaudeProcess) -> None:
-        self.process = process
-        self.told: list[tuple[str, str]] = []
-        """(type, text) of each message that the process knows."""
 
 
 class ChatClaudeCLI(BaseChatModel):
@@ -62,6 +51,8 @@ class ChatClaudeCLI(BaseChatModel):
     """Whether the process gets ANTHROPIC_API_KEY of the environment, which is billed in place of the login."""
     processes: int = PROCESSES
     """Conversations that are kept open."""
+    spare: bool = False
+    """Whether each conversation has one question only, so that another process is started as soon as one was used."""
     on_notice: Callable[[str, str], None] | None = None
     """Told what the person should know: retries, billing."""
 
@@ -70,10 +61,11 @@ class ChatClaudeCLI(BaseChatModel):
     window: ClassVar[int] = 200_000
     sees: ClassVar[bool] = False
 
-    _conversations: list[_Conversation] = PrivateAttr(default_factory=list)
+    _conversations: list[Conversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
     _checker: ChatClaudeCLI | None = PrivateAttr(default=None)
+    _closed: bool = PrivateAttr(default=False)
     _told_once: set[str] = PrivateAttr(default_factory=set)
 
     @property
@@ -85,9 +77,20 @@ class ChatClaudeCLI(BaseChatModel):
         """The same model for checks of its own answers: at low effort, in a process of its own. It is stopped and closed with this one."""
         if self._checker is None:
             fields = {name: getattr(self, name) for name in type(self).model_fields}
-            self._checker = ChatClaudeCLI(**{**fields, "effort": "low", "processes": 1})
+            self._checker = ChatClaudeCLI(**{**fields, "effort": "low", "processes": 1, "spare": True})
             self._checker._told_once = self._told_once
         return self._checker
+
+    def prepare(self, system: str) -> None:
+        """Start the process for a question with this system prompt, unless one is there or an answer is being given. Raises `ModelError`."""
+        if not self._one_at_a_time.acquire(blocking=False):
+            return
+        try:
+            folder = self._folder()
+            if not self._closed and not any(conversation.process.fits(system, folder) for conversation in self._conversations):
+                self._begin(system, folder)
+        finally:
+            self._one_at_a_time.release()
 
     def stop(self) -> None:
         """End the answer that is being given; what came stays."""
@@ -98,6 +101,7 @@ class ChatClaudeCLI(BaseChatModel):
     def close(self) -> None:
         """End the processes; nothing is left of them. An answer that is being given ends with its process, without being asked first."""
         self._stopped.set()
+        self._closed = True
         if self._checker is not None:
             self._checker.close()
         for conversation in list(self._conversations):
@@ -110,6 +114,7 @@ class ChatClaudeCLI(BaseChatModel):
     def _stream(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
         with self._one_at_a_time:
             self._stopped.clear()
+            self._closed = False
             system = "\n\n".join(text_of(message) for message in messages if isinstance(message, SystemMessage))
             told = [(message.type, text_of(message)) for message in messages if not isinstance(message, SystemMessage)]
             conversation, prompt = self._conversation(system, told)
@@ -127,10 +132,12 @@ class ChatClaudeCLI(BaseChatModel):
                 self._drop(conversation)
                 raise
             conversation.process.spent = turn.spent
-            if failure or self._stopped.is_set() or not conversation.process.alive:
+            if failure or not turn.ended or not conversation.process.alive:
                 self._drop(conversation)
-            else:
+            else:  # also where it was stopped: it knows that by itself
                 conversation.told = [*told, ("ai", turn.text)]
+            if self.spare:
+                threading.Thread(target=self._replace, args=(conversation, system), name="claude-spare", daemon=True).start()
             if failure is None or any(turn.usage):
                 yield self._last_chunk(turn)
             if failure is not None:
@@ -147,25 +154,42 @@ class ChatClaudeCLI(BaseChatModel):
         answer = AIMessage(text, response_metadata=message.response_metadata, usage_metadata=usage)
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
-    def _conversation(self, system: str, told: Sequence[tuple[str, str]]) -> tuple[_Conversation, str]:
+    def _conversation(self, system: str, told: Sequence[tuple[str, str]]) -> tuple[Conversation, str]:
         """A process that knows all but the last message, and what to send it; else a new process and the whole as one message."""
-        folder = self.folder() if self.folder is not None else ""
-        for conversation in self._conversations:
-            known = conversation.told
-            extends = bool(known) and list(told[: len(known)]) == known and len(told) == len(known) + 1
-            if extends and conversation.process.fits(system, folder):
-                self._conversations.remove(conversation)
-                self._conversations.append(conversation)
-                return conversation, told[-1][1]
+        folder = self._folder()
+        fitting = [conversation for conversation in self._conversations if conversation.process.fits(system, folder)]
+        if (found := next((conversation for conversation in fitting if conversation.goes_on_with(told)), None)) is not None:
+            self._conversations.remove(found)
+            self._conversations.append(found)
+            return found, told[-1][1]
+        waiting = next((conversation for conversation in fitting if not conversation.told), None)
+        return waiting or self._begin(system, folder), flattened(told)
+
+    def _folder(self) -> str:
+        return self.folder() if self.folder is not None else ""
+
+    def _begin(self, system: str, folder: str) -> Conversation:
+        """A new process, in the place of the one that was not used for longest where there are too many."""
+        for waiting in [conversation for conversation in self._conversations if not conversation.told]:
+            self._drop(waiting)  # the question for which it was started did not come
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
         process = ClaudeProcess(system, model=self.model, effort=self.effort, folder=folder, env=env)
-        conversation = _Conversation(process)
+        conversation = Conversation(process)
         self._conversations.append(conversation)
-        return conversation, flattened(told)
+        return conversation
 
-    def _drop(self, conversation: _Conversation) -> None:
+    def _replace(self, used: Conversation, system: str) -> None:
+        """Another process in the place of one that has answered its one question."""
+        with self._one_at_a_time:
+            if self._closed:
+                return
+            self._drop(used)
+            with contextlib.suppress(ModelError):  # said when it is needed
+                self._begin(system, self._folder())
+
+    def _drop(self, conversation: Conversation) -> None:
         with contextlib.suppress(ValueError):
             self._conversations.remove(conversation)
         conversation.process.close()
@@ -250,12 +274,3 @@ def _go_on_stopping(process: ClaudeProcess, waited: float) -> bool:
     if waited > REACTION:
         process.signal_group(signal.SIGINT)
     return True
-
-
-def flattened(messages: Sequence[tuple[str, str]]) -> str:
-    """A conversation as one message, for a process that knows nothing of it. No text in it can forge a turn."""
-    if len(messages) == 1:
-        return messages[0][1]
-    *before, (_, last) = [("assistant" if kind == "ai" else "human", escape_tags(told(text), *_TURN_TAGS)) for kind, text in messages]
-    turns = "".join(f"<{name}>{text}</{name}>" for name, text in before)
-    return f"<conversation>{turns}</conversation>\n\n{last}"

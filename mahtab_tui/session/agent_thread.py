@@ -39,9 +39,9 @@ class AgentThread:
         self._numbers = itertools.count(asked + 1)
         self._making = threading.Lock()
         self._changing = threading.Lock()
+        self._warming = threading.Lock()
         self._agent: ReplAgent | None = None
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
-        self._warm = threading.Event()
         self._withdrawn = threading.Event()
         """The person has stopped the question that is being answered."""
 
@@ -49,10 +49,9 @@ class AgentThread:
         self._thread.start()
 
     def warm_up(self) -> None:
-        """Load what answering needs, on a thread, before the first question is sent."""
-        if not self._warm.is_set():
-            self._warm.set()
-            threading.Thread(target=self._load, name="agent-warm-up", daemon=True).start()
+        """Have ready what answering needs, on a thread, before a question is sent."""
+        if not self._warming.locked():
+            threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
 
     def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
         """Ask, wait, and get the final words. attach: what goes with it of what it points at. Raises `ModelError`."""
@@ -123,9 +122,9 @@ class AgentThread:
     def _tell(self, state: Literal["thinking", "failed", "stopped"], turn: int) -> None:
         emit(self._log, tags.AGENT, state=state, turn=turn, step=0, party=self._turns.party)
 
-    def _load(self) -> None:
-        with contextlib.suppress(ModelError):  # said when the question is asked
-            _ = self.agent
+    def _prepare(self) -> None:
+        with self._warming, contextlib.suppress(ModelError):  # said when the question is asked
+            self.agent.prepare()
 
     def _run(self) -> None:
         while (item := self._inbox.take("ask")) is not None:

@@ -1,0 +1,65 @@
+"""A session has its model ready before the question."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.settings import load_settings
+from tests.fake_claude import FakeClaude, install_fake_claude
+from tests.integration.sessions import Opened, Watched
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def fake(project: Path, monkeypatch: pytest.MonkeyPatch) -> FakeClaude:
+    fake = install_fake_claude(project / "bin", "answers", answers=["One.", "Two."])
+    monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
+    return fake
+
+
+def test_the_process_starts_when_a_question_is_begun_and_answers_it(fake: FakeClaude) -> None:
+    store = Watched()
+    it = Opened(Session(load_settings(model="claude", reflection="never"), ProcessKernel, NoFace(), store=store), store)
+    it.session.start()
+    try:
+        it.session.agent.warm_up()
+        wait_for(lambda: fake.starts)
+        assert fake.prompts == []
+        it.session.agent.warm_up()
+        for turn, question in enumerate(("first?", "second?"), 1):
+            it.session.submit("ask", question)
+            it.store.wait(tags.ASSISTANT_CHAT, turn=turn)
+        assert len(fake.starts) == 1
+        os.kill(fake.starts[0]["pid"], 9)
+        wait_for(lambda: not _runs(fake.starts[0]["pid"]))
+        it.session.agent.warm_up()
+        wait_for(lambda: len(fake.starts) == 2)
+    finally:
+        it.session.close()
+
+
+def test_a_process_for_the_check_waits_too_where_there_are_checks(fake: FakeClaude) -> None:
+    store = Watched()
+    session = Session(load_settings(model="claude", reflection="always"), ProcessKernel, NoFace(), store=store)
+    session.start()
+    try:
+        session.agent.warm_up()
+        wait_for(lambda: len(fake.starts) == 2)
+        assert ["--effort" in start["argv"] for start in fake.starts].count(True) == 1
+    finally:
+        session.close()
+    assert not any(_runs(start["pid"]) for start in fake.starts)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
