@@ -35,6 +35,17 @@ def collapsed(text: str) -> None:
     collapse(text)
 
 
+def printed(text: str) -> None:
+    from mahtab_tui.kernel.output import Output as Printed
+    from mahtab_tui.tui.panes.transcript.output import Output
+
+    kept, shown = Printed(), Output()
+    for start in range(0, len(text), 8_192):
+        kept.add("stdout", text[start : start + 8_192])
+        shown.feed("stdout", text[start : start + 8_192])
+    kept.text()
+
+
 def code_of_an_answer(text: str) -> None:
     from mahtab_tui.recursion.answer_code import code_of, last_answer
 
@@ -93,7 +104,7 @@ def partitions(text: str) -> None:
 
 
 READERS = [
-    plain, styled, defused, collapsed, code_of_an_answer, streamed_answer, frame, requests, grounds, sub_call_text, partitions,
+    plain, styled, defused, collapsed, printed, code_of_an_answer, streamed_answer, frame, requests, grounds, sub_call_text, partitions,
 ]  # fmt: skip
 PIECES = {
     "letters": "a",
@@ -103,6 +114,12 @@ PIECES = {
     "returns and letters": "a\r",
     "backspaces": "a\b",
     "escapes": "\x1b",
+    "cursor up": "\x1b[A",
+    "cursor up and down": "a\x1b[A\n",
+    "cursor to the right": "\x1b[999C.",
+    "erased screens": "x\n\x1b[2J",
+    "combining characters": "\u0301\x1b[K",
+    "kept places": "\x1b7\n\x1b8",
     "strings of a terminal": "\x1b]",
     "pictures of a terminal": "\x1b_a\n",
     "colours": "\x1b[31m",

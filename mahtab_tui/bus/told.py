@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from mahtab_tui.bus.hidden import visible
-from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus.overwrite import LINE_END, MOVES, collapse
 
 _CONTROL = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
@@ -19,11 +19,10 @@ _CONTROL = (
     r"\U000e0000-\U000e0fff"  # letters of tags and further variation selectors: a whole text can stand in them
 )
 _UNSEEN = r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-_LINE_END = re.compile(r"(?<!\r)\r+\n")
 _SHOWN = re.compile(rf"[{_CONTROL}]")
 _ANY_UNSEEN = re.compile(rf"[{_UNSEEN}]")
 _TAG = re.compile(rf"<[\s/{_UNSEEN}]*+[\w{_UNSEEN}-]*+")
-_PLAYED = re.compile(rf"(\x1b\[(?:[0-2]?K|[0-9;:]*m))|(?![\r\b])[{_CONTROL}]")
+_PLAYED = re.compile(rf"({MOVES}|\x1b\[[0-9;:]*m)|(?![\r\b])[{_CONTROL}]")
 """A sequence that `collapse` plays or keeps, or a control character that it would drop."""
 
 OVERWRITTEN = "[Text that was written over in its line is left out.]"
@@ -32,13 +31,13 @@ OVERWRITTEN = "[Text that was written over in its line is left out.]"
 
 def told(text: str) -> str:
     """A text, with line ends of one kind."""
-    text = _SHOWN.sub(_visible, _LINE_END.sub("\n", text))
+    text = _SHOWN.sub(_visible, LINE_END.sub("\n", text))
     return _TAG.sub(_visible, text) if _ANY_UNSEEN.search(text) else text
 
 
 def told_output(text: str) -> str:
     """What was printed: lines that rewrite themselves come as they stand at their end, and that there was more is said."""
-    text = _LINE_END.sub("\n", text)
+    text = LINE_END.sub("\n", text)
     played = _PLAYED.sub(lambda found: found[1] or visible(found[0]), text)
     collapsed = collapse(played)
     return told(collapsed if collapsed == played else f"{collapsed.rstrip()}\n{OVERWRITTEN}\n")

@@ -112,7 +112,7 @@ class CellResult:
     cell: int
     status: Status
     output: str
-    """All that it printed, its value and its traceback, in order."""
+    """All that it printed, as a terminal shows it in the end, its value and its traceback, in order."""
     kinds: tuple[tuple[OutputKind, int], ...]
     """What the characters of `output` are, in order."""
     duration: float
@@ -124,6 +124,8 @@ class CellResult:
     """One for each piece of kind ``display``."""
     frames: tuple[TracebackFrame, ...] = ()
     """The places that the traceback names, in its order."""
+    rewritten: bool = False
+    """More was printed than `output` has: a part was written over."""
 
 
 @dataclass(frozen=True, slots=True)

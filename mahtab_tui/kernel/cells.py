@@ -104,4 +104,6 @@ class RunningCell:
             self.result.set_exception(self._listener_error)
             return
         text, kinds = self._output.text()
-        self.result.set_result(CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays), frames))
+        self.result.set_result(
+            CellResult(self.cell, status, text, kinds, duration, changed, detail, tuple(self._displays), frames, self._output.rewritten)
+        )

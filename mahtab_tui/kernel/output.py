@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from mahtab_tui.bus.overwrite import Screen, rewrites, split_unfinished
 from mahtab_tui.kernel.base import OutputKind
 from mahtab_tui.kernel.worker.capture import left_out
 
@@ -63,10 +64,24 @@ class Chunks:
         self.flush()
 
 
+_RECENT = 128_000
+"""Characters of the end of plain text to which the cursor may still be moved, if those are fewer than `overwrite.HEIGHT` lines."""
+_BULK = 4_000
+"""Characters of plain text from which it is worth to leave the screen."""
+
+
 class Output:
-    """All that a cell printed; of very much, the head and the tail."""
+    """What a cell printed, as a terminal shows it in the end; of very much, the head and the tail."""
 
     def __init__(self) -> None:
+        self.rewritten = False
+        """Something was printed over."""
+        self._screen: Screen | None = None
+        """The end of what was printed, once the cursor was moved in it."""
+        self._recent: list[str] = []
+        """The end of what was printed, as long as there is no screen."""
+        self._size = 0
+        self._unfinished = ""
         self._head: list[tuple[OutputKind, str]] = []
         self._tail: deque[tuple[OutputKind, str]] = deque()
         self._room = KEEP
@@ -74,6 +89,51 @@ class Output:
         self._left_out = 0
 
     def add(self, kind: OutputKind, text: str) -> None:
+        """Take what comes next."""
+        if kind == "stdout":
+            self._print(text)
+        else:
+            self._end_prints()
+            self._keep(kind, text)
+
+    def _print(self, text: str) -> None:
+        text, self._unfinished = split_unfinished(self._unfinished + text)
+        moves = rewrites(text)
+        if self._screen is not None and not moves and len(text) >= _BULK and self._screen.goes_on:
+            self._recent, self._size, self._screen = [self._screen.text()], 0, None
+        if self._screen is None and not moves:
+            self._recent.append(text)
+            self._size += len(text)
+            if self._size > 2 * _RECENT:
+                self._keep_all_but_recent()
+            return
+        if self._screen is None:
+            self._screen = Screen()
+            self._screen.feed("".join(self._recent))
+            self._recent, self._size = [], 0
+            self.rewritten = True
+        self._screen.feed(text)
+        self._keep("stdout", self._screen.take_above())
+
+    def _keep_all_but_recent(self) -> None:
+        text = "".join(self._recent)
+        cut = text.find("\n", len(text) - _RECENT) + 1 or len(text) - _RECENT
+        self._keep("stdout", text[:cut])
+        self._recent, self._size = [text[cut:]], len(text) - cut
+
+    def _end_prints(self) -> None:
+        """What comes next is printed below."""
+        if self._unfinished:
+            (self._recent.append if self._screen is None else self._screen.feed)(self._unfinished)
+        if self._screen is not None:
+            text = self._screen.text()
+            self._recent = [text if not self._screen.above or text.endswith("\n") else text + "\n"]
+        self._keep("stdout", "".join(self._recent))
+        self._screen, self._recent, self._size, self._unfinished = None, [], 0, ""
+
+    def _keep(self, kind: OutputKind, text: str) -> None:
+        if not text:
+            return
         if self._room:
             self._head.append((kind, text[: self._room]))
             text, self._room = text[self._room :], max(0, self._room - len(text))
@@ -92,7 +152,8 @@ class Output:
             self._left_out += surplus
 
     def text(self) -> tuple[str, Kinds]:
-        """The text, and what its characters are."""
+        """The text, and what its characters are. Nothing may be added later."""
+        self._end_prints()
         pieces = list(self._head)
         if self._left_out:
             pieces.append(("stdout", left_out(self._left_out)))

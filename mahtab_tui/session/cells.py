@@ -166,6 +166,7 @@ class Cells:
             kinds=[list(kind) for kind in result.kinds],
             detail=result.detail,
             **({"frames": [list(astuple(frame)) for frame in result.frames]} if result.frames else {}),
+            **({"rewritten": True} if result.rewritten else {}),
         )
         if result.status in (Status.KILLED, Status.DIED):
             self.forget()

@@ -84,7 +84,7 @@ class Cells:
 
         origin: Origin = "user" if limit is None else "assistant"
         result = self.kernel.execute(code, cell=self._number, origin=origin, on_output=on_output, limit=limit, nested=nested)
-        assert "".join(seen) == result.output or result.detail
+        assert "".join(seen) == result.output or result.detail or result.rewritten
         return result
 
     def interrupt_after(self, wanted: str, code: str) -> CellResult:

@@ -180,7 +180,7 @@ def test_functions_of_the_host_are_in_the_namespace_and_outlive_a_cell_that_empt
     cells.host.answer = lambda name, args: f"{name} {dict(args)}"
     assert cells.text("print(find('x'))") == "search {'what': 'x', 'limit': 5}\n"
     cells.run("import builtins; builtins.__dict__.clear()")
-    assert cells.text("find('y', limit=2)") == "\"search {'what': 'y', 'limit': 2}\"\n"
+    assert cells.text("find('y', limit=2)") == "search {'what': 'y', 'limit': 2}\n"
     assert cells.text("find.__doc__") == "'Find something.'\n"
 
 

@@ -15,6 +15,7 @@ from langchain_core.messages import BaseMessage
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.knowledge.code import CodeSearcher, Matches
@@ -23,7 +24,7 @@ from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
-from mahtab_tui.tui.panes.transcript.entries import Note
+from mahtab_tui.tui.panes.transcript.entries import Cell, Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched
 from tests.skills import write_skill
@@ -199,7 +200,7 @@ def test_a_skill_that_a_cell_loads_is_told_to_the_model_with_every_question_unti
             it.session.knowledge.loaded.unload("tidy")
         elif step:
             it.session.submit("python", step)
-            assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "'Put things away.'\n"
+            assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "Put things away.\n"
         it.session.submit("ask", "go")
         it.store.wait(tags.AGENT, state="done", turn=place + 1)
     assert told == [True, True, False]
@@ -312,3 +313,22 @@ def test_a_variable_that_hides_a_tool_is_noticed(open_session: Callable[..., Ope
     it.session.submit("python", "grep = 4")
     it.store.wait(tags.NAMESPACE, cell=2)
     assert len([record for record in it.store.records if record.tag == tags.NOTICE]) == 1
+
+
+def test_what_was_printed_over_is_told_as_it_stands_in_the_end(open_session: Callable[..., Opened]) -> None:
+    it = open_session("It is done.", COMPLETE)
+    it.session.submit("python", "for n in range(300):\n    print(f'outer {n}\\n\\rinner {n}', end='\\x1b[A\\r')\n1 / 0")
+    ended = it.store.wait(tags.USER_REPL_OUT, cell=1)
+    first, second, *traceback = ended.text.splitlines()
+    assert (first, second) == ("outer 299", "inner 299")
+    assert traceback[0].startswith("Traceback")
+    shown = Transcript(since=0.0)
+    shown.fold(it.store.records)
+    cell = next(entry for entry in shown.entries if isinstance(entry, Cell))
+    assert [line.text for line in cell.output][:2] == ["outer 299", "inner 299"]
+    it.session.submit("ask", "what was it?")
+    it.store.wait(tags.ASSISTANT_CHAT)
+    assert it.session.output(1) == ended.text
+    prompt = PromptHandler()
+    prompt.resume(it.store.records)
+    assert "outer 299\ninner 299\nTraceback" in prompt.get_context()

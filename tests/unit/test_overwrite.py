@@ -3,20 +3,69 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 
 import pyte
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.progress import Progress
 from tqdm import tqdm
 
-from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus import overwrite
+from mahtab_tui.bus.overwrite import BLANKS, LONGEST, Screen, collapse, rewrites
 from mahtab_tui.bus.sanitize import plain, styled
+from mahtab_tui.kernel.output import Output
 
 PLAYED = st.lists(
     st.sampled_from(["\r", "\b", "\x1b[K", "\x1b[0K", "\x1b[1K", "\x1b[2K", "\x1b[31m", "\x1b[0m", "\t", "\n", "a", "bcd", " ", "\r\n", "xyz"]),
     max_size=25,
 ).map("".join)
+
+
+CONTROLS = "\r \b \x1b[A \x1b[3A \x1b[B \x1b[2B \x1b[C \x1b[4C \x1b[D \x1b[2D \x1b[E \x1b[F \x1b[G \x1b[3G \x1b[H \x1b[2;3H \x1b[2d".split(" ")
+ERASES = "\x1b[J \x1b[1J \x1b[2J \x1b[K \x1b[1K \x1b[2K \x1b[?25l \x1b[31m".split(" ")
+PRINTED = ["\n", "\n", "a", "bcd", "xyz", "\t", "a\n", "line\n"]
+MOVED = st.lists(st.sampled_from(CONTROLS + ERASES + PRINTED), max_size=30)
+LINES = 5
+
+
+def on_a_small_terminal(text: str) -> list[str]:
+    """The lines of a terminal's screen of `LINES`, and those above it."""
+    screen = pyte.HistoryScreen(80, LINES)
+    screen.set_mode(pyte.modes.LNM)
+    pyte.Stream(screen).feed(text)
+    above = ["".join(line[column].data for column in range(80)).rstrip() for line in screen.history.top]
+    return [*above, *(line.rstrip() for line in screen.display)]
+
+
+def trimmed(lines: list[str]) -> list[str]:
+    while lines and not lines[-1]:
+        del lines[-1]
+    return lines
+
+
+@given(MOVED)
+def test_the_cursor_moves_as_in_a_terminal(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overwrite, "HEIGHT", LINES)
+        shown = collapse(text)
+    assert trimmed([plain(line).expandtabs(8).rstrip() for line in shown.split("\n")]) == trimmed(on_a_small_terminal(text))
+
+
+@given(MOVED, st.lists(st.integers(0, 60), max_size=4))
+def test_a_text_that_comes_in_pieces_has_the_same_picture(pieces: list[str], places: list[int]) -> None:
+    text = "".join(pieces)
+    cuts = sorted({0, len(text), *(min(place, len(text)) for place in places)})
+    printed = Output()
+    for start, end in pairwise(cuts):
+        printed.add("stdout", text[start:end])
+    shown, kinds = printed.text()
+    assert plain(shown).rstrip() == plain(collapse(text)).rstrip()
+    assert sum(count for _, count in kinds) == len(shown)
+    assert rewrites(text) or not printed.rewritten
 
 
 def on_a_terminal(text: str) -> str:
@@ -62,7 +111,7 @@ def test_collapsing_again_changes_nothing(text: str) -> None:
     ],
 )
 def test_a_line_is_written_over(text: str, shown: str) -> None:
-    assert collapse(text) == shown
+    assert plain(collapse(text)) == shown
 
 
 def test_colours_stay_with_what_they_colour() -> None:
@@ -76,7 +125,7 @@ def test_a_colour_goes_on_over_lines() -> None:
     text = styled(collapse("a\x1b[31mb\ncd\re\nf\x1b[0mg"))
     assert text.plain == "ab\ned\nfg"
     coloured = "".join(text.plain[span.start : span.end] for span in text.spans if span.style)
-    assert coloured == "b\ned\nf"
+    assert coloured.replace("\n", "") == "bedf"
 
 
 def test_a_colour_of_an_earlier_line_is_not_lost() -> None:
@@ -93,3 +142,72 @@ def test_a_real_progress_bar_is_one_line() -> None:
     lines = plain(collapse(out.getvalue())).splitlines()
     assert len(lines) == 1
     assert lines[0].startswith("100%")
+
+
+def test_a_kept_place_is_gone_back_to_with_its_looks() -> None:
+    assert plain(collapse("one\ntw\x1b7o\nthree\x1b8O\x1b8P")) == "one\ntwP\nthree"
+    assert collapse("\x1b[31ma\x1b[s\x1b[0mb\x1b[uc") == "\x1b[31mac\x1b[0m\x1b[31m"
+
+
+@pytest.mark.parametrize("piece", ["\x1b[9999999999C.", "\x1b[999999999B", "\x1b[5000;5000H.", "x\x1b[999C.\n", "\x1b[" + "9" * 9_000 + "A"])
+def test_no_move_makes_much_of_little(piece: str) -> None:
+    assert len(collapse(piece * 10)) < 120_000
+    assert len(collapse(piece * 100_000)) <= 8 * len(piece) * 100_000 + BLANKS
+
+
+@pytest.mark.parametrize("end", ["\b", ""])
+def test_a_line_that_never_ends_is_broken_where_its_beginning_is_far(end: str) -> None:
+    screen = Screen()
+    for _ in range(50):
+        screen.feed("x" * 10_000 + end)
+    assert {len(row.text) <= LONGEST + 10_000 for row in screen.rows()} == {True}
+
+
+def test_what_is_printed_below_a_moved_cursor_begins_a_line() -> None:
+    printed = Output()
+    printed.add("stdout", "outer\ninner\x1b[A")
+    printed.add("traceback", "KeyError\n")
+    assert printed.text()[0] == "outer\ninner\nKeyError\n"
+
+
+def test_of_plain_output_nothing_is_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Screen, "feed", never)
+    printed = Output()
+    for _ in range(1_000):
+        printed.add("stdout", "\x1b[32mgreen\x1b[0m and plain\r\n" * 100)
+    assert printed.text()[0].count("green") == 100_000
+
+
+def test_a_bar_of_hours_keeps_what_is_seen_of_it() -> None:
+    printed = Output()
+    printed.add("stdout", "begin\n")
+    for number in range(20_000):
+        printed.add("stdout", f"\router\n\rinner {number:10}" + " " * 50 + "\x1b[A")
+    text, _ = printed.text()
+    assert text.split() == ["begin", "outer", "inner", "19999"]
+
+
+def test_nested_bars_are_a_line_each() -> None:
+    out = io.StringIO()
+    for _ in tqdm(range(3), desc="outer", file=out, mininterval=0, ncols=60):
+        for _ in tqdm(range(20), desc="inner", file=out, mininterval=0, ncols=60):
+            pass
+    lines = plain(collapse(out.getvalue())).rstrip().splitlines()
+    assert [line.split(":")[0] for line in lines] == ["inner", "inner", "inner", "outer"]
+
+
+def test_the_bars_of_rich_are_a_line_each() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=70)
+    with Progress(console=console, refresh_per_second=100) as progress:
+        tasks = [progress.add_task(name, total=5) for name in ("one", "two")]
+        for number in range(5):
+            for task in tasks:
+                progress.update(task, advance=1, refresh=True)
+            console.print(f"step {number}")
+    lines = plain(collapse(out.getvalue())).rstrip().splitlines()
+    assert [line.split()[0] for line in lines] == ["step"] * 5 + ["one", "two"]
+    assert "100%" in lines[-1]

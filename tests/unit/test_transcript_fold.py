@@ -307,3 +307,30 @@ def test_only_the_persons_last_error_shows_the_key_that_asks_about_it() -> None:
     assert not cell_of(transcript, 2).offers_explanation, "the model mends its own"
     transcript.fold([record(tags.HIDE, entry="cell 3", hidden=True)])
     assert transcript.last_error is cell_of(transcript), "the model is not told of the other"
+
+
+def test_what_was_printed_over_is_as_its_whole_record_tells_it() -> None:
+    transcript = Transcript(since=0.0)
+    transcript.fold(
+        [
+            record(tags.USER_REPL_IN, "bars()", cell=1, party="you"),
+            record(tags.USER_REPL_OUT_STREAM, "one\ntwo", cell=1, kind="stdout"),
+            record(tags.USER_REPL_OUT_STREAM, "\x1b[", cell=1, kind="stdout"),
+            record(tags.USER_REPL_OUT_STREAM, "A\rONE", cell=1, kind="stdout"),
+        ]
+    )
+    (cell,) = transcript.entries
+    assert isinstance(cell, Cell)
+    assert [line.text for line in cell.output] == ["ONE", "two"]
+    whole = record(tags.USER_REPL_OUT, "1\n2\n", cell=1, status="ok", duration=0.1, kinds=[["stdout", 4]], rewritten=True)
+    transcript.fold([whole])
+    assert [line.text for line in cell.output] == ["1", "2"]
+
+
+def test_what_a_killed_session_has_printed_over_is_shown_as_it_stood() -> None:
+    transcript = Transcript(since=0.0)
+    whole = record(tags.USER_REPL_OUT, "one\ntwo\x1b[A\rONE", cell=1, cut=True, kinds=[["stdout", 14]])
+    transcript.fold([record(tags.USER_REPL_IN, "bars()", cell=1, party="you"), whole])
+    (cell,) = transcript.entries
+    assert isinstance(cell, Cell)
+    assert [line.text for line in cell.output] == ["ONE", "two"]

@@ -8,9 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.bus import overwrite
-from mahtab_tui.tui.panes.transcript import output as module
-from mahtab_tui.tui.panes.transcript.output import HEAD, LINE_HEAD, LINE_TAIL, TAIL, Output
+from mahtab_tui.bus.overwrite import HEIGHT, collapse
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.bus.screen_line import Line
+from mahtab_tui.bus.sgr import Graphic
+from mahtab_tui.tui.panes.transcript.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, Output
+from tests.unit.test_overwrite import MOVED
 
 
 def texts(output: Output) -> list[str]:
@@ -60,15 +63,16 @@ def test_a_carriage_return_rewrites_its_line() -> None:
 def test_of_a_line_written_over_a_thousand_times_only_what_may_be_seen_is_worked_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    worked_out: list[str] = []
+    written: list[str] = []
+    write = Line.write
 
-    def collapse(text: str) -> str:
-        worked_out.append(text)
-        return overwrite.collapse(text)
+    def counted(line: Line, text: str, column: int, look: Graphic) -> int:
+        written.append(text)
+        return write(line, text, column, look)
 
-    monkeypatch.setattr(module, "collapse", collapse)
+    monkeypatch.setattr(Line, "write", counted)
     fed("".join(f"\r{number:10}" for number in range(1_000)))
-    assert max(map(len, worked_out)) < 100
+    assert len(written) < 10
 
 
 def test_what_a_shorter_pass_leaves_of_a_longer_one_is_not_lost() -> None:
@@ -92,9 +96,9 @@ def test_another_kind_begins_another_line() -> None:
 
 def test_colours_go_on_over_lines_even_over_those_left_out() -> None:
     output = fed("plain\n" * 1_000 + "\x1b[31m" + "red\n" * 5_000 + "still red\x1b[0m\nplain\n")
-    *_, red, plain = texts(output)
+    *_, red, last = texts(output)
     assert red == "\x1b[31mstill red\x1b[0m"
-    assert plain == "plain"
+    assert last == "plain"
 
 
 def test_an_escape_sequence_in_two_pieces_stays_one() -> None:
@@ -106,3 +110,47 @@ def test_shrinking_keeps_both_ends() -> None:
     output.shrink(10)
     assert texts(output) == [str(number) for number in (*range(10), *range(90, 100))]
     assert output.left_out == 80
+
+
+def drawn(output: Output) -> list[str]:
+    lines = [plain(collapse(line.text)).rstrip() for line in output]
+    return "\n".join(lines).rstrip().split("\n")
+
+
+@given(MOVED, st.lists(st.integers(0, 60), max_size=4))
+def test_a_cursor_that_moves_in_pieces_of_any_size_makes_the_same_picture(pieces: list[str], places: list[int]) -> None:
+    text = "".join(pieces)
+    cuts = sorted({0, len(text), *(min(place, len(text)) for place in places)})
+    output = fed(*(text[start:end] for start, end in pairwise(cuts)))
+    assert drawn(output) == [line.rstrip() for line in plain(collapse(text)).rstrip().split("\n")]
+
+
+def test_the_cursor_goes_over_the_border_between_the_first_lines_and_the_last() -> None:
+    output = fed("line\n" * (HEAD + 2), "\x1b[4Aover", "\x1b[B\rbelow", "\n\n\nend")
+    assert texts(output)[HEAD - 2 :] == ["over", "below", "line", "line", "end"]
+    assert (len(output), output.left_out) == (HEAD + 3, 0)
+
+
+def test_the_cursor_comes_to_nothing_but_the_last_printed_lines() -> None:
+    output = Output()
+    output.feed("value", "42\n")
+    output.feed("stdout", "printed\x1b[9A\rP")
+    assert [(line.kind, plain(line.text)) for line in output] == [("value", "42"), ("stdout", "Printed")]
+    many = fed("line\n" * 500, "\x1b[999A\rover")
+    assert [number for number, text in enumerate(texts(many)) if text == "over"] == [500 + 1 - HEIGHT]
+
+
+def test_of_a_flood_of_moves_the_end_is_followed_and_the_rest_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    moves = 0
+
+    def counted(*_: object) -> None:
+        nonlocal moves
+        moves += 1
+
+    monkeypatch.setattr("mahtab_tui.bus.overwrite.Screen._move", counted)
+    output = fed("\n\x1b[A" * 1_000_000)
+    assert moves <= LIVE // 4
+    assert output.left_out >= 900_000
+    again = fed("first\n", "a\x1b[A" * LIVE, "\x1b[2Bsecond\n\x1b[A" * LIVE, "\n\n\x1b[3A\rlast")
+    assert texts(again)[0] == "first"
+    assert "last" in "".join(texts(again))

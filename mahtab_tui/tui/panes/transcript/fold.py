@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.left_out import cell_entry, question_entry
+from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
@@ -190,11 +191,14 @@ class Transcript:
         cell.later.feed("stdout", text)
 
     def _end(self, cell: Cell, record: Record) -> None:
-        if cell.output.received < len(record.text):  # nothing has come before, or a watcher has missed pieces
+        # Nothing has come before, or a watcher has missed pieces, or what has come was printed over and this is what is left of it.
+        if cell.output.received < len(record.text) or record.attrs.get("rewritten"):
             cell.output.clear()
             position, displays = 0, iter(cell.displays)
             for kind, length in record.attrs.get("kinds") or [["stdout", len(record.text)]]:
                 text = record.text[position : position + length]
+                if record.attrs.get("cut"):  # as it was printed, without its end
+                    text = collapse(text)
                 _feed(cell, kind, text, displays)
                 position += length
         cell.displays.clear()

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import reduce
+from itertools import chain
 
-from mahtab_tui.bus.overwrite import collapse
+from mahtab_tui.bus.overwrite import HEIGHT, Row, Screen, collapse, leaves_line, split_unfinished
+from mahtab_tui.bus.screen_line import change
+from mahtab_tui.bus.sgr import NO_STYLE, after
 
 HEAD, TAIL = 200, 800
 """Lines that are kept of the beginning and of the end."""
@@ -16,6 +20,9 @@ SHOWN = 40
 """Tables, pictures and texts of Markdown that one output has at most."""
 COLOURS = 16
 """SGR sequences that are carried on to the next line."""
+LIVE = 50_000
+"""Characters of the end of a piece in which moves of the cursor are followed: a flood of them must not hold the screen. Once the cell has
+ended, what it printed comes as it stands then."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
 """Characters that are kept of the beginning and of the end of one line."""
 HELP = 20_000
@@ -46,7 +53,7 @@ class OutLine:
         """More of the line has come. A carriage return goes back to its beginning."""
         text = self.text + text
         if (start := text.rfind("\r")) > 0:
-            text = collapse(_last_passes(text[:start])) + text[start:]
+            text = collapse(text[:start]) + text[start:]
         if (over := len(text) - LINE_HEAD - LINE_TAIL) > 0:
             self.cut += over
             text = text[:LINE_HEAD] + text[-LINE_TAIL:]
@@ -92,6 +99,12 @@ class Output:
     """The last line, as long as it has not ended."""
     _colours: tuple[str, ...] = ()
     """The SGR sequences in force where the next line begins."""
+    _above: int = 0
+    """Lines from the cursor's to the last one."""
+    _column: int | None = None
+    """The cursor's; None at the end of its line."""
+    _unfinished: str = ""
+    """The beginning of a sequence whose end has not come."""
 
     def __len__(self) -> int:
         return len(self.head) + len(self.tail)
@@ -105,7 +118,8 @@ class Output:
         self.received = self.left_out = 0
         self.head.clear()
         self.tail.clear()
-        self._open, self._colours = None, ()
+        self._colours = ()
+        self._end_prints()
 
     def feed(self, kind: str, text: str) -> None:
         """Take a piece of output."""
@@ -113,17 +127,22 @@ class Output:
             return
         self.received += len(text)
         if self._open is not None and self._open.kind != kind:
-            self._end_line()
-        first, newline, rest = text.partition("\n")
-        self._write(kind, first)
-        if newline:
-            self._end_line()
-            self._feed_lines(kind, rest)
+            self._end_prints()
+        if kind == "stdout":
+            text, self._unfinished = split_unfinished(self._unfinished + text)
+        if kind == "stdout" and (self._above or self._column is not None or leaves_line(text)):
+            self._play(text)
+        else:
+            first, newline, rest = text.partition("\n")
+            self._write(kind, first)
+            if newline:
+                self._end_line()
+                self._feed_lines(kind, rest)
         self._trim()
 
     def show(self, text: str, mime: str, data: str) -> None:
         """Something that is more than text, in the place of its text. Of very many, those between the first and the last are their text."""
-        self._end_line()
+        self._end_prints()
         self.received += len(text)
         text = text.rstrip("\n")
         kept = HELP if mime == "text/plain" else LINE_HEAD
@@ -194,7 +213,49 @@ class Output:
         self._end_line()
 
     def _end_line(self) -> None:
-        self._open = None
+        self._open, self._above, self._column = None, 0, None
+
+    def _end_prints(self) -> None:
+        """What comes next is of another kind."""
+        self._end_line()
+        self._unfinished = ""
+
+    # Moves of the cursor
+
+    def _play(self, text: str) -> None:
+        """Take text that moves the cursor between the last lines."""
+        if (over := len(text) - LIVE) > 0:
+            self.left_out += text.count("\n", 0, over)
+        lines = self._take_screenful()
+        rows = [Row(line.text, NO_STYLE, NO_STYLE) for line in lines]
+        if self._open is None or not rows:
+            rows.append(Row("", NO_STYLE, NO_STYLE))
+        pen = reduce(after, (colour[2:-1] for colour in self._colours), NO_STYLE)
+        screen = Screen(rows, above=min(self._above, len(rows) - 1), column=self._column, pen=pen)
+        screen.feed(text[-LIVE:])
+        rows = screen.rows()
+        begun = bool(screen.above or rows[-1].text)
+        for number, row in enumerate(rows if begun else rows[:-1]):
+            line = lines[number] if number < len(lines) else OutLine("stdout", "")
+            if (drawn := change(NO_STYLE, row.start) + row.text) != line.text:
+                line.text, line.cut = "", 0
+                line.extend(drawn)
+            (self.tail.append if self.left_out else self._append)(line)
+        self._open = (self.tail or self.head)[-1] if begun else None
+        self._above, self._column = (0, None) if screen.goes_on else (screen.above, screen.column)
+        self._colours = (screen.pen.codes(),) if screen.pen != NO_STYLE else ()
+
+    def _take_screenful(self) -> list[OutLine]:
+        """Take off the last lines that the cursor can come to."""
+        lines: list[OutLine] = []
+        for line in chain(reversed(self.tail), () if self.left_out else reversed(self.head)):
+            if type(line) is not OutLine or line.kind != "stdout" or len(lines) == HEIGHT:
+                break
+            lines.append(line)
+        of_tail = min(len(lines), len(self.tail))
+        del self.tail[len(self.tail) - of_tail :]
+        del self.head[len(self.head) - (len(lines) - of_tail) :]
+        return lines[::-1]
 
     def _append(self, line: OutLine) -> None:
         if len(self.head) < HEAD and not self.tail:
@@ -211,17 +272,3 @@ class Output:
                 self._colours = ()
             else:
                 self._colours = (*self._colours, sequence)[-COLOURS:]
-
-
-def _last_passes(text: str) -> str:
-    """Of a line that was written over and over, only the passes of which something may still be seen: each longer than all after it."""
-    passes = text.split("\r")
-    if len(passes) < 16:
-        return text
-    seen: list[str] = []
-    longest = -1
-    for written in reversed(passes):
-        if len(written) > longest:
-            seen.append(written)
-            longest = len(written)
-    return "\r".join(reversed(seen))

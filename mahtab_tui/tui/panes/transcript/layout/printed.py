@@ -110,7 +110,7 @@ class LineRows:
         self._frame = line.frame
         self._kind = line.kind
         self._palette = palette
-        text = expand_tabs(collapse(line.text) if "\r" in line.text or "\b" in line.text else line.text)
+        text = expand_tabs(collapse(line.text))
         if line.cut:
             text = f"{text[:LINE_HEAD]} … {line.cut:,} characters left out … {text[LINE_HEAD:]}"
         self._text = text
