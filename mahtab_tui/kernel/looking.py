@@ -108,6 +108,8 @@ class Figures:
     mean: str
     bars: tuple[int, ...]
     """Counts of a small histogram from min to max."""
+    top: tuple[str, ...]
+    """Of texts the commonest with how often each is there, or that all differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +219,7 @@ class Look:
     def figures(self, path: Path, column: int) -> Figures:
         """A column in figures."""
         told = self._ask("figures", "figures", path, column=column)
-        return Figures(**{**told, "bars": tuple(told["bars"])})
+        return Figures(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
 
     def array(self, path: Path) -> ArrayFacts:
         """What an array is."""
@@ -227,7 +229,7 @@ class Look:
     def array_figures(self, path: Path) -> ArrayFigures:
         """All numbers of an array in figures."""
         told = self._ask("array", "array figures", path, figures=True)
-        return ArrayFigures(**{**told, "bars": tuple(told["bars"])})
+        return ArrayFigures(**{**told, "bars": tuple(told["bars"]), "top": tuple(told["top"])})
 
     def plot(self, path: Path, kind: Literal["line", "histogram", "heat"], width: int, height: int) -> Plot:
         """What a plot of so many cells is drawn from."""

@@ -143,7 +143,27 @@ def test_figures_say_what_a_column_is(libraries: Looking) -> None:
     for name in ("polars", "arrow"):
         figures = libraries.look.figures(named(name), 1)
         assert (figures.min, figures.max, figures.mean, sum(figures.bars)) == ("1", "3", "2", 3)
-    assert libraries.look.figures(named("extension"), 3).mean == "mostly low"
+
+
+def test_of_texts_the_commonest_are_told(libraries: Looking) -> None:
+    libraries.run(
+        """
+cities = ["berlin"] * 5 + ["rome"] * 3 + ["bonn", None, "u" * 100, "v"]
+frames = {"object": pd.DataFrame({"c": pd.Series(cities, dtype=object)}), "string": pd.DataFrame({"c": pd.array(cities, dtype="string")}),
+          "category": pd.DataFrame({"c": pd.Categorical(cities)}), "polars": pl.DataFrame({"c": cities}), "arrow": pa.table({"c": cities}),
+          "ids": pd.DataFrame({"c": [f"id{n}" for n in range(2_000)]}), "many": pd.DataFrame({"c": [f"{n % 100_500}" for n in range(101_000)]}),
+          "odd": pd.DataFrame({"c": pd.Series(["a", Evil(), "a", 3], dtype=object)})}
+object, string, category, polar, arrows, ids, many, odd = frames.values()
+"""
+    )
+    long = f"{'u' * 23}… ×1"
+    for name in ("object", "string", "polar", "arrows", "category"):
+        figures = libraries.look.figures(named(name), 0)
+        assert (figures.missing, figures.top[:2], len(figures.top)) == (1, ("berlin ×5", "rome ×3"), 4), name
+        assert set(figures.top[2:]) <= {"bonn ×1", long, "v ×1"}
+    assert libraries.look.figures(named("ids"), 0).top == ("all 2,000 differ",)
+    assert libraries.look.figures(named("many"), 0).top == (), "of very many different values nothing is kept"
+    assert libraries.look.figures(named("odd"), 0).top == ("a ×2",)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ class TableColumns:
         """Figures have come, or there are none."""
         self.figures[column] = figures
         if figures is not None:
-            self._grow(column, [figures.min, figures.max, figures.mean, "▁" * len(figures.bars)])
+            self._grow(column, [figures.min, figures.max, figures.mean, *figures.top, "▁" * len(figures.bars)])
 
     def take_cells(self, column: int, cells: Iterable[str | None]) -> None:
         """Values have come."""

@@ -78,6 +78,9 @@ class TableDrawing(NamedTuple):
         figures = self.columns.figures[column]
         if figures is None:
             return "", palette.muted
+        if figures.top and line != 3:  # of texts the commonest stand in the lines of the histogram and the other figures
+            place = line - 2 - (line > 3)
+            return one_line(figures.top[place]) if place < len(figures.top) else "", palette.muted
         if line == 2:
             return bars(figures.bars), palette.person
         if line == 3:

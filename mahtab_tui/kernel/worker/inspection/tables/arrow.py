@@ -11,7 +11,7 @@ from typing import Any
 from ..cells import cell_text, decimals_of, float_text, number_text
 from ..conditions import Condition
 from ..pace import LookError, Pace
-from .column import BARS, SAMPLE, Column, Statistics
+from .column import BARS, DISTINCT, SAMPLE, Column, Statistics, top_values
 
 _LOOKED_AT = 200
 _COMPARISONS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
@@ -72,7 +72,7 @@ class ArrowColumn:
         missing = compute.sum(values.is_null(nan_is_null=self._float)).as_py() or 0
         pace.check()
         if not (self._number or self._time) or missing == len(values):
-            return Statistics(missing)
+            return Statistics(missing, top=self._top() if self._text else ())
         if self._float and missing:
             values = values.filter(compute.invert(values.is_null(nan_is_null=True)))
         try:
@@ -84,6 +84,13 @@ class ArrowColumn:
             return Statistics(missing, str(ends["min"]), str(ends["max"]))
         low, high = float(ends["min"]), float(ends["max"])
         return Statistics(missing, number_text(low), number_text(high), number_text(float(compute.mean(values).as_py())), _bars(values, low, high))
+
+    def _top(self) -> Sequence[str]:
+        """The commonest values of texts."""
+        counted = self._values.drop_null().value_counts()
+        if len(counted) > DISTINCT:
+            return ()
+        return top_values((each["values"], each["counts"]) for each in counted.to_pylist())
 
     def _operand(self, text: str) -> Any:
         try:

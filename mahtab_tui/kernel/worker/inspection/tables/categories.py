@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ..cells import cell_text, key_text
+from ..cells import cell_text
 from ..conditions import Condition
 from ..pace import Pace
-from .column import Statistics, as_slice
+from .column import DISTINCT, Statistics, as_slice, top_values
 from .numbers import NumberColumn
 from .objects import ObjectColumn
 
@@ -48,8 +48,7 @@ class CategoryColumn:
     def statistics(self, pace: Pace) -> Statistics:
         missing = int((self._codes < 0).sum())
         counts = sys.modules["numpy"].bincount(self._codes[self._codes >= 0], minlength=1)
-        commonest = int(counts.argmax())
-        categories = self._values.categories
-        if not len(categories) or not counts.any():
+        categories, used = self._values.categories, counts.nonzero()[0].tolist()
+        if len(used) > DISTINCT:
             return Statistics(missing)
-        return Statistics(missing, bars=[int(count) for count in counts[:8]], mean=f"mostly {key_text(categories[commonest])}")
+        return Statistics(missing, top=top_values((cell_text(categories[code]) or "", int(counts[code])) for code in used))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..conditions import Condition
@@ -23,6 +23,25 @@ class Statistics(NamedTuple):
     mean: str = ""
     bars: Sequence[int] = ()
     """Counts of a histogram from min to max; empty where there is none."""
+    top: Sequence[str] = ()
+    """Of texts the commonest with how often each is there."""
+
+
+TOP = 4
+"""Values that are told as the commonest."""
+DISTINCT = 100_000
+"""Different values of a column, of which more are not counted."""
+_LONGEST = 24
+"""Characters of a value that are told."""
+
+
+def top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
+    """The commonest of some texts, as in ``berlin ×412``; equally common ones in their order. One sentence where all differ."""
+    counted = list(counts)
+    if len(counted) > 1 and all(count == 1 for _, count in counted):
+        return (f"all {len(counted):,} differ",)
+    common = sorted(counted, key=lambda each: -each[1])[:TOP]
+    return [f"{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'} ×{count:,}" for text, count in common]
 
 
 class Column(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 from ..cells import cell_text, decimals_of, float_text, number_text
 from ..conditions import Condition, compare
 from ..pace import LookError, Pace
-from .column import BARS, SAMPLE, Column, Statistics
+from .column import BARS, DISTINCT, SAMPLE, TOP, Column, Statistics, top_values
 from .objects import ObjectColumn
 
 _LOOKED_AT = 200
@@ -78,7 +78,7 @@ class PolarsColumn:
         missing = values.null_count()
         pace.check()
         if not (self.right or self._temporal) or missing == len(values):
-            return Statistics(missing)
+            return Statistics(missing, top=self._top())
         low, high = values.min(), values.max()
         pace.check()
         if self._temporal:
@@ -86,6 +86,14 @@ class PolarsColumn:
         mean = number_text(float(values.mean()))
         shown = (number_text(float(low)), number_text(float(high))) if self._float else (str(low), str(high))
         return Statistics(missing, *shown, mean, _bars(values, float(low), float(high)))
+
+    def _top(self) -> Sequence[str]:
+        """The commonest values of texts."""
+        polars = sys.modules["polars"]
+        if self._values.dtype not in (polars.String, polars.Categorical, polars.Enum):
+            return ()
+        counted = self._values.drop_nulls().cast(polars.String).value_counts(sort=True)
+        return top_values(counted.head(TOP if counted["count"].max() != 1 else DISTINCT).iter_rows()) if len(counted) <= DISTINCT else ()
 
     def _operand(self, text: str) -> Any:
         try:

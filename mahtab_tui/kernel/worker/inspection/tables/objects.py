@@ -10,7 +10,7 @@ from ...statics import Classes
 from ..cells import cell_text, number_text
 from ..conditions import Condition, compare
 from ..pace import Pace
-from .column import BARS, SAMPLE, Statistics
+from .column import BARS, DISTINCT, SAMPLE, Statistics, top_values
 
 _CHUNK = 20_000
 """Objects that are sorted in one step: nothing else runs in the interpreter meanwhile."""
@@ -74,6 +74,7 @@ class ObjectColumn:
     def statistics(self, pace: Pace) -> Statistics:
         missing, low, high, total, numbers = 0, None, None, 0.0, []
         only_numbers = True
+        texts: dict[str, int] = {}
         for _, value in self._each(pace):
             cls = type(value)
             if cls in _NUMBERS and value == value:
@@ -82,12 +83,16 @@ class ObjectColumn:
                     high = value if high is None or value > high else high
                     total += float(value) if abs(value) < 1e300 else 0.0
                     numbers.append(value)
+            elif cls is str:
+                only_numbers = False
+                if len(texts) <= DISTINCT:
+                    texts[value] = texts.get(value, 0) + 1
             elif cell_text(value) is None:
                 missing += 1
             else:
                 only_numbers = False
         if not only_numbers or low is None or high is None:
-            return Statistics(missing)
+            return Statistics(missing, top=top_values(texts.items()) if len(texts) <= DISTINCT else ())
         mean = number_text(total / len(numbers))
         return Statistics(missing, cell_text(low) or "", cell_text(high) or "", mean, _bars(numbers, float(low), float(high)))
 
