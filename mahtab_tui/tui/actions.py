@@ -16,6 +16,7 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import Command, acts_above
 from mahtab_tui.tui.panes.namespace import NamespacePane
+from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.pressing import PressGuard
 from mahtab_tui.tui.screens.confirm import Confirm
@@ -218,6 +219,8 @@ class SessionActions(PressGuard[int]):
             focused.action_find()
         elif isinstance(focused, NamespacePane):
             focused.action_filter()
+        elif isinstance(focused, RecursionPane):
+            focused.action_find()
         else:
             self.editor.find()
 

@@ -131,7 +131,8 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
             with Vertical(id="side"):
                 yield NamespacePane(id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
-                yield RecursionPane(self.searches, id="recursion")
+                yield (recursion := RecursionPane(self.searches, id="recursion"))
+                yield FindRow(recursion.finder, id="recursion-find")
         yield KeyLine()
 
     def on_mount(self) -> None:

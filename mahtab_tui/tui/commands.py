@@ -244,6 +244,7 @@ OUTPUT_COMMANDS: tuple[Command, ...] = (
 )
 PAGER_COMMANDS: tuple[Command, ...] = (Command("output-copy", "copy_all", "y", "Copy", "Copy all of it", "Output", True),)
 PICTURES_COMMANDS: tuple[Command, ...] = (
+    Command("picture-open", "open_outside", "o", "Open", "Open the picture in the system's viewer", "Output", True),
     Command("picture-next", "step(1)", "right", "Next", "The next picture of the cell", "Output"),
     Command("picture-previous", "step(-1)", "left", "Previous", "The picture before", "Output"),
 )
@@ -311,6 +312,7 @@ PANE_KEYS: tuple[Row, ...] = (
     Row("ctrl+s", "Sort by name, type or recency", "Namespace"),
     Row("ctrl+t", "Show modules, functions and private names", "Namespace"),
     Row("left, right", "Fold, unfold", "Recursion"),
+    Row("ctrl+f", "Search the questions and answers of all calls, folded ones too", "Recursion"),
     Row("t", "Of an open call: its text, or its turns", "Recursion"),
     Row("tab", "Of an open call: the next call, or place that its answer rests on; enter goes there", "Recursion"),
     Row("/, n, N", "In its text: search, next, previous", "Recursion"),

@@ -18,6 +18,7 @@ from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.player import Player
 from mahtab_tui.tui.pressing import PressGuard
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.key_line import KeyLine
 
 _AT_ONCE = 2_000
@@ -57,7 +58,8 @@ class ReplayApp(PressGuard[None]):
     def compose(self) -> ComposeResult:
         yield Static(id="replay-head", markup=False)
         control = NoControl(self._say, "This is a recording: it can only be looked at.")
-        yield RecursionPane(control, lambda: self.player.now, id="recursion")
+        yield (recursion := RecursionPane(control, lambda: self.player.now, id="recursion"))
+        yield FindRow(recursion.finder, id="recursion-find")
         yield KeyLine()
 
     def on_mount(self) -> None:

@@ -11,6 +11,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import style_sheets
 from mahtab_tui.tui.panes.recursion import RecursionPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.key_line import KeyLine
 from tests.tui.search_story import START
 
@@ -70,7 +71,8 @@ class SearchApp(App[None]):
         return role_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
-        yield RecursionPane(self.control, lambda: self.now, id="recursion")
+        yield (recursion := RecursionPane(self.control, lambda: self.now, id="recursion"))
+        yield FindRow(recursion.finder, id="recursion-find")
         yield KeyLine()
 
     def on_mount(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from textual.events import MouseScrollDown
 from textual.pilot import Pilot
+from textual.widgets import Static
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
@@ -345,3 +346,32 @@ async def test_the_timer_runs_only_while_something_does() -> None:
         app.pane.fold(records[200:])
         assert app.pane._ticking is None
         await pilot.pause()
+
+
+async def test_the_calls_are_searched_also_those_that_are_folded_away() -> None:
+    app = SearchApp(done())
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert not any("Why did this job" in line for line in lines(app.pane))
+        await pilot.press("ctrl+f", *"why", "space", *"did")
+        count = app.query_one("#find-count", Static)
+        await until(pilot, lambda: str(count.content).startswith("1 of "))
+        assert any("Why did this job" in line for line in lines(app.pane)), "what it stands in is unfolded"
+        first, number = chosen(pilot), int(str(count.content).rpartition(" ")[2])
+        await pilot.press(*["enter"] * number)
+        assert chosen(pilot) == first, "behind the last one comes the first"
+        await pilot.press("escape")
+        assert (app.focused, chosen(pilot)) == (app.pane, first)
+        await pilot.press("ctrl+f", *"[/b]")
+        await until(pilot, lambda: str(count.content) == "nothing found")
+        assert chosen(pilot) == first
+
+
+async def test_a_part_of_a_folded_fan_out_is_found() -> None:
+    app = SearchApp(wide())
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        part = next(node for tree in app.pane.trees for node in tree.nodes.values() if node.batch is not None and node.batch.of > 12)
+        assert not any(line.node is part and line.kind == "node" for line in app.pane._view.lines)
+        app.pane._reveal(next(iter(app.pane.trees)), part)
+        assert chosen(pilot) == part.id

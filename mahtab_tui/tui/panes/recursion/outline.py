@@ -69,6 +69,17 @@ class Outline:
             self._chosen[line.key] = open
             self._kept.clear()
 
+    def unfold_to(self, tree: Tree, node: Node) -> None:
+        """Unfold for good what a node stands in."""
+        while (above := node.parent) is not None:
+            if node.batch is not None:
+                self._chosen[tree.id, f"{above.id}/{node.batch.id}"] = True
+            self._chosen[tree.id, above.id] = True
+            node = above
+        if tree.root is not None:
+            self._chosen[tree.id, tree.root.id] = True
+        self._kept.clear()
+
     def lines(self, trees: Sequence[Tree], width: int) -> list[Line]:
         """All lines at a width, of the newest tree first."""
         if len(self._kept) > KEPT:

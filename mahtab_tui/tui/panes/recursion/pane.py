@@ -16,6 +16,7 @@ from textual.timer import Timer
 from mahtab_tui.bus.records import Record
 from mahtab_tui.recursion.control import Control
 from mahtab_tui.recursion.node import Node
+from mahtab_tui.recursion.tree import Tree
 from mahtab_tui.recursion.trees import Trees
 from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
 from mahtab_tui.tui.panes.recursion.drawing import Drawing
@@ -23,11 +24,13 @@ from mahtab_tui.tui.panes.recursion.empty import empty_lines
 from mahtab_tui.tui.panes.recursion.field import Field
 from mahtab_tui.tui.panes.recursion.looks import look_of
 from mahtab_tui.tui.panes.recursion.outline import Line
+from mahtab_tui.tui.panes.recursion.searching import CallFinder
 from mahtab_tui.tui.panes.recursion.view import View
 from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
 from mahtab_tui.tui.panes.transcript.layout.row import Span
 from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
 from mahtab_tui.tui.pressing import RIGHT_BUTTON
+from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.lines_view import MARGIN, LinesView
 from mahtab_tui.tui.widgets.redrawn import Redrawn
 
@@ -43,6 +46,7 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "fold", "Fold", show=False),
         Binding("right", "unfold", "Unfold", show=False),
+        Binding("ctrl+f", "find", "Find", show=False),
     ]
 
     searched: var[bool] = var(False)
@@ -55,6 +59,7 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
         self.trees = Trees()
         self._clock = clock
         self._view = View(self.trees)
+        self.finder = CallFinder(self.trees, self._reveal, self.focus)
         self._drawing: Drawing | None = None
         self._looks: list[tuple[object, ...]] = []
         """Of the lines that are seen, as they were drawn."""
@@ -118,6 +123,11 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
         if (chosen := self.chosen) is not None:
             self._view.choose_node(chosen.tree.id, node.id)
             self._show_cursor()
+
+    def _reveal(self, tree: Tree, node: Node) -> None:
+        self._view.reveal(tree, node, self._width)
+        self.hold(HEAD + max(1, len(self._view.lines)))
+        self._show_cursor()
 
     def _arrange(self) -> None:
         """There are other lines than before. Where the pane has the focus, the cursor stays at its place on the screen too."""
@@ -266,6 +276,11 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
         self._view.set_open(line, open)
         self._arrange()
         self.refresh()
+
+    def action_find(self) -> None:
+        """Search the calls, in a row that whoever shows the pane has put below it."""
+        for row in self.screen.query("#recursion-find").results(FindRow):
+            row.open()
 
     def action_follow(self) -> None:
         self._view.follow(not self._view.following)

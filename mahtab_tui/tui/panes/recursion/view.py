@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mahtab_tui.recursion.node import Node
+from mahtab_tui.recursion.tree import Tree
 from mahtab_tui.recursion.trees import Trees
 from mahtab_tui.tui.panes.recursion.outline import Key, Line, Outline
 
@@ -43,6 +45,13 @@ class View:
         """Fold or unfold a line; `arrange` then lays out what there is."""
         self._cursor = line.key
         self._outline.set_open(line, open)
+
+    def reveal(self, tree: Tree, node: Node, width: int) -> None:
+        """Unfold what a node stands in, and go to it."""
+        self._outline.unfold_to(tree, node)
+        self.following = False
+        self.arrange(width)
+        self.choose_node(tree.id, node.id)
 
     # The cursor
 
