@@ -55,9 +55,8 @@ def test_the_screen_leaves_nothing_behind(start: Start, home: Path, temporary: P
     screen.press("f2")
     screen.enter("hello")
     screen.wait("begun")
-    [claude_process] = claude.starts
     end(screen, how)
-    wait_for(lambda: not alive(claude_process["pid"]))
+    wait_for(lambda: not any(alive(process["pid"]) for process in claude.starts))
     assert list(temporary.iterdir()) == []
     folders = [home / ".mahtab" / name for name in ("open", "run")]
     if how == "SIGKILL":  # what is left then is removed by the next start
@@ -85,7 +84,7 @@ def test_a_question_without_a_screen_leaves_nothing_behind(project: Path, tempor
         wait_for(lambda: claude.prompts)
         program.send_signal(number)
         assert program.wait(60) == -number
-    wait_for(lambda: not alive(claude.starts[0]["pid"]))
+    wait_for(lambda: not any(alive(process["pid"]) for process in claude.starts))
     assert list(temporary.iterdir()) == []
 
 
