@@ -75,7 +75,7 @@ class Settings(BaseSettings):
     """Keys that are no setting, and secrets all the same: those held back, and the environment's own."""
 
     model: str | None = Field(None, description="Which model answers, as in claude, claude:opus, openai:gpt-5, demo, replay:FILE")
-    reflection_model: str | None = Field(None, description="A cheaper model that checks whether a turn is complete")
+    reflection_model: str | None = Field(None, description="A cheaper model that summarises, and checks what ran where `reflection` wants that")
     suggestion_model: str | None = Field(None, description="A cheap model that says how an input may go on; without it nothing is suggested")
     sub_model: str | None = Field(None, description="A cheaper model that answers on the parts of a search by rlm()")
     provider: Provider | None = Field(None, description="Whose a model is that is named without its provider: anthropic:, where it says anthropic")
@@ -93,7 +93,9 @@ class Settings(BaseSettings):
     rlm_concurrency: int | None = Field(None, ge=1, description="Model calls of a search at a time; without it, what suits the model")
     rlm_small: int = Field(20_000, ge=0, description="Characters up to which a search gives a text to the model as it is")
     rlm_ask_above: int = Field(50, ge=0, description="Sub-calls that a whole search may make without asking")
-    reflection: ReflectionMode = Field("always", description="When a turn is checked for completeness")
+    reflection: ReflectionMode = Field(
+        "never", description="When a call of its own checks what ran; else the answer after it does, which costs one call less"
+    )
     max_turns: int = Field(5, ge=1, le=100, description="How often the model may run code for one question")
     base_url: str | None = Field(
         None, pattern=r"^https?://", description="Where a service that is compatible with OpenAI's answers, for the models of openai:"

@@ -82,8 +82,8 @@ class Desk(logging.Handler):
         return Nodes(self.replay(*lines), self.host, max_turns)
 
     def run(self, *lines: dict[str, Any], prompt: str = "what is it?", max_turns: int = 5, **options: Any) -> AgentState:
-        """One turn with these answers."""
-        graph = create_repl_graph(self.replay(*lines), self.host, max_turns, **options)
+        """One turn with these answers, in which a call of its own checks what ran."""
+        graph = create_repl_graph(self.replay(*lines), self.host, max_turns, **{"reflection": "always", **options})
         return run_graph(graph, create_initial_state(prompt), self.host)
 
     def of(self, tag: str) -> list[Record]:

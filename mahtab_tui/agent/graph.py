@@ -9,12 +9,15 @@ START -> generate -> [calls tools?] yes -> tools -+
             +--------------|-------------+
             |           approve (block by block) -> execute -> [blocks left?] yes -> approve
             |                                        | no
-            |                                     reflect -> [complete, or turns used up?] yes -> close -> END
-            +------------------------------------------------- no
+            |                     [a check of its own?] yes -> reflect -> [complete, or turns used up?] yes -> close -> END
+            |                                        | no                         | no
+            +-------------------------------------- judge                         |
+            +---------------------------------------------------------------------+
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Literal
 
 from langgraph.checkpoint.memory import InMemorySaver
@@ -37,7 +40,7 @@ ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode) -> ReplGraph:
     """The graph over its nodes."""
 
-    def after_blocks(state: AgentState) -> Literal["approve", "reflect", "generate", "close", "end"]:
+    def after_blocks(state: AgentState) -> Literal["approve", "reflect", "judge", "generate", "close", "end"]:
         return after_execute(state, max_turns, reflection)
 
     def after_check(state: AgentState) -> Literal["generate", "close", "end"]:
@@ -50,15 +53,16 @@ def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode) -> Rep
     graph.add_node("approve", nodes.approve)
     graph.add_node("execute", nodes.execute)
     graph.add_node("reflect", nodes.reflect)
+    graph.add_node("judge", nodes.judge)
     graph.add_node("close", nodes.close)
     graph.add_edge(START, "generate")
     graph.add_conditional_edges("generate", after_generate, {"tools": "tools", "extract_code": "extract_code"})
     graph.add_edge("tools", "extract_code")
     graph.add_conditional_edges("extract_code", should_execute, {"approve": "approve", "generate": "generate", "end": END})
     graph.add_edge("approve", "execute")
-    graph.add_conditional_edges(
-        "execute", after_blocks, {"approve": "approve", "reflect": "reflect", "generate": "generate", "close": "close", "end": END}
-    )
+    blocks: dict[Hashable, str] = {"approve": "approve", "reflect": "reflect", "judge": "judge", "generate": "generate", "close": "close", "end": END}
+    graph.add_conditional_edges("execute", after_blocks, blocks)
+    graph.add_edge("judge", "generate")
     graph.add_conditional_edges("reflect", after_check, {"generate": "generate", "close": "close", "end": END})
     graph.add_edge("close", END)
     return graph.compile(checkpointer=InMemorySaver())
@@ -69,13 +73,14 @@ def create_repl_graph(
     session: AgentHost,
     max_turns: int = 5,
     *,
-    reflection: ReflectionMode = "always",
+    reflection: ReflectionMode = "never",
     reflection_llm: BaseChatModel | None = None,
     tools: Toolset | None = None,
 ) -> ReplGraph:
     """A graph that answers questions with a model, in a session; `run_graph` runs it.
 
-    max_turns: how many answers with code one question may have. reflection: when what ran is checked for completeness.
+    max_turns: how many answers with code one question may have. reflection: when a call of its own checks what ran for completeness; else the
+    answer after it does.
     tools: for a model that calls them.
     """
     return build_graph(Nodes(llm, session, max_turns, reflection_llm=reflection_llm, tools=tools), max_turns, reflection)

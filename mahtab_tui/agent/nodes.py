@@ -137,6 +137,10 @@ class Nodes:
             update["messages"] = [*state["messages"], HumanMessage(text)]
         return update
 
+    def judge(self, state: AgentState) -> Update:
+        """Have the next answer judge what ran: words end the turn, code goes on with it."""
+        return {"messages": _with_last(state["messages"], prompts.JUDGING)}
+
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
         """Judge whether the question is answered. What cannot be read counts as complete."""
         self._say(writer, "reflecting", state, state["step"])

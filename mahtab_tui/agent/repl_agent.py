@@ -48,7 +48,7 @@ class ReplAgent:
         llm: BaseChatModel,
         *,
         max_turns: int = 5,
-        reflection: ReflectionMode = "always",
+        reflection: ReflectionMode = "never",
         reflection_llm: BaseChatModel | None = None,
         skills: Mapping[str, str] | None = None,
         tools: Toolset | None = None,
@@ -246,7 +246,7 @@ def create_repl_agent(
     session: AgentSession | AgentHost,
     model: str | BaseChatModel = DEFAULT_MODEL,
     max_turns: int = 5,
-    reflection: ReflectionMode = "always",
+    reflection: ReflectionMode = "never",
     *,
     reflection_llm: BaseChatModel | None = None,
     skills: Mapping[str, str] | None = None,
@@ -257,8 +257,8 @@ def create_repl_agent(
 ) -> ReplAgent:
     """An agent over a session: a `SessionState` (code runs at once, in this process, and tools and history are its own), or a host.
 
-    model: a model, or the name of one (see `get_llm`). max_turns: how many answers with code one question may have. reflection: when what
-    ran is checked for completeness; reflection_llm: by which model, else by the same. skills: descriptions by name, beside those of the tools.
+    model: a model, or the name of one (see `get_llm`). max_turns: how many answers with code one question may have. reflection: when a
+    call of its own checks what ran for completeness, else the answer after it does; reflection_llm: by which model, else by the same. skills: descriptions by name, beside those of the tools.
     history: pairs of "user" or "assistant" and text. max_history: how many questions the model is told as they were; of earlier ones it is told
     a summary, which reflection_llm makes, else the same model. summary: what stands for the beginning of `history` already.
     Raises `ModelError`.

@@ -21,10 +21,12 @@ def should_execute(state: AgentState) -> Literal["approve", "generate", "end"]:
     return "generate" if state["tool_calls"] and not state["stopped"] else "end"
 
 
-def after_execute(state: AgentState, max_turns: int, reflection: ReflectionMode) -> Literal["approve", "reflect", "generate", "close", "end"]:
-    """The next block; else a check, where the setting wants one; else the model again.
+def after_execute(
+    state: AgentState, max_turns: int, reflection: ReflectionMode
+) -> Literal["approve", "reflect", "judge", "generate", "close", "end"]:
+    """The next block; else a check of its own, where the setting wants one; else the model again, which judges what ran.
 
-    What the person skipped is for the model to answer, and not for a check to judge.
+    What the person skipped is for the model to answer, and not to be judged.
     """
     if state["stopped"]:
         return "end"
@@ -33,9 +35,12 @@ def after_execute(state: AgentState, max_turns: int, reflection: ReflectionMode)
     results = results_of_step(state)
     failed = any(result["is_error"] for result in results)
     skipped = any(result["status"] == "skipped" for result in results)
-    if (reflection == "always" or (reflection == "on_error" and failed)) and (failed or not skipped):
+    to_judge = failed or not skipped
+    if to_judge and (reflection == "always" or (reflection == "on_error" and failed)):
         return "reflect"
-    return "close" if state["turn_count"] >= max_turns else "generate"
+    if state["turn_count"] >= max_turns:
+        return "close"
+    return "judge" if to_judge else "generate"
 
 
 def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:

@@ -52,6 +52,11 @@ CLOSING = (
     "That is all that was to be run. Now tell the person in words, shortly, what came out, with the figures that answer it and the"
     " names of the variables that hold the results. Write no code: it would not be run."
 )
+JUDGING = (
+    "Judge this first: is it right, and is it all that was asked for? An error that was not mended means that it is not. If it is, tell the person in"
+    " words, shortly, what came out, with the figures that answer it and the names of the variables that hold the results, and write no code. If it is"
+    " not, say in a sentence what is wrong or missing, and write the code for that."
+)
 OUT_OF_TURNS = "You have used all the runs that one question may have ({max_turns}), so say also what is still open."
 INCOMPLETE = "A check of this says that it is not complete yet. {reasoning} {next_action}"
 

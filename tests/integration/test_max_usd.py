@@ -42,7 +42,7 @@ def test_questions_are_counted_together_and_the_session_goes_on(open_session: Ca
 
 
 def test_a_check_that_is_too_dear_is_left_out(open_session: Callable[..., Opened]) -> None:
-    it = open_session(priced("```python\nx = 1\n```"), max_usd=0.5, approval="auto")
+    it = open_session(priced("```python\nx = 1\n```"), max_usd=0.5, approval="auto", reflection="always")
     it.session.submit("ask", "make x")
     notice = it.store.wait(tags.NOTICE, level="warning", text=None)
     texts = [record.text for record in it.store.records if record.tag == tags.NOTICE]

@@ -31,7 +31,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def agent_of(desk: Desk, *lines: dict[str, Any], **options: Any) -> ReplAgent:
-    return create_repl_agent(desk.session, desk.replay(*lines), **options)
+    return create_repl_agent(desk.session, desk.replay(*lines), **{"reflection": "always", **options})
 
 
 def human(agent: ReplAgent) -> list[str]:

@@ -63,7 +63,7 @@ def test_while_code_runs(desk: Desk) -> None:
 
 
 def test_while_the_result_is_checked(desk: Desk) -> None:
-    agent = ReplAgent(desk.host, desk.replay(code("a = 1"), COMPLETE | {"tokens_per_second": 50}))
+    agent = ReplAgent(desk.host, desk.replay(code("a = 1"), COMPLETE | {"tokens_per_second": 50}), reflection="always")
     desk.when(tags.AGENT, lambda record: agent.stop(), state="reflecting")
     agent.ask_sync("count")
     assert desk.doings() == ["thinking", "reflecting", "stopped"]

@@ -169,7 +169,7 @@ def test_folders_of_skills_stand_in_the_environment_with_colons_between_them(pro
 
 def test_without_any_source_the_defaults_hold(project: Path) -> None:
     settings = load_settings()
-    assert (settings.approval, settings.max_turns, settings.reflection, settings.model) == ("ask", 5, "always", None)
+    assert (settings.approval, settings.max_turns, settings.reflection, settings.model) == ("ask", 5, "never", None)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ WAITS: dict[str, object] = {
     "rlm_concurrency": 1,
     "rlm_small": 1,
     "rlm_ask_above": 51,
-    "reflection": "never",
+    "reflection": "always",
     "max_turns": 6,
     "base_url": "https://elsewhere.example/v1",
     "model_timeout": 121.0,
