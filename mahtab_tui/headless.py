@@ -126,7 +126,8 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
             last.start()
         session.stop()
 
-    before = {number: signal.signal(number, stop) for number in _STOPPING if signal.getsignal(number) is not signal.SIG_IGN}
+    ignored = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_IGN]  # as by nohup
+    before = {number: signal.signal(number, stop) for number in _STOPPING if number not in ignored}
     try:
         session.kernel.start()
         if not (_load_stdin(session) and all(session.load(file) for file in files)):
