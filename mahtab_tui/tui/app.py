@@ -293,7 +293,8 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
 
         cell, code = message.cell, self.query_one(TranscriptPane).code_of_cell
         assert cell.number is not None
-        self.push_screen(FramesScreen(cell.number, cell.frames, message.at, code, self.session.look(), Path(self.session.kernel.info().cwd)))
+        folder = Path(self.session.kernel.info().cwd)
+        self.push_screen(FramesScreen(cell.number, cell.exception, cell.frames, message.at, code, self.session.look(), folder))
 
     @on(TranscriptPane.Hidden)
     def _hidden(self, message: TranscriptPane.Hidden) -> None:

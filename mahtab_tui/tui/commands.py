@@ -250,6 +250,9 @@ PICTURES_COMMANDS: tuple[Command, ...] = (
 )
 FRAMES_COMMANDS: tuple[Command, ...] = (
     Command("frame-source", "source", "enter", "Source", "Of an error: go from the frames to the source, to read on there", "Output", True),
+    Command(
+        "frame-locals", "locals", "v", "Variables", "Of an error: go to the variables of the frame, to unfold them; Escape goes back", "Output", True
+    ),
     Command("frame-edit", "edit", "e", "Edit", "Open the file at the line in $EDITOR, or bring the cell's code into the input", "Output", True),
     Command("frame-output", "whole_output", "o", "Output", "Show all that the cell has printed", "Output", True),
 )

@@ -18,6 +18,7 @@ from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen
 from mahtab_tui.tui.screens.output import frames as frames_module
 from mahtab_tui.tui.screens.output.frame_list import _end_of
+from mahtab_tui.tui.screens.output.locals_view import LocalsView
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, reads
 from tests.tui.story import drawn
@@ -83,6 +84,12 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(make_app: M
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
         await until(pilot, lambda: "    return a / b" in "\n".join(marked(pilot)))
         assert title(pilot) == f"Error of cell 2  ·  line 2 of {lib}"
+        told = str(screen(pilot).query_one(".exception", Static).content)
+        assert told.split("\n")[0] == "ZeroDivisionError: division by zero, as in"
+        await pilot.press("v")
+        assert isinstance(pilot.app.focused, LocalsView)
+        await until(pilot, lambda: "kernel" in screen(pilot).query_one(LocalsView).render_line(0).text)  # there is none that knows them
+        await pilot.press("enter", "right", "escape")
         await pilot.press(*["up"] * (deep + 1))
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
         assert title(pilot) == "Error of cell 2  ·  line 3 of In [1]"

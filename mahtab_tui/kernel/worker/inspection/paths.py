@@ -1,7 +1,8 @@
 """The way to an object: a list of steps, each a list of plain values.
 
 ``["name", "df"]`` first, with a third part only as long as the variable is the object of that `id`; then ``["item", 3]`` (of any container, by position), ``["attribute", "x"]``, ``["column", 2]`` and
-``["cell", 10, 2]`` of a table; ``["slice", [0, null]]`` of an array, which keeps the dimensions where it has null; ``["held", 7]`` alone stands for something that was made on demand and is kept until its screen closes.
+``["cell", 10, 2]`` of a table; ``["slice", [0, null]]`` of an array, which keeps the dimensions where it has null; ``["held", 7]`` alone stands for something that was made on demand and is kept until its screen closes;
+``["frame", 4, "In [4]", 3, "f", 0, 1]`` alone stands for the variables of a frame of the last error (`frames.locals_of`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ..own import as_own
 from ..statics import MISSING, Classes
 from .arrays import sliced
 from .children import base_of, child_at, key_at, stored
+from .frames import locals_of
 from .pace import LookError
 
 _WRITTEN = Classes(str, bytes, type(None))
@@ -70,6 +72,8 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
             found, expression = namespace[name], name if _is_name(name) else f"globals()[{name!r}]"
             if rest[1:] and rest[1] != id(found):
                 raise LookError(f"{name} is another object by now; r looks again.")
+        elif kind == "frame":
+            found = locals_of(*rest)
         elif kind == "held":
             if rest[0] not in held:
                 raise LookError("It is not kept any more; look at it again.")

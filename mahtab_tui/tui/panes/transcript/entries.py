@@ -109,6 +109,14 @@ class Cell(Entry):
     """What it did to the namespace, as the record tells it."""
 
     @property
+    def exception(self) -> str:
+        """Of a cell that has failed: what its traceback says behind the last frame, its first lines; empty where that is not known."""
+        rows = range(self.frames[-1].row - 1, 0, -1) if self.frames else range(0)
+        texts = [line.text for row in rows[:20] if (line := self.output.from_end(row)) is not None]
+        start = next((place for place, text in enumerate(texts) if text and not text[0].isspace()), len(texts))
+        return "\n".join(texts[start : start + 3])
+
+    @property
     def ends_with_bar(self) -> bool:
         return not (self.person or len(self.output) or self.changes)
 

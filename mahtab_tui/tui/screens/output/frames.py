@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.widgets import Static
 
-from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.tui.commands import FRAMES_COMMANDS, bindings
@@ -24,6 +24,7 @@ from mahtab_tui.tui.screens.inspector.text_source import LocalText
 from mahtab_tui.tui.screens.inspector.view import Place
 from mahtab_tui.tui.screens.output.code import Code, cell_of, code_of, is_file
 from mahtab_tui.tui.screens.output.frame_list import FrameList
+from mahtab_tui.tui.screens.output.locals_view import LocalsView, path_of
 from mahtab_tui.tui.screens.output.pager import OutputView
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place
 
@@ -63,25 +64,38 @@ class CodeView(OutputView):
 
 
 class FramesScreen(OutputScreen):
-    """The frames stand above, as many as there is room for; their source below."""
+    """The exception and the frames stand above, as many as there is room for; the source of the chosen one and its variables below."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(FRAMES_COMMANDS)]
 
-    def __init__(self, cell: int, frames: Sequence[TracebackFrame], at: int, code: Callable[[int], str | None], look: Look, folder: Path) -> None:
+    def __init__(
+        self,
+        cell: int,
+        exception: str,
+        frames: Sequence[TracebackFrame],
+        at: int,
+        code: Callable[[int], str | None],
+        look: Look,
+        folder: Path,
+    ) -> None:
         """at: the frame that is chosen first. code: gives the code of a cell."""
         super().__init__(f"Error of cell {cell}", folder)
         self._cell = cell
         self._code_of = code
         self._look = look
         self._code = Code("", None)
+        self._exception = exception
+        self._all = frames
         self._frames = FrameList(frames, at)
+        self._locals = LocalsView(look, path_of(cell, frames, at))
         self._source = CodeView(no_place(look, "source"))
 
     def on_mount(self) -> None:
         self.call_later(self._begin)
 
     async def _begin(self) -> None:
-        await self.query_one("#output-body").mount(self._frames, self._source)
+        exception = Static(Content(plain(self._exception)), classes="exception", markup=False)
+        await self.query_one("#output-body").mount(exception, self._frames, self._source, self._locals)
         self._frames.focus()
         self._read()
 
@@ -89,6 +103,7 @@ class FramesScreen(OutputScreen):
     def _read(self) -> None:
         frame = self._frames.frame
         self.query_one("#output-title", Static).update(Content(f"{self._title}  ·  line {frame.line or '?'} of {one_line(frame.file)}"))
+        self._locals.show(path_of(self._cell, self._all, self._frames.cursor))
         self._fetcher.ask("code", lambda: code_of(frame, self._code_of), self._came, self._missing)
 
     def _came(self, code: Code) -> None:
@@ -109,14 +124,17 @@ class FramesScreen(OutputScreen):
         return os.path.basename(one_line(self._frames.frame.file)) if number is None else f"cell-{number}.py"
 
     def action_back(self) -> None:
-        """From the source to the frames; else as everywhere."""
-        if self._source.has_focus:
+        """From the source or the variables to the frames; else as everywhere."""
+        if self._source.has_focus or self._locals.has_focus:
             self._frames.focus()
         else:
             super().action_back()
 
     def action_source(self) -> None:
         self._source.focus()
+
+    def action_locals(self) -> None:
+        self._locals.focus()
 
     def action_whole_output(self) -> None:
         self.app.post_message(TranscriptPane.OutputOpened(self._cell))
