@@ -207,6 +207,7 @@ TABLE_COMMANDS: tuple[Command, ...] = (
     Command("table-sort", "sort", "s", "Sort", "Sort by the column: upwards, downwards, not", "Inspector: table", True),
     Command("table-filter", "filter", "slash", "Filter", "Filter by the column: > 5, = berlin, missing, or a text", "Inspector: table", True),
     Command("table-all", "all_rows", "x", "All rows", "End sorting and filtering", "Inspector: table"),
+    Command("table-variable", "make_variable", "v", "Variable", "Make a variable of the rows as they are seen: a cell runs", "Inspector: table"),
     Command("table-figures", "figures", "i", "Figures", "Show or hide what the header says of each column", "Inspector: table"),
 )
 

@@ -9,6 +9,8 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Arranged
+from mahtab_tui.tui.screens.inspector.exporting import rows_code
+from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
 from tests.integration.looks import Looking, looking, named
 
 FRAME = """
@@ -200,3 +202,51 @@ def test_an_older_question_is_given_up_when_the_person_moves_on(libraries: Looki
             assert newer.cells[0][0] == "0"
         with pytest.raises(KernelError, match="not wanted any more"):
             older.result()
+
+
+TABLES = """
+import numpy as np, pandas as pd, polars as pl, pyarrow as pa
+rows = {"n": [3, 1, 2, 4, 5], "city": ["Bonn", None, "Bonn", "Köln", "bonn"]}
+frame, polar, arrow = pd.DataFrame(rows, index=list("abcde")), pl.DataFrame(rows), pa.table(rows)
+records = [dict(zip(rows, values)) for values in zip(*rows.values())]
+series, chunked, plus = frame["n"], arrow["n"], polar["n"]
+matrix = np.array([rows["n"], [0] * 5]).T
+class Own(pd.DataFrame):
+    @property
+    def _constructor(self): return Own
+own = Own(rows)
+"""
+
+
+@pytest.mark.parametrize("name", ["frame", "polar", "arrow", "records", "own"])
+def test_the_rows_that_are_seen_can_be_had_in_code(frame: Looking, name: str) -> None:
+    frame.run(TABLES)
+    arranged = Arranged((0, True), ((1, "bonn"), (0, "< 5")))
+    page = frame.look.rows(named(name), 0, 10, [0, 1], arranged)
+    assert page.cells[0] == ("3", "2")
+    code = rows_code(name, arranged, TableColumns(2))
+    frame.run(f"seen = {code}; assert type(seen) is type({name})")
+    frame.run(f"same = table_rows({name}, sort='n', descending=True, filters={{'city': 'bonn', 'n': '< 5'}})")
+    for made in ("seen", "same"):
+        assert frame.table(made, 0, 1).cells == page.cells
+
+
+@pytest.mark.parametrize("name", ["series", "chunked", "plus", "matrix"])
+def test_the_sorted_rows_of_a_column_or_an_array_can_be_had_in_code(frame: Looking, name: str) -> None:
+    frame.run(f"{TABLES}\nseen = table_rows({name}, 0, filters={{0: '> 1'}})")
+    assert frame.table("seen", 0).cells == (("2", "3", "4", "5"),)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        ("table_rows(3)", "It is no table."),
+        ("table_rows(frame, 'x')", "There is no column 'x'."),
+        ("table_rows(frame, 2)", "There is no column 2."),
+        ("table_rows(twice, 'n')", "2 columns are called 'n': name it by its number."),
+        ("table_rows(frame, filters={'n': '> many'})", "many cannot be compared with values of int64."),
+    ],
+)
+def test_what_is_asked_of_a_table_and_cannot_be_is_told(frame: Looking, call: str, sentence: str) -> None:
+    frame.run(f"{TABLES}\ntwice = pd.concat([series, series], axis=1)")
+    assert frame.cells.run(call).output.rstrip().endswith(f"ValueError: {sentence}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from mahtab_tui.tui.screens.inspector import InspectorScreen
 from tests.tui.editor_app import until
-from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, reads, shown
+from tests.tui.inspecting import MakeApp, inspector, lines, looking_at, ran, reads, shown
 
 FRAME = """
 import pandas as pd
@@ -59,3 +61,78 @@ async def test_a_filter_that_does_not_fit_is_told_and_all_stays_as_it_was(make_a
         await pilot.press("slash", *"> many", "enter")
         await until(pilot, lambda: [told.message for told in app._notifications] == ["many cannot be compared with values of int64."])
         await reads(pilot, "row 1 of 1,000", "Bonn")
+
+
+SEEN = """
+import pandas as pd
+df = pd.DataFrame({"n": [3, 1, 2, 4], "city": ["Bonn", None, "Bonn", "Köln"]})
+"""
+
+
+async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by_choice(make_app: MakeApp) -> None:
+    app = make_app()
+    async with looking_at(app, SEEN, "df") as pilot:
+        await reads(pilot, "Bonn")
+        await pilot.press("s", "right", "slash", *"bonn", "enter")
+        await reads(pilot, "row 1 of 2 that fit of 4")
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: any("2 of 4 rows, sorted by n" in line for line in lines(pilot)))
+        assert any("All of it: DataFrame 4 × 2" in line for line in lines(pilot))
+        await pilot.press("enter")
+        await reads(pilot, "df.csv")
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(ran(app)))
+        result = await asyncio.to_thread(app.session.cells.run, f"{ran(app)[0]}\nprint(open('df.csv').read())")
+        assert result.output.split() == [",n,city", "2,2,Bonn", "0,3,Bonn"]
+        await pilot.press("ctrl+s", "down", "enter")
+        await reads(pilot, "df.csv")
+        await pilot.press(*["backspace"] * 6, *"all.csv", "enter")
+        await until(pilot, lambda: len(ran(app)) == 2)
+        result = await asyncio.to_thread(app.session.cells.run, f"{ran(app)[1]}\nprint(open('all.csv').read())")
+        assert result.output.split() == [",n,city", "0,3,Bonn", "1,1,", "2,2,Bonn", "3,4,Köln"]
+        await pilot.press("ctrl+s", "escape")
+        assert inspector(pilot).view is not None
+        assert len(ran(app)) == 2
+
+
+async def test_what_is_seen_becomes_a_variable_by_a_cell(make_app: MakeApp) -> None:
+    app = make_app()
+    async with looking_at(app, SEEN, "df") as pilot:
+        await reads(pilot, "Bonn")
+        await pilot.press("s", "s", "v")
+        await reads(pilot, "df_view")
+        await pilot.press(*["backspace"] * 7, *"not a name", "enter")
+        await reads(pilot, "not a name cannot be the name of a variable.")
+        await pilot.press("v", "enter")
+        await until(pilot, lambda: ran(app) == ["df_view = table_rows(df, sort='n', descending=True)"])
+        result = await asyncio.to_thread(app.session.cells.run, f"{ran(app)[0]}\nlist(df_view['n'])")
+        assert result.output == "[4, 3, 2, 1]\n"
+
+
+async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(make_app: MakeApp) -> None:
+    async with looking_at(make_app(), SEEN, "df") as pilot:
+        await reads(pilot, "1 … 4, mean 2.5")
+        assert not any("of all" in line for line in lines(pilot))
+        await pilot.press("slash", *"> 2", "enter")
+        await reads(pilot, "row 1 of 2 that fit of 4", "of all rows:  1 … 4, mean 2.5")
+        assert any(line.startswith(" of all ") for line in lines(pilot))
+        await pilot.press("x")
+        await reads(pilot, "row 1 of 4")
+        assert not any("of all" in line for line in lines(pilot))
+
+
+async def test_of_an_array_the_slice_that_is_seen_is_exported_or_all_by_choice(make_app: MakeApp) -> None:
+    app = make_app()
+    async with looking_at(app, "import numpy as np\ncube = np.arange(8).reshape(2, 2, 2)", "cube") as pilot:
+        await reads(pilot, "slice")
+        await pilot.press("full_stop")
+        await reads(pilot, "[ 1, :, : ]")
+        await until(pilot, lambda: inspector(pilot).view.seen.opened.expression.startswith("cube[1"))  # type: ignore[union-attr]
+        await pilot.press("ctrl+s")
+        await until(pilot, lambda: any("What is seen: [1, :, :]" in line for line in lines(pilot)))
+        await pilot.press("enter")
+        await reads(pilot, "cube.csv")
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(ran(app)))
+        result = await asyncio.to_thread(app.session.cells.run, f"{ran(app)[0]}\nprint(open('cube.csv').read())")
+        assert result.output.split() == ["4,5", "6,7"]

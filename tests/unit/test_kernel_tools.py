@@ -126,6 +126,7 @@ def test_every_tool_is_documented_from_one_source() -> None:
         "grep",
         "partition",
         "display",
+        "table_rows",
         "ask",
         "rlm",
         "usage",

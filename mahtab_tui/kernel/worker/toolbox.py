@@ -46,6 +46,17 @@ def display(*values: object) -> None:
     late_import(f"{__package__}.showing.displays").display(*values)
 
 
+def table_rows(table: Any, sort: str | int | None = None, descending: bool = False, filters: dict[str | int, str] | None = None) -> Any:
+    """Return the rows of a table that fit, sorted, as the inspector shows them: an object of the same kind.
+
+    table: a DataFrame, a Series, a table of Arrow, an array, or a list of dicts. sort: a column, by its name or its number from 0.
+    filters: by column, what the inspector takes: "> 5", "= berlin", "missing", "present", or a text that is contained.
+    Raises ValueError with a sentence.
+    Example: cheap = table_rows(orders, sort="price", filters={"city": "= berlin", "price": "< 5"}).
+    """
+    return late_import(f"{__package__}.inspection.tables.rows").rows_of(table, sort, descending, filters or {})
+
+
 def usage() -> str:
     """Return what the models have used and what it cost: the session, each question, each search.
 
@@ -79,6 +90,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
     grep,
     partition,
     display,
+    table_rows,
     ask,
     rlm,
     usage,

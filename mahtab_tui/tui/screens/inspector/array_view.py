@@ -16,7 +16,7 @@ from mahtab_tui.tui.commands import ARRAY_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.slicing import first_slice, fits, fixed, parse, stepped, written
 from mahtab_tui.tui.screens.inspector.table_columns import bars
 from mahtab_tui.tui.screens.inspector.table_view import TableView
-from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, View
+from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, Seen, View
 
 
 class SlicedView(View, Vertical):
@@ -140,6 +140,13 @@ class ArrayView(SlicedView):
 
     def _slice_came(self, path: Path, opened: Opened) -> None:
         self.query_one(TableView).show(Place(self.place.look, path, opened))
+
+    @property
+    def seen(self) -> Seen:
+        seen = self.query_one(TableView).seen
+        if self.place.slice is None:
+            return seen
+        return Seen(seen.opened, f"[{', '.join(written(self.place.slice))}]" + (f", {seen.what}" if seen.what else ""))
 
     def take_focus(self) -> None:
         self.refresh_slice()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from mahtab_tui.kernel.looking import Opened
+from mahtab_tui.kernel.looking import Arranged, Opened
+from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")
 
@@ -38,11 +39,32 @@ except BaseException:
 """A file that is there already stays as it is, and one that could not be written whole is not left behind."""
 
 
+def rows_code(expression: str, arranged: Arranged, columns: TableColumns) -> str:
+    """How the rows of a table that are seen are written in code."""
+
+    def column(number: int) -> str:
+        heading = columns.headings.get(number)
+        names = [known.name for known in columns.headings.values()]
+        return repr(heading.name) if heading is not None and names.count(heading.name) == 1 else str(number)
+
+    parts = [expression]
+    if arranged.sort is not None:
+        parts.append(f"sort={column(arranged.sort[0])}" + (", descending=True" if arranged.sort[1] else ""))
+    if arranged.filters:
+        parts.append(f"filters={{{', '.join(f'{column(number)}: {condition!r}' for number, condition in arranged.filters)}}}")
+    return f"table_rows({', '.join(parts)})"
+
+
+def base_name(opened: Opened) -> str:
+    """The last name on the way to an object."""
+    name = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression).split()
+    return next((word for word in reversed(name) if word.isidentifier() and word != "iloc"), "value")
+
+
 def suggested(opened: Opened) -> str:
     """A file for an object, named after the last name on the way to it."""
-    name = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression).split()
     ending = ".csv" if opened.known in _CSV else ".txt" if "text" in opened.views else ".json" if opened.known.startswith("builtins.") else ".pkl"
-    return f"{name[-1] if name else 'value'}{ending}"
+    return f"{base_name(opened)}{ending}"
 
 
 def export_code(opened: Opened, file: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on
@@ -20,10 +21,11 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look, Opened
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import INSPECTOR_COMMANDS, bindings
+from mahtab_tui.tui.screens.inspector.export_choice import ExportChoice
 from mahtab_tui.tui.screens.inspector.exporting import ENDINGS, export_code, suggested
 from mahtab_tui.tui.screens.inspector.heading import crumbs, facts, tabs
 from mahtab_tui.tui.screens.inspector.level import Level
-from mahtab_tui.tui.screens.inspector.view import Asked, View, Walked
+from mahtab_tui.tui.screens.inspector.view import Asked, CellWanted, Seen, View, Walked
 from mahtab_tui.tui.screens.inspector.viewing_screen import ViewingScreen
 
 
@@ -176,20 +178,40 @@ class InspectorScreen(ViewingScreen):
         self._fetcher.ask("copy", lambda: self._look.representation(path), lambda found: copy(self.app, plain(found[0])), self.fail)
 
     def action_export(self) -> None:
-        opened = self._level.opened
-        if opened is not None:
-            self.ask_for_line(f"file, by its ending: {', '.join(ENDINGS)}", suggested(opened), self._export)
+        """Write what is seen to a file, or all of the object, where that is more."""
+        opened, view = self._level.opened, self.view
+        if opened is None:
+            return
+        seen = view.seen if view is not None and view.is_attached and view.seen.opened.expression else Seen(opened)
+        if not seen.what:
+            self._ask_for_file(Seen(opened))
+            return
 
-    def _export(self, file: str) -> None:
-        opened = self._level.opened
-        if opened is None or not file.strip():
+        def chosen(all_of_it: bool | None) -> None:
+            if all_of_it is not None:
+                self._ask_for_file(Seen(opened) if all_of_it else seen)
+
+        self.app.push_screen(ExportChoice(seen.what, f"{opened.type} {opened.summary}"), chosen)
+
+    def _ask_for_file(self, seen: Seen) -> None:
+        assert self._level.opened is not None
+        name = suggested(replace(seen.opened, expression=self._level.opened.expression))
+        self.ask_for_line(f"file, by its ending: {', '.join(ENDINGS)}", name, lambda file: self._export(seen, file.strip()))
+
+    def _export(self, seen: Seen, file: str) -> None:
+        if not file:
             return
         try:
-            self._run(export_code(opened, file.strip()))
+            code = export_code(seen.opened, file)
         except ValueError as error:
             self.fail(str(error))
         else:
-            self.app.notify(f"A cell writes {file.strip()}.", markup=False, timeout=3)
+            self._run_cell(CellWanted(code, f"A cell writes {file}{f': {seen.what}' if seen.what else ''}."))
+
+    @on(CellWanted)
+    def _run_cell(self, message: CellWanted) -> None:
+        self._run(message.code)
+        self.app.notify(plain(message.told), markup=False, timeout=3)
 
     @on(Asked)
     def _asked(self, message: Asked) -> None:

@@ -28,11 +28,13 @@ class TableDrawing(NamedTuple):
     """The column that the cursor is in."""
     arranged: Arranged
     label_width: int
+    filtered: bool
+    """Not all rows are seen; the figures are of all."""
     palette: Palette
 
     def header(self, line: int, waits: bool, base: Style) -> Strip:
         """A line of the header: names, types, histograms, figures. waits: whether figures that are not here will come."""
-        names = ("", "", "", *FIGURES)
+        names = ("", "", "of all" if self.filtered else "", *FIGURES)
         segments = self._label(names[line], base)
         for column in self.seen:
             text, style = self._header_text(line, column, waits)

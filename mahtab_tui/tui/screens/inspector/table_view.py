@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from keyword import iskeyword
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -13,11 +15,12 @@ from textual.strip import Strip
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import Arranged
 from mahtab_tui.tui.commands import TABLE_COMMANDS, bindings
+from mahtab_tui.tui.screens.inspector.exporting import base_name, rows_code
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN
 from mahtab_tui.tui.screens.inspector.table_drawing import TableDrawing, label_of
 from mahtab_tui.tui.screens.inspector.table_window import TableWindow
-from mahtab_tui.tui.screens.inspector.view import LineWanted, Walked
+from mahtab_tui.tui.screens.inspector.view import CellWanted, LineWanted, Seen, Walked
 
 
 class TableView(TableWindow):
@@ -47,6 +50,15 @@ class TableView(TableWindow):
         """The filter of the column at the cursor."""
         return dict(self._arranged.filters).get(self._column, "")
 
+    @property
+    def seen(self) -> Seen:
+        opened, arranged = self.place.opened, self._arranged
+        if arranged == Arranged() or not opened.expression:
+            return Seen(opened)
+        code = rows_code(opened.expression, arranged, self._columns)
+        order = f", sorted by {self._columns.name(arranged.sort[0])}" if arranged.sort is not None else ""
+        return Seen(replace(opened, expression=code), f"{self._rows:,} of {self._of:,} rows{order}")
+
     # Drawing
 
     def render_line(self, y: int) -> Strip:
@@ -55,7 +67,9 @@ class TableView(TableWindow):
         row = self.scroll_offset.y + y - self._head
         if y >= self._head and (row >= self._rows or not self._columns.count):
             return self._empty(row, width, base)
-        drawing = TableDrawing(self._columns, self._seen_columns, self._column, self._arranged, self._label_width, self.palette)
+        drawing = TableDrawing(
+            self._columns, self._seen_columns, self._column, self._arranged, self._label_width, self._rows != self._of, self.palette
+        )
         if y < self._head:
             ground = base + self.palette.surface
             return drawing.header(y, self._rows > 0, ground).crop_extend(0, width, ground)
@@ -85,6 +99,7 @@ class TableView(TableWindow):
         if figures is not None:
             parts.append((f"  {figures.missing:,} missing" if figures.missing else "", "$moon"))
             if figures.min:
+                parts.append(("  of all rows:" if self._rows != self._of else "", "$muted"))
                 parts.append((f"  {figures.min} … {figures.max}, mean {figures.mean}", "$muted"))
         self.say(*parts)
 
@@ -173,6 +188,21 @@ class TableView(TableWindow):
         self._asked = None
         self._fetch()
         self.refresh()
+
+    def action_make_variable(self) -> None:
+        """Give a name to what is seen."""
+        seen = self.seen
+        if not seen.opened.expression:
+            self.fail("It has no name in code: give it one in a cell.")
+        else:
+            self.post_message(LineWanted("the variable's name", f"{base_name(self.place.opened)}_view", self._make_variable))
+
+    def _make_variable(self, name: str) -> None:
+        name = name.strip()
+        if name.isidentifier() and not iskeyword(name):
+            self.post_message(CellWanted(f"{name} = {self.seen.opened.expression}", f"A cell makes {name}."))
+        else:
+            self.fail(f"{name or 'Nothing'} cannot be the name of a variable.")
 
     def action_figures(self) -> None:
         self._show_figures = not self._show_figures

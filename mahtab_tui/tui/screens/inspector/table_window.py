@@ -88,7 +88,7 @@ class TableWindow(ScrolledView):
         block = self._cache.block(rows.start) if rows else None
         if block is not None and block.labels:
             widest = max((cell_len(one_line(label)) for label in block.labels), default=1)
-        return max(7 if self._head > 3 else 3, min(24, widest))
+        return max(7 if self._head > 3 else 6 if self._rows != self._of and self._show_figures else 3, min(24, widest))
 
     @property
     def _room(self) -> int:

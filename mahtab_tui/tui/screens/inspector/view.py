@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from textual.content import Content
 from textual.message import Message
@@ -54,6 +55,24 @@ class LineWanted(Message):
         self.then = then
 
 
+class Seen(NamedTuple):
+    """What a view shows of an object, as code and in words."""
+
+    opened: Opened
+    what: str = ""
+    """As in "40 of 100 rows"; empty where it is all of the object."""
+
+
+class CellWanted(Message):
+    """A cell of the person's is to run."""
+
+    def __init__(self, code: str, told: str) -> None:
+        super().__init__()
+        self.code = code
+        self.told = told
+        """What is said of it."""
+
+
 class Asked(Message):
     """The person has a question about the text that is seen."""
 
@@ -85,6 +104,11 @@ class View(Removable):
     def on_answered(self, message: Answered) -> None:
         if not self.leaves:
             message.deliver()
+
+    @property
+    def seen(self) -> Seen:
+        """What is seen, to be exported."""
+        return Seen(self.place.opened)
 
     def look_again(self) -> None:
         """Fetch anew what is seen."""
