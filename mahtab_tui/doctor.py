@@ -14,6 +14,7 @@ from typing import Any
 
 from mahtab_tui import __version__
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.environments import found_environments, has_package
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.claude_login import login_hint, login_status
 from mahtab_tui.recursion.sandbox.base import CallRefused, SandboxError
@@ -38,6 +39,7 @@ def report() -> Iterator[str]:
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
     yield _system()
     yield _kernel()
+    yield _environments()
     yield _sandbox()
     yield _claude()
     if executable := shutil.which("claude"):
@@ -64,6 +66,18 @@ def _kernel() -> str:
     except (OSError, subprocess.SubprocessError) as error:
         return _line("kernel", executable, f"It does not answer: {error}.")
     return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
+
+
+def _environments() -> str:
+    """Other Pythons that the kernel could run on: found by looking, none is started."""
+    try:
+        found = found_environments(Path.cwd(), find_interpreter(load_settings().python))
+    except (KernelError, SettingsError):  # said of the kernel already
+        found = found_environments(Path.cwd(), "")
+    if not found:
+        return _line("others", "no other environment was found (.venv, venv, the shell's, conda's)")
+    listed = ", ".join(f"{each.path}{' (with pandas)' if has_package(each.prefix, 'pandas') else ''}" for each in found)
+    return _line("others", listed, f"--python {found[0].path}, or /python {found[0].path} in Ask, runs the kernel on it.")
 
 
 def _sandbox() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import ctypes
+import importlib.util
 import os
 import queue
 import sys
@@ -155,6 +156,9 @@ class InProcessKernel:
         except OSError as error:
             raise KernelError(f"{error.strerror}: {path}") from None
         return os.getcwd()
+
+    def installed(self, module: str) -> bool:
+        return importlib.util.find_spec(module) is not None
 
     def set_size(self, columns: int, lines: int) -> None:
         """Nothing: COLUMNS and LINES of this process would also be the screen's own."""

@@ -75,6 +75,9 @@ class MaskedKernel:
     def change_directory(self, path: str) -> str:
         return self.inner.change_directory(path)
 
+    def installed(self, module: str) -> bool:
+        return self.inner.installed(module)
+
     def set_size(self, columns: int, lines: int) -> None:
         self.inner.set_size(columns, lines)
 

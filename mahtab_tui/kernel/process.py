@@ -138,6 +138,9 @@ class ProcessKernel:
         worker.cwd = str(worker.request("chdir", VARIABLES_TIMEOUT, path=path))
         return worker.cwd
 
+    def installed(self, module: str) -> bool:
+        return checked(bool, self._needed_worker().request("installed", VARIABLES_TIMEOUT, module=module))
+
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)
         if self._worker is not None:

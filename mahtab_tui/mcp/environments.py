@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Kind = Literal["interpreter", "virtual environment", "conda environment", "project"]
+from mahtab_tui.kernel.environments import INSIDE, EnvironmentKind, environment_kind
 
-_INSIDE = (".venv", "venv")
-"""Where a project's virtual environment is looked for."""
+Kind = Literal["interpreter", "project"] | EnvironmentKind
 
 
 class NoEnvironment(Exception):
@@ -46,30 +45,16 @@ def _found(found: Path, path: str) -> Environment:
         return Environment("interpreter", found, found, None)
     if not found.is_dir():
         raise NoEnvironment(f"There is no {found}.")
-    if kind := _environment_kind(found):
+    if kind := environment_kind(found):
         return Environment(kind, found, found / "bin" / "python", None)
-    for name in _INSIDE:
-        if _environment_kind(found / name):
+    for name in INSIDE:
+        if environment_kind(found / name):
             return Environment("project", found, found / name / "bin" / "python", found)
     if (found / "pyproject.toml").is_file() or (found / "requirements.txt").is_file() or path == ".":
         return Environment("project", found, None, found)
     raise NoEnvironment(
         f"{found} is neither a virtual environment (pyvenv.cfg), nor a conda prefix (conda-meta), nor a project (.venv, pyproject.toml, requirements.txt)."
     )
-
-
-def _environment_kind(folder: Path) -> Kind | None:
-    if not (folder / "bin" / "python").exists():
-        return None
-    if (folder / "pyvenv.cfg").is_file():
-        return "virtual environment"
-    return "conda environment" if (folder / "conda-meta").is_dir() else None
-
-
-def prefix_of(python: str) -> Path | None:
-    """The environment that an interpreter's file belongs to; None for one that belongs to the system."""
-    folder = Path(python).parent.parent
-    return folder if _environment_kind(folder) else None
 
 
 def project_of(folder: Path) -> Path | None:

@@ -8,7 +8,8 @@ from typing import Literal
 
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import Variable
-from mahtab_tui.mcp.environments import prefix_of, project_of
+from mahtab_tui.kernel.environments import prefix_of
+from mahtab_tui.mcp.environments import project_of
 from mahtab_tui.mcp.look import short
 from mahtab_tui.mcp.place import Inside
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from mahtab_tui.kernel.environments import prefix_of
 from mahtab_tui.kernel.worker.habits.running import PIP
-from mahtab_tui.mcp.environments import prefix_of, project_of
+from mahtab_tui.mcp.environments import project_of
 
 Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", "develop", "free"]
 

@@ -52,10 +52,6 @@ class LoadingCell(NamedTuple):
     note: str = ""
 
 
-HAS_PANDAS = "print(__import__('importlib.util').util.find_spec('pandas') is not None)"
-"""Code that tells whether the kernel's Python has pandas; binds nothing."""
-
-
 def look_at_files(paths: Sequence[Path]) -> list[DataFile]:
     """Look at the beginning of each file, and choose a variable's name for it: each another one. Raises `CannotLoad`."""
     files: list[DataFile] = []

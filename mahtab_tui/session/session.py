@@ -27,7 +27,7 @@ from mahtab_tui.session.guests import Guests
 from mahtab_tui.session.inbox import Inbox, Item, Mode
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
-from mahtab_tui.session.loading import HAS_PANDAS, DataFile, loading_cell
+from mahtab_tui.session.loading import DataFile, loading_cell
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.tool_calls import ToolCalls
@@ -70,6 +70,8 @@ class Session:
         """files: become variables once the kernel has started."""
         self.settings = settings
         self._files = files
+        self.on_ready: Callable[[bool], None] = lambda pandas: None
+        """Called on the thread of the cells when the first kernel is ready: whether its Python has pandas."""
         self._store = store
         self.name = name
         self.past = past
@@ -314,9 +316,7 @@ class Session:
 
     def load(self, file: DataFile) -> bool:
         """Make a variable of a file, by a cell of the person's; says whether it worked. Waits for it."""
-        told: list[str] = []
-        self.kernel.execute(HAS_PANDAS, cell=0, origin="user", on_output=lambda kind, text: told.append(text))
-        loading = loading_cell(file, Path(self.kernel.info().cwd), pandas="".join(told).strip() == "True")
+        loading = loading_cell(file, Path(self.kernel.info().cwd), pandas=self.kernel.installed("pandas"))
         result = self.cells.run(loading.code, origin="user", party=YOU)
         if result.status is not Status.OK:
             self.notice(f"{one_line(file.path.name)} could not be loaded: the cell above says why. There is no variable {file.name}.", "warning")
@@ -364,6 +364,7 @@ class Session:
             self.kernel.start()
             if variables := self.kernel.variables():
                 self.cells.adopt(variables)
+            self.on_ready(self.kernel.installed("pandas"))
             for file in self._files:
                 self.load(file)
         except KernelError as error:

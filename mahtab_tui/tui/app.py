@@ -33,6 +33,7 @@ from mahtab_tui.tui.drain import RATE, Drain
 from mahtab_tui.tui.graphics.drawn import Drawn
 from mahtab_tui.tui.guard import ScreenGuard
 from mahtab_tui.tui.key_order import KeyOrder
+from mahtab_tui.tui.offer_actions import OfferActions
 from mahtab_tui.tui.palette import CommandProvider, Palette
 from mahtab_tui.tui.pane_actions import PaneActions
 from mahtab_tui.tui.panes.editor import EditorPane
@@ -73,7 +74,7 @@ class Panes(Screen[None]):
         return widget if isinstance(widget, Input | TextArea) else None
 
 
-class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
+class MahtabApp(OfferActions, SkillActions, PaneActions, KeyOrder, Drawn[int]):
     """The full screen over one session."""
 
     TITLE = "mahtab"
@@ -149,6 +150,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
                 self.query_one(NamespacePane).fold,
                 self.query_one(RecursionPane).fold,
                 self.attention.fold,
+                self.fold_offers,
             ]
         )
         # Of a resumed session what was said, searched and paid comes back: not its namespace, nor what waited in it.
@@ -160,6 +162,7 @@ class MahtabApp(SkillActions, PaneActions, KeyOrder, Drawn[int]):
         self.watch(self.query_one(TranscriptPane), "room", self._tell_code_of_room)
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)
+        self.greet()
         self.apply_layout()
         self.watch(self.query_one(RecursionPane), "searched", lambda: self.apply_layout(), init=False)
         self.fit_heights_from_now_on()

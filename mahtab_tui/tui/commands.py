@@ -49,6 +49,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "find-input", "find_input", "ctrl+f", "Find", "Find a text in the input; where the transcript or the namespace has the keys, there", "Input"
     ),
+    Command("take-offer", "take_offer", "alt+i", "Take offer", "Put the line that is offered into the input: an install, another Python", "Input"),
     Command("explain-error", "explain_last_error", "alt+x", "Explain error", "Begin a question about the last error; Enter sends it", "Input"),
     Command("stop", "stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", True),
     Command(

@@ -75,3 +75,36 @@ def test_what_is_not_there_is_one_sentence(project: Path, words: list[str], said
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"mahtab-tui: {said}")
     assert done.stderr.count("\n") == 1
+
+
+def test_the_first_screen_tells_of_data_model_and_python_and_a_key_takes_what_it_offers(start: Start, project: Path) -> None:
+    venv.create(project / "plain", with_pip=False)
+    screen = start("--model", "demo", "--python", "plain", lines=24)
+    screen.wait(r"Data +mahtab-tui data\.csv")
+    screen.wait(r"Model +demo, by rules only\. /model")
+    screen.wait(r"Python +3\.\S+ of(?s:.*)plain, without pandas\. Alt\+I: %pip install pandas")
+    screen.send("\x1bi")
+    screen.wait("❯ %pip install pandas")
+    screen.press("ctrl+c")
+    screen.wait_gone("❯ %pip")
+    screen.enter("import seaborn")
+    screen.wait("This Python has no seaborn. Alt\\+I puts %pip install seaborn")
+    screen.type("draft")
+    screen.send("\x1bi")
+    screen.wait("The input holds something")
+    screen.wait("❯ draft")
+
+
+def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(start: Start, project: Path) -> None:
+    venv.create(project / "plain", with_pip=False)
+    venv.create(project / ".venv", with_pip=False)
+    (next((project / ".venv").glob("lib/python3*/site-packages")) / "numpy.py").write_text("here = True\n")
+    screen = start("--model", "demo", "--python", "plain")
+    screen.wait("kernel .*idle")
+    screen.enter("import numpy")
+    screen.wait(r"\.venv has numpy, this Python has not")
+    screen.wait("kernel 3.* plain +idle|kernel 3.*idle")
+    screen.send("\x1bi")
+    screen.wait(r"◈ /python \.venv")
+    screen.press("enter")
+    screen.wait(r"\.venv/bin/python \(Python 3\.\S+\) now")

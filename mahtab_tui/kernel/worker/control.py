@@ -80,6 +80,7 @@ class Control:
             "look": lambda frame: self._aside(frame, self._look),
             "complete": lambda frame: self._aside(frame, self._completions),
             "explain": lambda frame: self._aside(frame, self._explanation),
+            "installed": lambda frame: self._aside(frame, _installed),
             "chdir": self._chdir,
             "size": self._size,
         }
@@ -159,6 +160,11 @@ class Control:
 
     def _size(self, frame: Frame) -> None:
         set_size(frame["columns"], frame["lines"])
+
+
+def _installed(frame: Frame) -> bool:
+    """Whether a module is there to import; it is not imported."""
+    return late_import("importlib.util").find_spec(frame["module"]) is not None
 
 
 def set_size(columns: int, lines: int) -> None:

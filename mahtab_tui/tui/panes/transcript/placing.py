@@ -35,6 +35,9 @@ class PlacedView(Redrawn):
     room: var[tuple[int, int]] = var((0, 0))
     """Columns and lines that a cell's output has; (0, 0) before the first layout."""
 
+    greeting: var[tuple[tuple[str, str], ...]] = var(())
+    """What is said as long as nothing has happened: marks and sentences."""
+
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
         """watched: of a session that runs elsewhere; there is nothing to type here, and what began earlier may still run."""
         super().__init__(id=id)
@@ -65,6 +68,10 @@ class PlacedView(Redrawn):
             self._grown = True
         if self._window is not None and (changed or self._transcript.activity is not doing):
             self._window.take(changed)
+            self._place()
+
+    def watch_greeting(self) -> None:
+        if self._window is not None:
             self._place()
 
     def clear(self) -> None:
@@ -151,7 +158,7 @@ class PlacedView(Redrawn):
         assert self._palette is not None
         if self._transcript.activity is not None:
             return activity_rows(self._transcript.activity, self._palette)
-        return [] if self._transcript.entries or self._watched else greeting_rows(self._text_width, self._palette)
+        return [] if self._transcript.entries or self._watched else greeting_rows(self.greeting, self._text_width, self._palette)
 
     def _pin(self) -> None:
         """Lay out what stands at the top."""

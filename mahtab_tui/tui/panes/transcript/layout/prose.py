@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
@@ -70,12 +71,11 @@ def activity_rows(activity: Activity, palette: Palette) -> list[Row]:
     return [Row(), Row(spans, palette.model)]
 
 
-def greeting_rows(width: int, palette: Palette) -> list[Row]:
-    """What an empty transcript says: what this is, how to ask, where the keys are."""
-    moon, text, muted = palette.moon, palette.text, palette.muted
-    lines = (
-        [("◐ ", moon), ("One Python namespace, shared by you and a language model.", text)],
-        [("` ", moon), ("at the start of the line turns from Python to asking, and back.", muted)],
-        [("F1 ", moon), ("shows all keys.", muted)],
-    )
-    return [Row(), *(row for line in lines for row in paragraph(line, width, None, indent="  "))]
+def greeting_rows(lines: Sequence[tuple[str, str]], width: int, palette: Palette) -> list[Row]:
+    """What an empty transcript says: a mark and a sentence each, the first one bright."""
+    column = max((cell_len(mark) for mark, _ in lines), default=0) + 1
+    rows = [Row()]
+    for mark, sentence in lines:
+        spans = [(set_cell_size(mark, column), palette.moon), (sentence, palette.muted if rows[1:] else palette.text)]
+        rows += paragraph(spans, width, None, indent=" " * column)
+    return rows

@@ -1,0 +1,95 @@
+"""What is offered where the kernel's Python lacks a module: another environment that was found, or the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.environments import Found, found_environments, has_package
+from mahtab_tui.tui.offers import missing_module, offer_for, welcome_of
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "UV_PROJECT_ENVIRONMENT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def make(prefix: Path, *packages: str, conda: bool = False) -> Path:
+    """An environment's folder, whose interpreter would tell on whoever starts it."""
+    (prefix / "bin").mkdir(parents=True)
+    python = prefix / "bin" / "python"
+    python.write_text(f"#!/bin/sh\ntouch {prefix}/started\n")
+    python.chmod(0o755)
+    if conda:
+        (prefix / "conda-meta").mkdir()
+    else:
+        (prefix / "pyvenv.cfg").touch()
+    for package in packages:
+        (prefix / "lib" / "python3.12" / "site-packages" / package).mkdir(parents=True)
+    return prefix
+
+
+def test_environments_are_found_and_not_started(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tmp_path / "project"
+    own, conda = make(project / ".venv", "pandas"), make(tmp_path / "conda" / "envs" / "data", conda=True)
+    (home / ".conda").mkdir()
+    (home / ".conda" / "environments.txt").write_text(f"{conda}\n{conda}\n/nowhere\nrelative\n{tmp_path}/\x1b[2J\n" + "x" * 100_000)
+    monkeypatch.setenv("CONDA_PREFIX", str(conda))
+    monkeypatch.setenv("VIRTUAL_ENV", str(own))
+    assert found_environments(project, "/usr/bin/python3") == [Found(".venv", own), Found(str(conda), conda)]
+    assert found_environments(project, str(own / "bin" / "python")) == [Found(str(conda), conda)]
+    assert has_package(own, "pandas")
+    assert not has_package(conda, "pandas")
+    assert not list(tmp_path.rglob("started"))
+
+
+def test_what_is_no_environment_is_not_offered(tmp_path: Path) -> None:
+    (tmp_path / ".venv").write_text("a file")
+    (tmp_path / "venv" / "bin").mkdir(parents=True)
+    assert found_environments(tmp_path, "/usr/bin/python3") == []
+
+
+def ended(text: str, status: str = "error", tag: str = tags.USER_REPL_OUT) -> Record:
+    return Record(tag, text, {"cell": 1, "status": status})
+
+
+@pytest.mark.parametrize(
+    ("text", "module"),
+    [
+        ("Traceback (most recent call last):\nModuleNotFoundError: No module named 'pandas'\n", "pandas"),
+        ("ModuleNotFoundError: No module named 'sklearn.cluster'", "sklearn"),
+        ("ModuleNotFoundError: No module named 'pandas.nothing'; 'pandas' is not a package", "pandas"),
+        ("ImportError: cannot import name 'x' from 'y'", ""),
+        ("ModuleNotFoundError: No module named 'a; rm -rf ~'", ""),
+        ("ModuleNotFoundError: No module named '--index-url'", ""),
+        ("x" * 1_000_000, ""),
+    ],
+)
+def test_the_module_is_read_from_the_traceback(text: str, module: str) -> None:
+    assert missing_module([ended(text)]) == module
+    assert missing_module([ended(text, tag=tags.ASSISTANT_REPL_OUT)]) == module
+    assert missing_module([ended(text, status="ok")]) == ""
+    assert missing_module([ended(text), ended("fine", status="ok")]) == ""
+
+
+def test_an_environment_that_has_it_comes_before_the_package(tmp_path: Path) -> None:
+    environments = [Found("venv", make(tmp_path / "venv")), Found(".venv", make(tmp_path / ".venv", "sklearn"))]
+    assert offer_for("sklearn", environments)[:2] == ("ask", "/python .venv")
+    assert offer_for("sklearn", environments[:1])[:2] == ("python", "%pip install scikit-learn")
+    assert offer_for("seaborn", environments)[:2] == ("python", "%pip install seaborn")
+
+
+def test_the_first_screen_says_which_python_the_kernel_has(tmp_path: Path, home: Path) -> None:
+    mine = str(make(home / "work" / ".venv") / "bin" / "python")
+    bare, full = Found("venv", make(tmp_path / "venv")), Found(".venv", make(tmp_path / ".venv", "pandas"))
+    assert welcome_of("3.12.1", mine, [], pandas=True) == ("3.12.1 of ~/work/.venv, with pandas", None)
+    runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare, full], pandas=False)
+    assert (runs, offer and offer.line) == ("3.12.1 of /usr/bin/python3, without pandas; .venv has it", "/python .venv")
+    runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare], pandas=False)
+    assert (runs, offer and offer.line) == ("3.12.1 of /usr/bin/python3, without pandas", "%pip install pandas")
+    runs, offer = welcome_of("3.12.1", "/usr/bin/python3", [bare], pandas=True)
+    assert (runs, offer and offer.line) == ("3.12.1 of /usr/bin/python3, with pandas. There is venv, too", "/python venv")
