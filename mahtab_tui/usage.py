@@ -16,6 +16,7 @@ class UsageStats(BaseModel):
     cost: float = 0.0
     """US dollars, of the calls whose price is known."""
     input_tokens: int = 0
+    """All that were read, those from the cache and those written to it among them."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_creation_tokens: int = 0

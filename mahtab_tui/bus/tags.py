@@ -35,7 +35,7 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``namespace``: ``cell``, ``party``, ``fresh`` (true: forget all rows first), ``changes`` (list of {"name", "change" (added, rebound,
   changed, perhaps, deleted), "type", "summary", "kind" (data, module, function, class), and
   "was_type", "was": type and summary before, where they were others}).
-- ``usage``: ``model``, ``input_tokens``, ``output_tokens``, ``cache_read_tokens``, ``cache_creation_tokens``, ``cost`` (US dollars, or null
+- ``usage``: ``model``, ``input_tokens`` (all that were read, the two of the cache among them), ``output_tokens``, ``cache_read_tokens``, ``cache_creation_tokens``, ``cost`` (US dollars, or null
   where the price is not known), ``source`` ("agent", "reflection",
   "summary", both with ``turn``, "suggestion", "rlm"), ``estimated`` (true: the call ended before the model could tell).
 - ``session`` (what the header shows of the session): ``name``, ``model`` (as it was chosen), ``approval`` ("ask", "auto").

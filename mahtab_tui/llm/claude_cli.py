@@ -63,6 +63,7 @@ class ChatClaudeCLI(BaseChatModel):
 
     _conversations: list[Conversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
+    _making: Any = PrivateAttr(default_factory=threading.Lock)
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
     _checker: ChatClaudeCLI | None = PrivateAttr(default=None)
     _closed: bool = PrivateAttr(default=False)
@@ -75,11 +76,12 @@ class ChatClaudeCLI(BaseChatModel):
     @property
     def checker(self) -> ChatClaudeCLI:
         """The same model for checks of its own answers: at low effort, in a process of its own. It is stopped and closed with this one."""
-        if self._checker is None:
-            fields = {name: getattr(self, name) for name in type(self).model_fields}
-            self._checker = ChatClaudeCLI(**{**fields, "effort": "low", "processes": 1, "spare": True})
-            self._checker._told_once = self._told_once
-        return self._checker
+        with self._making:
+            if self._checker is None:
+                fields = {name: getattr(self, name) for name in type(self).model_fields}
+                self._checker = ChatClaudeCLI(**{**fields, "effort": "low", "processes": 1, "spare": True})
+                self._checker._told_once = self._told_once
+            return self._checker
 
     def prepare(self, system: str) -> None:
         """Start the process for a question with this system prompt, unless one is there or an answer is being given. Raises `ModelError`."""

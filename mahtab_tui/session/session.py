@@ -403,7 +403,7 @@ class Session:
         )
 
     def reflection_llm(self) -> BaseChatModel | None:
-        """The model that checks whether a turn is complete, where one was chosen for it. Raises `ModelError`."""
+        """The model for checks and summaries, where one was chosen for them. Raises `ModelError`."""
         name = self.settings.reflection_model
         try:
             return self._llm(name) if name else None
