@@ -224,6 +224,9 @@ TEXT_COMMANDS: tuple[Command, ...] = (
 TREE_COMMANDS: tuple[Command, ...] = (
     Command("tree-open", "open_row", "enter", "Open", "Look inside what is at the cursor; a property is asked first", "Inspector: tree", True),
     Command("tree-unfold", "unfold", "right,space", "Unfold", "Show what is inside, in its place", "Inspector: tree", True),
+    Command("tree-search", "search", "slash", "Search", "Search the names, types and values of what is unfolded", "Inspector: tree", True),
+    Command("tree-next", "find(1)", "n", "Next", "Go to the next line that has it", "Inspector: tree"),
+    Command("tree-previous", "find(-1)", "N,shift+n", "Previous", "Go to the line before that has it", "Inspector: tree"),
     Command("tree-fold", "fold", "left", "Fold", "Hide it again; then go to what it stands in", "Inspector: tree", True),
 )
 

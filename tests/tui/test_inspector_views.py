@@ -124,3 +124,23 @@ async def test_an_object_is_exported_by_a_cell_that_is_seen(make_app: MakeApp) -
         (cell,) = ran(app)
         result = await asyncio.to_thread(app.session.cells.run, f"{cell}\nprint(open('conf.json').read())")
         assert "".join(result.output.split()) == '{"a":[1]}'
+
+
+async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(make_app: MakeApp) -> None:
+    code = "d = {f'key {n}': n for n in range(3_000)}\nd['key 2500'] = ['a needle', {'deep': 1}]"
+    async with looking_at(make_app(), code, "d") as pilot:
+        await reads(pilot, "'key 3'")
+        await pilot.press("slash", *"KEY", "space", *"2500", "enter")
+        await reads(pilot, "2,501 of 3,000", "'key 2500'")
+        await pilot.press("right")
+        await reads(pilot, "2,501 of 3,002")
+        await pilot.press("slash", *["backspace"] * 8, *"needle", "enter")
+        await reads(pilot, "2,502 of 3,002")
+        await pilot.press("slash", *["backspace"] * 6, *"key", "space", *"17", "enter")
+        await reads(pilot, "18 of 3,002")
+        await pilot.press("n")
+        await reads(pilot, "171 of 3,002")
+        await pilot.press("N")
+        await reads(pilot, "18 of 3,002")
+        await pilot.press("slash", *["backspace"] * 6, *"deep", "enter")
+        await reads(pilot, "Nothing found in 3,002 lines. What is folded is not searched.")

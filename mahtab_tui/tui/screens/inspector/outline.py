@@ -62,6 +62,12 @@ class Branch:
         for branch in self.open.values():
             branch.forget()
 
+    def bare(self) -> Branch:
+        """The same lines without what is held of them, for another thread."""
+        copy = Branch(self.path, self.depth, self.count)
+        copy.open = {at: branch.bare() for at, branch in self.open.items()}
+        return copy
+
     def unfold(self, position: int, child: Child) -> None:
         """Show a child's own children in their place."""
         path = (child.step,) if child.step[0] == "held" else (*self.path, child.step)

@@ -19,7 +19,8 @@ from mahtab_tui.tui.commands import TREE_COMMANDS, bindings
 from mahtab_tui.tui.panes.namespace.columns import fitted
 from mahtab_tui.tui.panes.transcript.palette import BOLD
 from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, TreeLine, line_at, line_of, lines, parent_of
-from mahtab_tui.tui.screens.inspector.view import Place, ScrolledView, Walked
+from mahtab_tui.tui.screens.inspector.tree_search import find_line
+from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, ScrolledView, Walked
 
 _LABEL = 44
 """Cells that labels may have."""
@@ -46,6 +47,7 @@ class TreeView(ScrolledView):
         self._label = 8
         self._type = 4
         self._come = False
+        self._sought = ""
 
     def on_mount(self) -> None:
         self._fetch_page(self._root, 0)
@@ -179,6 +181,34 @@ class TreeView(ScrolledView):
             self.action_fold() if line.unfolded else self.action_unfold()
         elif event.chain == 2:
             self.action_open_row()
+
+    def action_search(self) -> None:
+        """Ask for the words, and go to the first line from here on that has them."""
+
+        def entered(words: str) -> None:
+            self._sought = words
+            self._find(self._cursor, 1)
+
+        self.post_message(LineWanted("search names, types and values", self._sought, entered))
+
+    def action_find(self, step: int) -> None:
+        """Go to the next line that has the words (1), or to the one before (-1)."""
+        self._find(self._cursor + step, step)
+
+    def _find(self, start: int, step: int) -> None:
+        place, words, root = self.place, self._sought, self._root.bare()
+        if not words:
+            return
+
+        def fetch(branch: Branch, page: int) -> tuple[int, tuple[Child, ...]]:
+            attributes = self._attributes and branch is root
+            return place.look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes)
+
+        self.fetcher.ask("search", lambda: find_line(root, words, start, step, fetch), self._go, self.tell_failure)
+
+    def tell_failure(self, sentence: str) -> None:
+        """A search has found nothing."""
+        super().fail(sentence)
 
     def action_unfold(self) -> None:
         line = line_at(self._root, self._cursor)
