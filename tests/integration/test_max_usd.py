@@ -72,7 +72,7 @@ def test_parts_of_a_search_wait_for_what_others_hold(open_session: Callable[...,
     root = {**priced("```python\nFINAL(' '.join(rlm_map('read', partition(8))))\n```", 0.01, match="Go through"), "repeat": False}
     it = open_session(dear, root, priced("fine", 0.01, match="read"), max_usd=0.7)
     it.session.submit("python", "rlm('Go through', '\\n'.join(f'line {n}' for n in range(9_000)))")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == repr(" ".join(["fine"] * 8)) + "\n"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == " ".join(["fine"] * 8) + "\n"
     assert paid(it) == pytest.approx(0.09)
 
 

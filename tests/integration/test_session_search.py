@@ -27,7 +27,7 @@ def events(it: Opened, tag: str) -> list[dict[str, Any]]:
 
 def test_the_answer_comes_back_to_the_cell_and_every_event_goes_over_the_bus(open_session: Callable[..., Opened]) -> None:
     it = open_session(PART, HAND_DOWN)
-    assert ask(it, "rlm('Find the needles', log)") == "'five and five and five and five'\n"
+    assert ask(it, "rlm('Find the needles', log)") == "five and five and five and five\n"
     begun = [attrs for attrs in events(it, tags.RLM_CALL) if attrs["event"] == "begin"]
     assert [attrs["node"] for attrs in begun] == ["1", "1.1", "1.2", "1.3", "1.4"]
     assert begun[0]["cell"] == 2
@@ -43,7 +43,7 @@ def test_documents_and_tables_keep_their_names(open_session: Callable[..., Opene
     look = {"text": "```python\nFINAL(type(context).__name__ + ' ' + ', '.join(context))\n```"}
     it = open_session(look)
     it.session.submit("python", "rlm('Which are there?', {'one.txt': 'a' * 20_000, 'two.txt': 'b' * 20_000})")
-    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "'dict one.txt, two.txt'\n"
+    assert it.store.wait(tags.USER_REPL_OUT, cell=1).text == "dict one.txt, two.txt\n"
 
 
 def test_an_answer_in_a_cell_is_clean_unless_it_is_asked_for_raw(open_session: Callable[..., Opened]) -> None:
@@ -70,7 +70,7 @@ def test_wrong_limits_and_contexts_are_sentences(open_session: Callable[..., Ope
 
 def test_a_partial_answer_is_said_to_be_partial(open_session: Callable[..., Opened]) -> None:
     it = open_session({"match": "limit|used up|Answer the query now", "text": "About twenty."}, "```python\nprint(len(context))\n```")
-    assert ask(it, "rlm('Find the needles', log, max_turns=1)") == "'About twenty.'\n"
+    assert ask(it, "rlm('Find the needles', log, max_turns=1)") == "About twenty.\n"
     assert "partial" in it.store.wait(tags.NOTICE).text
 
 
