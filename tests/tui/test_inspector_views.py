@@ -144,3 +144,20 @@ async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(make_ap
         await reads(pilot, "18 of 3,002")
         await pilot.press("slash", *["backspace"] * 6, *"deep", "enter")
         await reads(pilot, "Nothing found in 3,002 lines. What is folded is not searched.")
+
+
+async def test_a_plot_takes_the_colours_of_another_theme(make_app: MakeApp) -> None:
+    async with looking_at(make_app(), "import numpy as np\nn = np.array([1.0, 2.5, 2.0, 8.0])", "n") as pilot:
+        views = shown(pilot, "tabs").split()
+        await pilot.press(views[views.index("Plot") - 1])
+        await reads(pilot, "values by position")
+
+        def colours() -> set[str]:
+            strips = pilot.app.screen._compositor.render_strips()
+            segments = [segment for strip in strips for segment in strip if any("\u2800" < character <= "\u28ff" for character in segment.text)]
+            return {str(segment.style.color.triplet) for segment in segments if segment.style is not None and segment.style.color is not None}
+
+        await until(pilot, lambda: bool(colours()))
+        night = colours()
+        await pilot.press("f10")
+        await until(pilot, lambda: bool(colours()) and not colours() & night)

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.color import Color
 from textual.containers import Vertical
-from textual.events import Resize
+from textual.events import Mount, Resize
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
@@ -46,6 +46,10 @@ class PlotView(SlicedView, can_focus=True):
         else:
             self.query_one(".array-head").display = False
             self.show_slice(self.place.path)
+
+    def _on_mount(self, event: Mount) -> None:
+        super()._on_mount(event)
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._draw))
 
     def take_focus(self) -> None:
         self.refresh_slice()
