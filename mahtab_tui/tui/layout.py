@@ -21,9 +21,6 @@ STEP = 4
 SIDE = 34
 """Percent of the width that the side panes take by themselves, where the transcript leaves no more."""
 
-SIDE_COLUMNS, MAIN_COLUMNS = 44, 76
-"""Columns that the side takes at least, where the transcript keeps so many."""
-
 MAIN = 126
 """Columns beyond which the transcript's lines do not grow, with its edges and the splitter: the side takes the rest."""
 
@@ -50,7 +47,7 @@ class PaneLayout(BaseModel):
         """Columns of the side panes on a screen of a width."""
         if self.side is not None:
             return width * self.side // 100
-        return max(width * SIDE // 100, min(SIDE_COLUMNS, width - MAIN_COLUMNS), width - MAIN)
+        return max(width * SIDE // 100, width - MAIN)
 
     def resized(self, how: Resize, width: int) -> PaneLayout:
         """One step wider, narrower, taller or shorter, on a screen of a width."""
