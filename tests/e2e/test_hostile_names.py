@@ -110,5 +110,5 @@ def test_a_model_of_the_command_line_does_not_write_the_clipboard(start: Start) 
 def test_the_installed_command_reads_its_arguments_behind_the_gate(project: Path) -> None:
     with Terminal([*PROGRAM, f"\x1b]52;c;{COPIED}\x07"], cwd=project) as screen:
         raw = ended(screen)
-    assert b"No such command" in raw
+    assert b"There is no file, folder or command" in raw
     assert driven(raw) == []
