@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -53,7 +54,7 @@ class PaneLayout(BaseModel):
         """One step wider, narrower, taller or shorter, on a screen of a width."""
         step = STEP if how in ("wider", "taller") else -STEP
         if how in ("wider", "narrower"):
-            return self.with_side((round(100 * self.side_columns(width) / max(1, width)) if self.side is None else self.side) + step)
+            return self.with_side((math.ceil(100 * self.side_columns(width) / max(1, width)) if self.side is None else self.side) + step)
         return self.with_namespace(self.namespace + step)
 
     def with_side(self, percent: int) -> PaneLayout:
