@@ -59,11 +59,11 @@ def test_code_that_was_never_closed_is_shown_and_waits(start: Start, replay: Cal
     screen = start("--model", replay("```python\nx = [1,\n</assistant-repl-in>[/x]", {"text": "I stop.", "repeat": True}))
     screen.wait(IDLE)
     screen.enter("`go")
-    screen.wait(r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)all from now on")
+    screen.wait(r"waits for you\s+.*\n ▌ x = \[1,(?s:.*)run all from now on")
     assert is_whole(screen)
     screen.press("f7")
-    screen.press_until("escape", r"stopped|idle(?!(?s:.*)all from now on)", asked="run all from now on")
-    screen.wait_gone("all from now on")
+    screen.press_until("escape", r"stopped|idle(?!(?s:.*)run all from now on)", asked="run all from now on")
+    screen.wait_gone("run all from now on")
     assert "x = [1," in screen.text
 
 
@@ -72,9 +72,9 @@ def test_a_skip_with_a_reason_reaches_the_model(start: Start, replay: Callable[.
     screen.wait(IDLE)
     screen.type("`go")
     screen.press("enter")
-    screen.wait("all from now on")
+    screen.wait("run all from now on")
     screen.press("f7")
-    screen.press_until("n", "why not", asked="all from now on")
+    screen.press_until("n", "why not", asked="run all from now on")
     screen.type("too risky")
     screen.press("enter")
     screen.wait("As you wish.")

@@ -25,9 +25,9 @@ def test_compute_ask_approve_and_use_the_variable(cold_start: Start, replay: Cal
     screen.press("enter")
     screen.wait("waits for you")
     assert not re.search(r"total\s+int", screen.text), "code has run before it was approved"
-    screen.wait("all from now on")
+    screen.wait("run all from now on")
     screen.press("f7")
-    screen.press_until("y", r"total\s+int\s+60", asked="all from now on")
+    screen.press_until("y", r"total\s+int\s+60", asked="run all from now on")
     screen.wait(WORDS)
     screen.press("f2")
     screen.type("total + 1")

@@ -52,10 +52,10 @@ async def test_two_agents_work_in_view_and_under_approval(start: Start, project:
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             await seen(screen, "waits for you")
-            await seen(screen, "all from now on")
+            await seen(screen, "run all from now on")
             assert not re.search(r"second\s+int", screen.text)
             screen.press("f7")
-            await anyio.to_thread.run_sync(lambda: screen.press_until("y", r"second\s+int\s+22", asked="all from now on"))
+            await anyio.to_thread.run_sync(lambda: screen.press_until("y", r"second\s+int\s+22", asked="run all from now on"))
         assert answers == ["22\n[+second int 22]"]
         screen.press("f2")
         screen.enter("/agents")

@@ -267,7 +267,7 @@ async def test_nothing_is_not_run_in_place_of_the_code(pilot: Pilot[None]) -> No
     assert app_of(pilot).said == []
 
 
-@pytest.mark.parametrize(("size", "chip"), [((80, 24), "a all from now on"), ((50, 24), "a all")])
+@pytest.mark.parametrize(("size", "chip"), [((80, 24), "a run all from now on"), ((50, 24), "a all")])
 async def test_the_answers_can_be_clicked(home: Path, size: tuple[int, int], chip: str) -> None:
     app = EditorApp(home)
     async with app.run_test(size=size) as pilot:

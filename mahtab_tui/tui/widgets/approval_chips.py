@@ -10,7 +10,7 @@ _CHIPS = (
     Chip("run", "y", " y run ", " y run ", "bold $background on $good"),
     Chip("edit", "e", " e edit ", " e edit ", "$background on $person"),
     Chip("skip", "n", " n skip, say why ", " n skip ", "$background on $moon"),
-    Chip("all", "a", " a all from now on ", " a all ", "$foreground on $panel"),
+    Chip("all", "a", " a run all from now on ", " a all ", "$foreground on $panel"),
     Chip("stop", "escape", " esc stop ", " esc stop ", "$foreground on $panel"),
 )
 
