@@ -248,8 +248,10 @@ OUTPUT_COMMANDS: tuple[Command, ...] = (
     Command("output-save", "save", "ctrl+s", "Save", "Save it to a file", "Output", True),
 )
 PAGER_COMMANDS: tuple[Command, ...] = (Command("output-copy", "copy_all", "y", "Copy", "Copy all of it", "Output", True),)
+PICTURE_COMMANDS: tuple[Command, ...] = (
+    Command("picture-open", "open_outside", "o", "Open", "Open the picture in the system's viewer; in the inspector, too", "Output", True),
+)
 PICTURES_COMMANDS: tuple[Command, ...] = (
-    Command("picture-open", "open_outside", "o", "Open", "Open the picture in the system's viewer", "Output", True),
     Command("picture-next", "step(1)", "right", "Next", "The next picture of the cell", "Output"),
     Command("picture-previous", "step(-1)", "left", "Previous", "The picture before", "Output"),
 )
@@ -261,7 +263,7 @@ FRAMES_COMMANDS: tuple[Command, ...] = (
     Command("frame-edit", "edit", "e", "Edit", "Open the file at the line in $EDITOR, or bring the cell's code into the input", "Output", True),
     Command("frame-output", "whole_output", "o", "Output", "Show all that the cell has printed", "Output", True),
 )
-OUTPUT: tuple[Command, ...] = (*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURES_COMMANDS, *FRAMES_COMMANDS)
+OUTPUT: tuple[Command, ...] = (*OUTPUT_COMMANDS, *PAGER_COMMANDS, *PICTURE_COMMANDS, *PICTURES_COMMANDS, *FRAMES_COMMANDS)
 """Where the output of a cell has the whole screen."""
 
 ARRAY_COMMANDS: tuple[Command, ...] = (

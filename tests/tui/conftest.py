@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -120,3 +122,18 @@ def may_write(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     monkeypatch.setattr(os, "fsync", slow)
     return told
+
+
+@pytest.fixture
+def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A desktop whose viewer writes down which file it is given."""
+    shown, programs = tmp_path / "shown", tmp_path / "bin"
+    programs.mkdir()
+    program = programs / ("open" if sys.platform == "darwin" else "xdg-open")
+    program.write_text(f'#!/bin/sh\necho "$1" >> {shown}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.delenv("WSL_DISTRO_NAME", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return shown

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
+import pytest
+
+from mahtab_tui.tui.screens.inspector import picture_view
 from tests.tui.editor_app import until
 from tests.tui.inspecting import MakeApp, lines, looking_at, ran, reads, shown
 
@@ -102,6 +106,17 @@ async def test_a_picture_is_drawn(make_app: MakeApp) -> None:
     async with looking_at(make_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE) as pilot:
         await pilot.press("3")
         await reads(pilot, "30 × 20 pixels", "▀▀▀▀▀▀")
+
+
+async def test_a_picture_opens_in_the_systems_viewer(make_app: MakeApp, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with looking_at(make_app(), "import numpy as np; a = np.full((20, 30, 3), 200, dtype='uint8')", "a", SIZE) as pilot:
+        await pilot.press("3")
+        await reads(pilot, "30 × 20 pixels")
+        monkeypatch.setattr(picture_view, "HELD", 0.0)
+        await pilot.press("o")
+        await reads(pilot, "Opened as")
+        await until(pilot, desktop.exists)
+        assert Path(desktop.read_text().strip()).read_bytes().startswith(b"\x89PNG")
 
 
 async def test_a_repr_that_misbehaves_is_told_in_a_sentence(make_app: MakeApp) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,8 +23,8 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.action_menu import ActionMenu
+from mahtab_tui.tui.screens.inspector import picture_view
 from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
-from mahtab_tui.tui.screens.output import pictures as pictures_module
 from mahtab_tui.tui.screens.output.pictures import HeldPicture, Picture
 from mahtab_tui.tui.screens.output.screen import saved
 from mahtab_tui.tui.theme import MAHTAB, role_variables
@@ -183,28 +181,14 @@ async def test_pictures_are_seen_one_by_one_and_saved(look: Look, tmp_path: Path
         assert (tmp_path / "cell-2-1.png").read_bytes() == base64.b64decode(pictures[0].data)
 
 
-@pytest.fixture
-def desktop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A desktop whose viewer writes down which file it is given."""
-    shown, programs = tmp_path / "shown", tmp_path / "bin"
-    programs.mkdir()
-    program = programs / ("open" if sys.platform == "darwin" else "xdg-open")
-    program.write_text(f'#!/bin/sh\necho "$1" >> {shown}\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
-    monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.delenv("WSL_DISTRO_NAME", raising=False)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return shown
-
-
 async def test_a_picture_opens_in_the_systems_viewer(look: Look, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture = Picture("image/png", png(20, 10))
     async with OutputApp().run_test(size=SIZE) as pilot:
-        monkeypatch.setattr(pictures_module, "HELD", 3_600.0)
+        monkeypatch.setattr(picture_view, "HELD", 3_600.0)
         await opened(pilot, PicturesScreen(2, [picture], look, tmp_path))
+        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("o", "o")
-        monkeypatch.setattr(pictures_module, "HELD", 0.0)
+        monkeypatch.setattr(picture_view, "HELD", 0.0)
         await pilot.press("o")
         await until(pilot, lambda: desktop.exists() and "Opened as" in text(pilot, "#viewing-status"))
         [path] = map(Path, desktop.read_text().split())
@@ -215,9 +199,10 @@ async def test_without_a_desktop_no_program_takes_the_terminal(look: Look, tmp_p
     monkeypatch.delenv("DISPLAY")
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.setattr(pictures_module, "HELD", 0.0)
+    monkeypatch.setattr(picture_view, "HELD", 0.0)
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, [Picture("image/png", png(20, 10))], look, tmp_path))
+        await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("o")
         await until(pilot, lambda: "Ctrl+S saves it" in text(pilot, "#viewing-status"))
         assert not desktop.exists()

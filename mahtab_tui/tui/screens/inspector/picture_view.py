@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import io
 import math
+import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.segment import Segment
+from textual.binding import BindingType
 from textual.events import Resize
 from textual.strip import Strip
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.tui.commands import PICTURE_COMMANDS, bindings
 from mahtab_tui.tui.graphics.drawings import Drawings
 from mahtab_tui.tui.graphics.drawn import cell_size
 from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
 from mahtab_tui.tui.screens.inspector.view import Place, View
+from mahtab_tui.tui.system_viewer import open_picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,11 +28,17 @@ LARGEST = 50_000_000
 """Pixels; a larger picture is not decoded."""
 KEPT = 8_000_000
 """Pixels that are kept of a larger picture: more than a screen has."""
+HELD = 0.3
+"""Seconds within which a key, pressed again, is taken for one that is held down."""
 
 
 class Opened(NamedTuple):
     """A picture from a file."""
 
+    content: bytes
+    """The file itself."""
+    suffix: str
+    """That a file of its kind has, as in ".png"."""
     image: Image
     width: int
     """Pixels that it had there."""
@@ -38,8 +48,11 @@ class Opened(NamedTuple):
 class PictureView(View, Pictured, can_focus=True):
     """Fitted to the screen."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(PICTURE_COMMANDS)]
+
     def __init__(self, place: Place) -> None:
         super().__init__(place)
+        self._pressed = time.monotonic()
         self._opened: Opened | None = None
         self._fitted: Picture | None = None
         """What is to be drawn."""
@@ -81,6 +94,14 @@ class PictureView(View, Pictured, can_focus=True):
         self._fitted = Picture(object(), columns, lines, lambda: image)
         self._drawings.look()
 
+    def action_open_outside(self) -> None:
+        """Show it in the system's viewer. A key that is held down, as that which has led here, does so once at the most."""
+        held, self._pressed = time.monotonic() - self._pressed < HELD, time.monotonic()
+        if held or self._opened is None:
+            return
+        content, suffix = self._opened.content, self._opened.suffix
+        self.fetcher.ask("viewer", lambda: open_picture(content, suffix), lambda path: self.say(f"Opened as {path}"), self.fail)
+
     def _drawn(self, picture: Picture) -> None:
         self._picture, self._rows = picture, self._drawings.of(picture) or []
         self.refresh()
@@ -112,6 +133,7 @@ def opened(data: bytes) -> Opened:
         width, height = image.size
         if width * height > LARGEST:
             raise KernelError(f"The picture has {width:,} × {height:,} pixels, which is too many to be shown.")
-        return Opened(image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / KEPT))), width, height)
+        suffix = ".jpg" if image.format == "JPEG" else f".{image.format or 'png'}".lower()
+        return Opened(data, suffix, image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / KEPT))), width, height)
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, images.DecompressionBombError):
         raise KernelError("The picture cannot be read: its file is damaged.") from None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,10 +17,6 @@ from mahtab_tui.tui.commands import PICTURES_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
 from mahtab_tui.tui.screens.inspector.view import Place
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place
-from mahtab_tui.tui.system_viewer import open_picture
-
-HELD = 0.3
-"""Seconds within which a key, pressed again, is taken for one that is held down."""
 
 
 class Picture(NamedTuple):
@@ -55,7 +49,6 @@ class PicturesScreen(OutputScreen):
         self._pictures = pictures
         self._look = look
         self._at = len(pictures) - 1
-        self._pressed = time.monotonic()
 
     def on_mount(self) -> None:
         self.call_later(self._show)
@@ -77,14 +70,6 @@ class PicturesScreen(OutputScreen):
         suffix = "jpg" if self._pictures[self._at].mime == "image/jpeg" else "png"
         number = f"-{self._at + 1}" if len(self._pictures) > 1 else ""
         return f"cell-{self._cell}{number}.{suffix}"
-
-    def action_open_outside(self) -> None:
-        """Show it in the system's viewer. A key that is held down, as that which has led here, does so once at the most."""
-        held, self._pressed = time.monotonic() - self._pressed < HELD, time.monotonic()
-        if held:
-            return
-        content, suffix = self.content(), os.path.splitext(self.file_name)[1]
-        self._fetcher.ask("viewer", lambda: open_picture(content, suffix), lambda path: self.say(Content(f"Opened as {path}")), self.fail)
 
     async def action_step(self, step: int) -> None:
         """The next picture, or the one before."""
