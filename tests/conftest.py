@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# In a shell's background Ctrl+C is ignored, and would be for every program that a test starts.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# In a shell's background some signals are ignored, and would be by every program that a test starts; nohup adds SIGHUP.
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 # How long an example takes says something of the machine only.
 settings.register_profile("any machine", deadline=None)

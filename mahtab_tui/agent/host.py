@@ -43,6 +43,8 @@ class Execution(NamedTuple):
     output: str
     is_error: bool
     status: str
+    rewritten: bool = False
+    """More was printed than `output` has: a part was written over."""
 
 
 class Said(NamedTuple):

@@ -267,6 +267,7 @@ class Nodes:
             is_error=ran.is_error,
             status=ran.status,
             note="" if code == request.code else prompts.edited(request.block),
+            rewritten=ran.rewritten,
         )
 
     def _say(self, writer: StreamWriter, doing: Literal["thinking", "reflecting", "max-turns"], state: AgentState, step: int) -> None:

@@ -26,6 +26,6 @@ def _render(result: ExecutionResult, with_code: bool, limit: int) -> str:
     if with_code or (ran and result["note"]):
         parts.append(to_xml(Record(tags.ASSISTANT_REPL_IN, shorten(told(result["code"]), limit), {"cell": result["cell"]})))
     if ran:
-        output = shorten(told_output(result["output"]).rstrip(), limit) or "(nothing was printed)"
+        output = shorten(told_output(result["output"], rewritten=result.get("rewritten", False)).rstrip(), limit) or "(nothing was printed)"
         parts.append(to_xml(Record(tags.ASSISTANT_REPL_OUT, output, {"cell": result["cell"], "status": result["status"]})))
     return "\n".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
@@ -36,6 +36,8 @@ class ExecutionResult(TypedDict):
     """A `kernel.base.Status` value, or ``skipped``."""
     note: str
     """Why it did not run as it was written, for the model; else empty."""
+    rewritten: NotRequired[bool]
+    """More was printed than the output has: a part was written over."""
 
 
 class AgentState(TypedDict):

@@ -74,7 +74,7 @@ class PromptHandler(logging.Handler):
         elements: list[str] = []
         room = max_chars - len(_earlier(count)) - 1
         for record in reversed(records):
-            text = told_output(record.text).rstrip("\n")
+            text = told_output(record.text, rewritten=bool(record.attrs.get("rewritten"))).rstrip("\n")
             element = to_xml(replace(record, text=shorten(text, min(LONGEST, max_chars // 2))))
             room -= 0 if entry_of(record) in self.left_out else len(element) + 1
             if room < 0:

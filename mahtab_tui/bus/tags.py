@@ -11,7 +11,7 @@ Attributes (all JSON values) by tag; `cell` is the number of a cell in the sessi
 - ``…-repl-out`` (text: the whole output): ``cell``, ``status`` (a `kernel.base.Status` value), ``duration`` (seconds),
   ``kinds`` (list of [kind, characters] in order, as they make up the text), ``frames`` (of a traceback: list of [file, line,
   function, row] as `kernel.base.TracebackFrame` has them), ``late`` (true for what came after its cell had
-  ended: a thread's print; such records have no status).
+  ended: a thread's print; such records have no status), ``rewritten`` (true: more was printed than the text has, a part was written over).
 - ``user-attachment`` (text: what goes with a question, as the model is told it): ``turn``, ``label`` (as in "@notes.txt:1-20"), ``size`` (in words),
   ``problem`` (why it does not), and of a picture ``picture`` (its id) and, where no earlier one has told them, ``mime``, ``data`` (base64), ``width``
   and ``height`` (pixels), as it is sent.

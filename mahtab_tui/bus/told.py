@@ -35,12 +35,18 @@ def told(text: str) -> str:
     return _TAG.sub(_visible, text) if _ANY_UNSEEN.search(text) else text
 
 
-def told_output(text: str) -> str:
-    """What was printed: lines that rewrite themselves come as they stand at their end, and that there was more is said."""
+def told_output(text: str, *, rewritten: bool = False) -> str:
+    """What was printed: lines that rewrite themselves come as they stand at their end, and that there was more is said.
+
+    rewritten: whether the text stands so already, and there was more.
+    """
     text = LINE_END.sub("\n", text)
     played = _PLAYED.sub(lambda found: found[1] or visible(found[0]), text)
     collapsed = collapse(played)
-    return told(collapsed if collapsed == played else f"{collapsed.rstrip()}\n{OVERWRITTEN}\n")
+    if not rewritten and collapsed == played:
+        return told(collapsed)
+    seen = collapsed.rstrip()
+    return told(f"{seen}\n{OVERWRITTEN}\n" if seen else f"{OVERWRITTEN}\n")
 
 
 def _visible(found: re.Match[str]) -> str:

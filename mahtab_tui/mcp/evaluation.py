@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from mahtab_tui.bus.told import told
+from mahtab_tui.bus.told import OVERWRITTEN, told
 from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, Status
 from mahtab_tui.kernel.bounded import GRACE
 from mahtab_tui.kernel.results import pieces
@@ -52,6 +52,7 @@ def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
         told(how_it_ended(done, arguments.timeout_s)),
         look.code(value),
         look.output(output),
+        OVERWRITTEN if result.rewritten else "",
         look.traceback(error),
         ("Printed since the last call:\n" + look.output(done.late)) if done.late else "",
         changes_line(result.changes),

@@ -231,4 +231,7 @@ def _result(told: Mapping[str, Any]) -> CellResult:
         Change(change["name"], change["change"], None if change["variable"] is None else Variable(**change["variable"])) for change in told["changes"]
     )
     kinds = tuple((kind, int(count)) for kind, count in told["kinds"])
-    return CellResult(int(told["cell"]), Status(told["status"]), told["output"], kinds, float(told["duration"]), changes, told["detail"])
+    rewritten = bool(told.get("rewritten"))
+    return CellResult(
+        int(told["cell"]), Status(told["status"]), told["output"], kinds, float(told["duration"]), changes, told["detail"], rewritten=rewritten
+    )

@@ -108,7 +108,7 @@ class TurnHost:
             block=block,
         )
         output = result.output if not result.detail else f"{result.output}\n{result.detail}".strip()
-        return Execution(result.cell, output, result.status is not Status.OK, str(result.status))
+        return Execution(result.cell, output, result.status is not Status.OK, str(result.status), result.rewritten)
 
     def decide(self, request: ApprovalRequest) -> Decision:
         if self.approval == "auto":

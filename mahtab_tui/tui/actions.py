@@ -23,7 +23,6 @@ from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
-from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.leave_row import LeaveRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
@@ -245,13 +244,13 @@ class SessionActions(PressGuard[int]):
     @property
     def asking_row(self) -> Widget | None:
         """The row that is to be answered first; None where nothing waits."""
-        rows = (self.screen_stack[0].query_one(row) for row in (ApprovalRow, FanOutRow, InputRow))
-        return next((row for row in rows if row.display), None)
+        kinds = (ApprovalRow, FanOutRow, InputRow) if self.screen_stack else ()
+        return next((row for kind in kinds for row in self.screen_stack[0].query(kind) if row.display), None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The key that goes to what waits is shown while something does."""
         if action == "focus_approval":
-            return bool(self.screen_stack) and any(header.waits for header in self.screen_stack[0].query(HeaderBar))
+            return self.asking_row is not None
         return super().check_action(action, parameters)
 
     def run_slash(self, command: Command | str, argument: str) -> None:

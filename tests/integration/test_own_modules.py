@@ -34,7 +34,9 @@ def poisoned(project: Path) -> Path:
     return told
 
 
-@pytest.mark.parametrize("words", [["config"], ["doctor"], ["ask", "--model", "demo", "hello"], ["skills", "list"], ["mcp", "install", "--print"]])
+@pytest.mark.parametrize(
+    "words", [["config"], ["doctor"], ["ask", "--model", "demo", "what can you do?"], ["skills", "list"], ["mcp", "install", "--print"]]
+)
 def test_a_command_imports_nothing_from_the_folder(poisoned: Path, words: list[str]) -> None:
     program = str(Path(sys.executable).with_name("mahtab-tui"))
     done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=120)

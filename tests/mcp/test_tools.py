@@ -328,15 +328,15 @@ def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, caps
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"MAHTAB_OUTPUT_FORMAT": "markdown"}, "```python\n7\n```\n```text\nred␛[2J\n```"),
-        ({}, "7\nred␛[2J"),
-        ({"MAHTAB_OUTPUT_FORMAT": "ansi", "MAHTAB_HIGHLIGHT": "false"}, "7\nred␛[2J"),
-        ({"MAHTAB_OUTPUT_FORMAT": "ansi"}, "\x1b[34m7\x1b[39;49;00m\n\x1b[31mred\x1b[0m␛[2J\x1b[0m"),
+        ({"MAHTAB_OUTPUT_FORMAT": "markdown"}, "```python\n7\n```\n```text\nred␛[6n\n```"),
+        ({}, "7\nred␛[6n"),
+        ({"MAHTAB_OUTPUT_FORMAT": "ansi", "MAHTAB_HIGHLIGHT": "false"}, "7\nred␛[6n"),
+        ({"MAHTAB_OUTPUT_FORMAT": "ansi"}, "\x1b[34m7\x1b[39;49;00m\n\x1b[31mred\x1b[0m␛[6n\x1b[0m"),
     ],
 )
 async def test_answers_look_as_the_settings_say(environment: dict[str, str], expected: str) -> None:
     async with agent(env=environment) as a:
-        assert await a.eval("print('\\x1b[31mred\\x1b[0m\\x1b[2J', end=''); 7") == expected
+        assert await a.eval("print('\\x1b[31mred\\x1b[0m\\x1b[6n', end=''); 7") == expected
 
 
 async def test_lines_that_rewrite_themselves_come_as_they_stand_at_their_end() -> None:

@@ -18,6 +18,9 @@ from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 SIZE = (60, 20)
 
 
+GREETING = (("◐", "One Python namespace, shared."), ("`", "turns from Python to asking."), ("F1", "shows all keys."))
+
+
 class PaneApp(App[None]):
     """The pane alone, above something else that can have the focus."""
 
@@ -39,6 +42,7 @@ class PaneApp(App[None]):
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()
+        self.pane.greeting = GREETING
         self.pane.fold(self.records)
 
     @property

@@ -240,7 +240,7 @@ def test_output_is_bounded_and_says_how_much_is_left_out() -> None:
 
 
 def test_sgr_colours_are_styles_and_nothing_else_passes() -> None:
-    rows = output_rows("\x1b[31mred\x1b[0m \x1b]0;title\x07plain\x1b[2J\n")
+    rows = output_rows("\x1b[31mred\x1b[0m \x1b]0;title\x07plain\x1b[6n\n")
     assert rows[0].text == "red plain"
     text, style = rows[0].spans[0]
     assert text == "red"
