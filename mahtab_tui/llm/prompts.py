@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
@@ -100,7 +99,7 @@ Answer with one JSON object and nothing else:
 """
 
 _SECTIONS = ("surroundings", "prior-session", "earlier-conversation", "variables", "recent-activity", "attachments")
-_SURROUNDINGS = re.compile(r"<surroundings>\n.*?\n</surroundings>", re.DOTALL)
+_SURROUNDINGS = "<surroundings>\n", "\n</surroundings>"
 
 
 def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[HostFunction] = (), loaded: Mapping[str, str] | None = None) -> str:
@@ -212,12 +211,19 @@ def render_surroundings(folder: str, python: str, executable: str) -> str:
         f"Date: {date.today():%A, %Y-%m-%d}",
     ]
     text = "\n".join(_line(line) for line in lines if line)
-    return f"<surroundings>\n{escape_tags(defuse(text), *_SECTIONS)}\n</surroundings>"
+    begin, end = _SURROUNDINGS
+    return f"{begin}{escape_tags(defuse(text), *_SECTIONS)}{end}"
 
 
 def last_surroundings(texts: Iterable[str]) -> str:
     """The newest account of the surroundings in a conversation; empty where there is none."""
-    return next((found[-1] for text in reversed([*texts]) if (found := _SURROUNDINGS.findall(text))), "")
+    begin, end = _SURROUNDINGS
+    for text in reversed([*texts]):
+        _, begun, rest = text.rpartition(begin)
+        account, ended, _ = rest.partition(end)
+        if begun and ended:
+            return f"{begin}{account}{end}"
+    return ""
 
 
 def user_turn(context: str, question: str) -> str:
