@@ -48,6 +48,11 @@ class Conversation:
         """The person asks."""
         self._messages.append(Remembered("question", question, turn, context=context))
 
+    def precede(self, text: str) -> None:
+        """Put a text before what goes before the question that was asked last."""
+        question = self._messages[-1]
+        self._messages[-1] = question._replace(context=f"{text}\n\n{question.context}".strip())
+
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
         """What followed a question: answers, and after each what came of its code and its calls of tools."""
         step = -1

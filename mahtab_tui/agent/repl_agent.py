@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from langchain_core.messages import AnyMessage, SystemMessage
+from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
@@ -189,9 +189,10 @@ class ReplAgent:
         self._turn = self._turn + 1 if shown is None else shown
         if shown is None:
             emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
-        self._conversation.ask(self._turn, prompt, self._context())
+        self._conversation.ask(self._turn, prompt, encodable(self._host.context(self._turn)))
         nodes, system = self._nodes, self._system_prompt()
         told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, self._turn, nodes.most)
+        self._tell_surroundings(told)
         state = create_initial_state(prompt, messages=told, system_prompt=system, turn=self._turn)
         try:
             run_graph(self._graph, state, self._host, callbacks)
@@ -201,13 +202,12 @@ class ReplAgent:
             raise ModelError(state["failure"])
         return parse_response(state["current_response"], ended=state["ended"]).chat
 
-    def _context(self) -> str:
-        """What goes before a question; the surroundings only where the conversation does not tell them already."""
-        context = encodable(self._host.context(self._turn))
+    def _tell_surroundings(self, told: list[AnyMessage]) -> None:
+        """Put them before the question, the last message, where nothing that the model is told has them: a summary may have taken their place."""
         surroundings = encodable(self._host.surroundings())
-        if surroundings == last_surroundings(str(message.text) for message in self.messages):
-            return context
-        return f"{surroundings}\n\n{context}".strip()
+        if surroundings != last_surroundings(str(message.text) for message in told):
+            told[-1] = HumanMessage(f"{surroundings}\n\n{told[-1].text}")
+            self._conversation.precede(surroundings)
 
     def _system_prompt(self) -> str:
         """Made anew for each question: skills come and go."""

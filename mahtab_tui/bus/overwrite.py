@@ -238,7 +238,10 @@ class Screen:
                 self._go_to(first - 1)
                 self.column = min(second - 1, WIDTH)
             case "K":
-                line.erase(column if numbers in ("", "0") else 0, column + 1 if numbers == "1" else None)
+                if numbers == "1":
+                    self._erase_before(line, column)
+                else:
+                    line.erase(column if numbers in ("", "0") else 0)
             case "J":
                 self._erase(line, column, numbers)
             case "s" | "7":
@@ -258,11 +261,20 @@ class Screen:
         """A part of the screen: what is behind the cursor, before it (1), all (2). What has left the screen stays (3)."""
         if part in ("1", "2"):
             self._rows[self._top : self._row] = [_EMPTY] * (self._row - self._top)
-            line.erase(0, column + 1 if part == "1" else None)
+            if part == "1":
+                self._erase_before(line, column)
+            else:
+                line.erase(0)
         elif part in ("", "0"):
             line.erase(column)
         if part in ("", "0", "2"):
             del self._rows[self._row + 1 :]
+
+    def _erase_before(self, line: Line, column: int) -> None:
+        """Up to the cursor, itself too. The cells that are blank then are counted, as those are that a move to the right makes."""
+        if column < self._blanks:
+            self._blanks -= column + 1
+            line.erase(0, column + 1)
 
 
 def _seen_passes(line: str) -> str:

@@ -11,6 +11,7 @@ import os
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 KEY = "ANTHROPIC_API_KEY"
 _GATEWAY = "ANTHROPIC_BASE_URL"
@@ -50,8 +51,19 @@ def gateway_address() -> str:
         address = json.loads(file.read_bytes())["env"][_GATEWAY]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         address = None
-    scheme, found, rest = (address if isinstance(address, str) and address else os.environ.get(_GATEWAY, "")).partition("://")
-    return f"{scheme}{found}{rest.partition('/')[0].rpartition('@')[2]}"  # neither a password nor a key in the path
+    return _host(address if isinstance(address, str) and address else os.environ.get(_GATEWAY, ""))
+
+
+def _host(address: str) -> str:
+    """The host of an address, with scheme and port: neither a password nor a key in its path or query."""
+    if not address:
+        return ""
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, f":{parts.port}" if parts.port else ""
+    except ValueError:
+        host = None
+    return f"{parts.scheme}://{host}{port}".removeprefix("://") if host else "a gateway"
 
 
 def login_status(executable: str, *, use_api_key: bool) -> LoginStatus | None:

@@ -25,6 +25,9 @@ SIDE = 34
 MAIN = 126
 """Columns beyond which the transcript's lines do not grow, with its edges and the splitter: the side takes the rest."""
 
+WIDEST = 70
+"""Percent of the width that the side panes take at most."""
+
 Resize = Literal["wider", "narrower", "taller", "shorter"]
 
 
@@ -48,7 +51,7 @@ class PaneLayout(BaseModel):
         """Columns of the side panes on a screen of a width."""
         if self.side is not None:
             return width * self.side // 100
-        return max(width * SIDE // 100, width - MAIN)
+        return min(max(width * SIDE // 100, width - MAIN), width * WIDEST // 100)
 
     def resized(self, how: Resize, width: int) -> PaneLayout:
         """One step wider, narrower, taller or shorter, on a screen of a width."""
@@ -59,7 +62,7 @@ class PaneLayout(BaseModel):
 
     def with_side(self, percent: int) -> PaneLayout:
         """The side at a width, within its bounds."""
-        return self.model_copy(update={"side": max(15, min(70, percent))})
+        return self.model_copy(update={"side": max(15, min(WIDEST, percent))})
 
     def with_namespace(self, percent: int) -> PaneLayout:
         """The namespace at a height, within its bounds."""

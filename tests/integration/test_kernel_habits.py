@@ -141,7 +141,12 @@ def test_variables_are_listed(cells: Cells) -> None:
 def test_the_environment_is_told_and_set(cells: Cells) -> None:
     cells.run("%env MAHTAB_TEST=a b=c")
     assert cells.text("%env MAHTAB_TEST") == "'a b=c'\n"
-    assert cells.text("import os\n%set_env MAHTAB_API_KEY 123\nos.environ['MAHTAB_API_KEY']") == "env: MAHTAB_API_KEY=123\n'123'\n"
+    assert cells.text("import os\n%set_env MAHTAB_API_KEY 123\nos.environ['MAHTAB_API_KEY']") == "env: MAHTAB_API_KEY=<hidden>\n'123'\n"
+    hidden = {"MYSQL_PWD": "hunter2", "GH_PAT": "hunter2", "SLACK_WEBHOOK_URL": "https://h/hunter2", "HTTPS_PROXY": "http://u:hunter2@p"}
+    cells.run(f"os.environ.update({hidden!r})")
+    assert "hunter2" not in cells.text("%env")
+    assert "HTTPS_PROXY=http://<hidden>@p" in cells.text("%env").splitlines()
+    assert any(line.startswith("PWD=") and "hidden" not in line for line in cells.text("%env PWD=/x\n%env").splitlines())
     listed = cells.text("%env").splitlines()
     assert "MAHTAB_TEST=a b=c" in listed
     assert "MAHTAB_API_KEY=<hidden>" in listed
@@ -163,6 +168,7 @@ def test_files_and_scripts(cells: Cells, project: Path) -> None:
     assert "below it what to write" in cells.run("%%writefile notes.txt\n").output
     assert (project / "notes.txt").read_text().endswith("d\n")
     assert cells.text("%ls notes*") == "notes.txt\n"
+    assert cells.text("name = 'notes.txt'\n%ls {name}") == "notes.txt\n"
     assert cells.text("%pwd") == f"{str(project)!r}\n"
     assert cells.text("%%bash\nfor x in 1 2; do\n  echo {$x}\ndone\nexit 3") == "{1}\n{2}\nexit code 3\n"
     assert "There is no %bash." in cells.run("%bash echo").output

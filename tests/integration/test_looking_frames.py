@@ -71,3 +71,26 @@ def test_of_frames_at_the_same_line_each_has_its_own(kernel: ProcessKernel) -> N
     deep = run(kernel, 5, "down(100)")
     with pytest.raises(KernelError, match="more often than it is told"):
         variables(kernel, 5, deep, 3)
+
+
+def test_no_code_of_the_persons_runs_for_the_variables_of_a_class_body(kernel: ProcessKernel) -> None:
+    frames = run(
+        kernel,
+        90,
+        """
+ran = []
+class Spying(dict):
+    def keys(self): ran.append("keys"); return super().keys()
+    def __getitem__(self, name): ran.append(name); return super().__getitem__(name)
+class Meta(type):
+    @classmethod
+    def __prepare__(cls, name, bases): return Spying()
+class Body(metaclass=Meta):
+    x = 1
+    ran.clear()
+    1 / 0
+""",
+    )
+    assert variables(kernel, 90, frames, 1)["x"] == "1"
+    result = kernel.execute("ran", cell=91, origin="user", on_output=lambda kind, text: None)
+    assert result.output == "['ZeroDivisionError']\n" or "keys" not in result.output

@@ -165,7 +165,10 @@ object, string, category, polar, arrows, ids, many, odd = frames.values()
         assert set(figures.top[2:]) <= {"bonn ×1", long, "v ×1"}
     assert libraries.look.figures(named("ids"), 0).top == ("all 2,000 differ",)
     assert libraries.look.figures(named("many"), 0).top == (), "of very many different values nothing is kept"
-    assert libraries.look.figures(named("odd"), 0).top == ("a ×2",)
+    assert libraries.look.figures(named("odd"), 0).top == (), "where there is more than texts, they tell nothing of the column"
+    libraries.run("counted = pl.DataFrame({'count': ['a', 'b', 'a']}); nothing_fits = table_rows(pa.table({'n': [1]}), filters={'n': '> 5'})")
+    assert libraries.look.figures(named("counted"), 0).top == ("a ×2", "b ×1")
+    assert libraries.cells.text("nothing_fits.num_rows") == "0\n"
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,22 @@ def write_settings(folder: Path, settings: object) -> None:
     (folder / "settings.json").write_text(settings if isinstance(settings, str) else json.dumps(settings))
 
 
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://gw.example?key=SECRET", "https://gw.example"),
+        ("https://gw.example:8443/SECRET#SECRET", "https://gw.example:8443"),
+        ("user:SECRET@gw.example/path", "gw.example"),
+        ("gw.example/v1/SECRET", "gw.example"),
+        ("https://user:SEC/RET@gw.example", "a gateway"),
+        ("https://[SECRET", "a gateway"),
+    ],
+)
+def test_of_an_address_only_the_host_is_shown(monkeypatch: pytest.MonkeyPatch, address: str, shown: str) -> None:
+    monkeypatch.setenv(GATEWAY, address)
+    assert gateway_address() == shown
+
+
 def test_the_key_is_withheld_unless_the_person_wants_it_billed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY, "a key")
     monkeypatch.setenv(TOKEN, "a token")

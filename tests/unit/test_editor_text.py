@@ -115,3 +115,9 @@ def test_curly_quotes_are_straightened(text: str, straight: str) -> None:
 @given(st.text())
 def test_clean_text_holds_no_control_characters(text: str) -> None:
     assert not any(ord(character) < 32 and character not in "\n\t" for character in clean(text))
+
+
+@pytest.mark.timeout(60)
+def test_blanks_behind_a_fence_take_linear_time() -> None:
+    text = f"```{' ' * 1_000_000}!"
+    assert pasted_python(text, into_empty=True) == text

@@ -211,3 +211,11 @@ def test_the_bars_of_rich_are_a_line_each() -> None:
     lines = plain(collapse(out.getvalue())).rstrip().splitlines()
     assert [line.split()[0] for line in lines] == ["step"] * 5 + ["one", "two"]
     assert "100%" in lines[-1]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("erase", ["\x1b[1K", "\x1b[1J"])
+def test_erasing_before_the_cursor_again_and_again_takes_no_longer_for_a_wide_line(erase: str) -> None:
+    output = Output()
+    output.add("stdout", "x" * (LONGEST - 1_000) + "\b\b" + erase * 1_000_000)
+    assert output.text()[0].strip() in ("", "x")

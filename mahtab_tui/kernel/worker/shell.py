@@ -6,7 +6,7 @@ import builtins
 import os
 import re
 import sys
-from types import FrameType
+from collections.abc import Mapping
 from typing import Any, Callable
 
 from .habits import LINES, SHELL
@@ -66,8 +66,10 @@ def _shell_argv(command: str) -> list[str]:
 def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     """Put the functions that the calls of `habits.lines.transform` name into builtins."""
 
-    def run(command: str) -> None:
-        command = _filled(command, sys._getframe(1))
+    def run(command: str, names: dict[str, Any] | None = None) -> None:
+        """names: what `{expression}` in it may name; None: what the caller may."""
+        frame = sys._getframe(1)
+        command = _filled(command, *((frame.f_globals, frame.f_locals) if names is None else (names, names)))
         if needs_terminal(command):
             code = call_host("terminal", {"argv": _shell_argv(command), "cwd": os.getcwd()})
         else:
@@ -78,12 +80,12 @@ def install(call_host: Callable[[str, dict[str, Any]], Any]) -> None:
     builtins.__dict__.update({SHELL: run, LINES: _lines})
 
 
-def _filled(command: str, frame: FrameType) -> str:
+def _filled(command: str, names: dict[str, Any], local_names: Mapping[str, Any]) -> str:
     """The command with the values of ``{expression}`` in it; what is no expression here (awk's ``{print $1}``) stays as it is."""
 
     def value(found: re.Match[str]) -> str:
         try:
-            return str(eval(found[1].strip(), frame.f_globals, frame.f_locals))
+            return str(eval(found[1].strip(), names, local_names))
         except Exception:  # the person's expression, or none at all
             return found[0]
 
@@ -92,7 +94,8 @@ def _filled(command: str, frame: FrameType) -> str:
 
 def _lines(command: str) -> list[str]:
     """What a command prints, as lines; its errors are printed."""
-    command = _filled(command, sys._getframe(1))
+    frame = sys._getframe(1)
+    command = _filled(command, frame.f_globals, frame.f_locals)
     subprocess = late_import("subprocess")
     done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, errors="replace")
     if done.returncode:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import builtins
 import os
+import re
 from typing import Any
 
+from ..secret_names import looks_secret
 from ..variables import HIDDEN, described
 from .magics import SUMMARIES, Caller
 
-_SECRET = ("key", "token", "secret", "password", "passwd", "credential")
-"""Values of variables of the environment whose names have one of these are not printed among the others."""
+_SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
+"""More words of a name in the environment under which a secret may stand."""
+_LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
+"""Who logs in where, within an address."""
+
+
+def _told(name: str, value: str) -> str:
+    """A variable of the environment among others, without what may be secret."""
+    secret = name != "PWD" and (looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_")))
+    return f"{name}={'<hidden>' if secret else _LOGIN.sub('<hidden>@', value)}"
 
 
 def _names(rest: str, caller: Caller) -> list[dict[str, Any]]:
@@ -54,14 +64,14 @@ def environment(rest: str, caller: Caller) -> Any:
         name, sign, value = rest.strip().partition(" ")
     if sign:
         os.environ[name.strip()] = value.strip()
-        print(f"env: {name.strip()}={value.strip()}")
+        print(f"env: {_told(name.strip(), value.strip())}")
         return None
     if name:
         if name not in os.environ:
             raise KeyError(f"the environment has no {name}; %env {name}=VALUE gives it one")
         return os.environ[name]
     for name, value in sorted(os.environ.items()):
-        print(f"{name}={'<hidden>' if any(word in name.lower() for word in _SECRET) else value}")
+        print(_told(name, value))
     return None
 
 

@@ -77,7 +77,7 @@ def debug(rest: str, caller: Caller) -> None:
 
 def list_folder(rest: str, caller: Caller) -> None:
     """What ls prints."""
-    builtins.__dict__[SHELL](f"ls {rest}")
+    builtins.__dict__[SHELL](f"ls {rest}", caller.namespace)
 
 
 def run_script(rest: str, caller: Caller) -> None:

@@ -36,7 +36,12 @@ def locals_of(cell: int, file: str, line: int, function: str, place: int, of: in
     ]
     if len(found) != of:
         raise LookError("Its variables are not known: the same line stands in the error more often than it is told.")
-    return dict(found[place].f_locals)
+    held = found[place].f_locals
+    if isinstance(held, dict):
+        return dict(dict.items(held))
+    if type(held).__name__ == "FrameLocalsProxy" and type(held).__module__ == "builtins":  # Python 3.13's own
+        return dict(held)
+    raise LookError("Its variables are held by an object of the person's own, whose code does not run for this.")
 
 
 def _linked(error: BaseException) -> Iterator[BaseException]:

@@ -12,7 +12,7 @@ from mahtab_tui.tui.panes.editor.pieces import bare, outside_of_strings
 
 _SESSION = re.compile(r">>>(?: |$)|In \[\d+\]:", re.MULTILINE)
 _PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)|(?:In \[\d+\]| +\.\.\.): ?")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,}) *[\w+.#-]*\s*")
+_FENCE = re.compile(r" {0,3}(`{3,}+|~{3,}+) *+[\w+.#-]*+\s*")
 _LEADING_TABS = re.compile(r"^[ \t]*\t", re.MULTILINE)
 
 

@@ -45,7 +45,8 @@ def rows_code(expression: str, arranged: Arranged, columns: TableColumns) -> str
     def column(number: int) -> str:
         heading = columns.headings.get(number)
         names = [known.name for known in columns.headings.values()]
-        return repr(heading.name) if heading is not None and names.count(heading.name) == 1 else str(number)
+        all_known = len(names) == columns.count
+        return repr(heading.name) if heading is not None and all_known and names.count(heading.name) == 1 else str(number)
 
     parts = [expression]
     if arranged.sort is not None:

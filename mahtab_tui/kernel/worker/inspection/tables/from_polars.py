@@ -92,7 +92,7 @@ class PolarsColumn:
         polars = sys.modules["polars"]
         if self._values.dtype not in (polars.String, polars.Categorical, polars.Enum):
             return ()
-        counted = self._values.drop_nulls().cast(polars.String).value_counts(sort=True)
+        counted = self._values.drop_nulls().cast(polars.String).alias("value").value_counts(sort=True)
         return top_values(counted.head(TOP if counted["count"].max() != 1 else DISTINCT).iter_rows()) if len(counted) <= DISTINCT else ()
 
     def _operand(self, text: str) -> Any:

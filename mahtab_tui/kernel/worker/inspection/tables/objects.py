@@ -73,11 +73,12 @@ class ObjectColumn:
 
     def statistics(self, pace: Pace) -> Statistics:
         missing, low, high, total, numbers = 0, None, None, 0.0, []
-        only_numbers = True
+        only_numbers = only_texts = True
         texts: dict[str, int] = {}
         for _, value in self._each(pace):
             cls = type(value)
             if cls in _NUMBERS and value == value:
+                only_texts = False
                 if only_numbers:
                     low = value if low is None or value < low else low
                     high = value if high is None or value > high else high
@@ -90,9 +91,9 @@ class ObjectColumn:
             elif cell_text(value) is None:
                 missing += 1
             else:
-                only_numbers = False
+                only_numbers = only_texts = False
         if not only_numbers or low is None or high is None:
-            return Statistics(missing, top=top_values(texts.items()) if len(texts) <= DISTINCT else ())
+            return Statistics(missing, top=top_values(texts.items()) if only_texts and len(texts) <= DISTINCT else ())
         mean = number_text(total / len(numbers))
         return Statistics(missing, cell_text(low) or "", cell_text(high) or "", mean, _bars(numbers, float(low), float(high)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Union
 
@@ -45,5 +46,5 @@ def _taken(value: Any, rows: Sequence[int]) -> Any:
     if hasattr(value, "iloc"):
         return value.iloc[places]
     if is_one_of(value, "pyarrow", "Table", "ChunkedArray"):
-        return value.take(places)
+        return value.take(sys.modules["pyarrow"].array(places, type="int64"))
     return value[places]
