@@ -324,7 +324,7 @@ def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
     except CannotLoad as error:
         fail(str(error))
     except OSError as error:
-        fail(f"{folders[0]} cannot be worked in: {error.strerror}.")
+        fail(f"Cannot work in {folders[0]}: {error.strerror}.")
     return files
 
 

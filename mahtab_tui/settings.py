@@ -94,7 +94,7 @@ class Settings(BaseSettings):
     rlm_small: int = Field(20_000, ge=0, description="Characters up to which a search gives a text to the model as it is")
     rlm_ask_above: int = Field(50, ge=0, description="Sub-calls that a whole search may make without asking")
     reflection: ReflectionMode = Field(
-        "never", description="When a call of its own checks what ran; else the answer after it does, which costs one call less"
+        "never", description="When a separate call checks what ran; otherwise the next answer does, which saves a call"
     )
     max_turns: int = Field(5, ge=1, le=100, description="How often the model may run code for one question")
     base_url: str | None = Field(

@@ -22,7 +22,7 @@ from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import emit
-from mahtab_tui.llm.base import ModelError, Preparable, Stoppable
+from mahtab_tui.llm.base import Checking, ModelError, Preparable, Stoppable
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import sees
@@ -158,6 +158,8 @@ class ReplAgent:
             self._reflection = reflection
         if isinstance(old, Stoppable):
             old.close()
+        if isinstance(self._nodes.llm, Checking) and (reflection == "never" or reflection_llm is not None):
+            self._nodes.llm.close_checker()
 
     def forget(self) -> None:
         """Begin a new conversation; waits for the turn that goes on."""

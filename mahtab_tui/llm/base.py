@@ -41,6 +41,9 @@ class Checking(Protocol):
     def checker(self) -> BaseChatModel:
         """The model for checks."""
 
+    def close_checker(self) -> None:
+        """End what the model for checks holds: there are no more of them."""
+
 
 @runtime_checkable
 class Stoppable(Protocol):

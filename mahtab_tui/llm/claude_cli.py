@@ -83,6 +83,12 @@ class ChatClaudeCLI(BaseChatModel):
                 self._checker._told_once = self._told_once
             return self._checker
 
+    def close_checker(self) -> None:
+        """End the processes for checks."""
+        checker, self._checker = self._checker, None
+        if checker is not None:
+            checker.close()
+
     def prepare(self, system: str) -> None:
         """Start the process for a question with this system prompt, unless one is there or an answer is being given. Raises `ModelError`."""
         if not self._one_at_a_time.acquire(blocking=False):

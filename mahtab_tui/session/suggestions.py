@@ -74,13 +74,13 @@ class Suggestions:
                         break
             finally:
                 if whole is not None:
-                    self._count(llm, request, whole, sure=wanted() and not is_priced(llm))
+                    self._count(llm, request, whole, only_if_told=wanted() and not is_priced(llm))
         return str(whole.response_metadata.get("final_text") or whole.text) if whole is not None and wanted() else ""
 
-    def _count(self, llm: BaseChatModel, request: Sequence[tuple[str, str]], whole: AIMessageChunk, *, sure: bool) -> None:
-        """Count a call, also one that failed. sure: count it only where the model has told what it has used."""
+    def _count(self, llm: BaseChatModel, request: Sequence[tuple[str, str]], whole: AIMessageChunk, *, only_if_told: bool) -> None:
+        """Count a call, also one that failed. only_if_told: count it only where the model has told what it has used."""
         used = usage_attrs(llm, whole.usage_metadata, whole.response_metadata)
-        if used is None and not sure:
+        if used is None and not only_if_told:
             used = estimated_usage(llm, (words for _, words in request), str(whole.text))
         if used is not None:
             self._spending.count(**used)

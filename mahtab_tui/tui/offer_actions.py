@@ -30,6 +30,8 @@ class OfferActions(App[int]):
     session: Session
     offer: Offer | None = None
     """The newest one."""
+    module_lacked = ""
+    """What the newest failed import wanted."""
 
     def greet(self) -> None:
         """Say on an empty screen what this is, and, once the kernel is ready, which Python it has."""
@@ -39,13 +41,16 @@ class OfferActions(App[int]):
     def fold_offers(self, records: Sequence[Record]) -> None:
         """Offer what a cell has lacked."""
         if module := missing_module(records):
+            self.module_lacked = module
             threading.Thread(target=self._look_for, args=(module,), name="offer", daemon=True).start()
 
     def action_take_offer(self) -> None:
         """Put the newest offered line into the input; entering it is the person's."""
         editor = self.screen_stack[0].query_one(EditorPane)
         if self.offer is None:
-            self.notify("Nothing is offered: after an import that failed there is the line that installs the package.", markup=False)
+            self.notify(
+                "There is nothing to offer. After a failed import this key puts the line that installs the package into the input.", markup=False
+            )
         elif not editor.is_empty:
             self.notify(f"The input holds something: clear it, then {KEY} puts {self.offer.line} there.", severity="warning", markup=False)
         else:
@@ -60,7 +65,7 @@ class OfferActions(App[int]):
     def _look_for(self, module: str) -> None:
         info = self.session.kernel.info()
         offer = offer_for(module, self._environments(info))
-        self._from_thread(lambda: self._offer(offer))
+        self._from_thread(lambda: self._offer(offer) if module == self.module_lacked else None)
 
     @staticmethod
     def _environments(info: KernelInfo) -> list[Found]:

@@ -52,7 +52,7 @@ def offer_for(module: str, environments: Sequence[Found]) -> Offer:
     """How a module can be had that the kernel's Python lacks: another environment that has it, else its package."""
     for found in environments:
         if has_package(found.prefix, module):
-            return Offer("ask", f"/python {found.path}", f"{found.path} has {module}, this Python has not")
+            return Offer("ask", f"/python {found.path}", f"{found.path} has {module}; this Python does not")
     return Offer("python", f"%pip install {_PACKAGES.get(module, module)}", f"This Python has no {module}")
 
 

@@ -102,7 +102,7 @@ def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(start:
     screen = start("--model", "demo", "--python", "plain")
     screen.wait("kernel .*idle")
     screen.enter("import numpy")
-    screen.wait(r"\.venv has numpy, this Python has not")
+    screen.wait(r"\.venv has numpy; this Python does not")
     screen.wait("kernel 3.* plain +idle|kernel 3.*idle")
     screen.send("\x1bi")
     screen.wait(r"◈ /python \.venv")

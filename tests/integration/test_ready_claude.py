@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from mahtab_tui import create_repl_agent
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings import load_settings
+from tests.agents import Desk
 from tests.fake_claude import FakeClaude, install_fake_claude
 from tests.integration.sessions import Opened, Watched
 from tests.waiting import wait_for
@@ -56,6 +58,20 @@ def test_a_process_for_the_check_waits_too_where_there_are_checks(fake: FakeClau
     finally:
         session.close()
     assert not any(_runs(start["pid"]) for start in fake.starts)
+
+
+def test_without_checks_no_process_waits_for_one(fake: FakeClaude, project: Path) -> None:
+    desk = Desk(project)
+    agent = create_repl_agent(desk.session, "claude", reflection="always")
+    try:
+        agent.prepare()
+        wait_for(lambda: len(fake.starts) == 2)
+        agent.configure(5, "never", None, 10)
+        (check,) = (start["pid"] for start in fake.starts if "--effort" in start["argv"])
+        wait_for(lambda: not _runs(check))
+    finally:
+        agent.close()
+        desk.session.close()
 
 
 def _runs(pid: int) -> bool:
