@@ -271,8 +271,11 @@ class Kernel(Protocol):
     def change_directory(self, path: str) -> str:
         """Change the kernel's working directory; returns the new one. Raises `KernelError`."""
 
-    def installed(self, module: str) -> bool:
-        """Whether a module of this name, without dots, is there to import; it is not imported. Works while a cell runs. Raises `KernelError`."""
+    def installed(self, module: str, *, load: bool = False) -> bool:
+        """Whether a module of this name, without dots, can be imported from elsewhere than the working directory. Raises `KernelError`.
+
+        load: import it, too, so that code which names it later does not take one of that folder. Works while a cell runs.
+        """
 
     def set_size(self, columns: int, lines: int) -> None:
         """Tell the code how wide the screen's transcript is (COLUMNS, LINES)."""

@@ -157,7 +157,7 @@ class InProcessKernel:
             raise KernelError(f"{error.strerror}: {path}") from None
         return os.getcwd()
 
-    def installed(self, module: str) -> bool:
+    def installed(self, module: str, *, load: bool = False) -> bool:
         return importlib.util.find_spec(module) is not None
 
     def set_size(self, columns: int, lines: int) -> None:

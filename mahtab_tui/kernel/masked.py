@@ -75,8 +75,8 @@ class MaskedKernel:
     def change_directory(self, path: str) -> str:
         return self.inner.change_directory(path)
 
-    def installed(self, module: str) -> bool:
-        return self.inner.installed(module)
+    def installed(self, module: str, *, load: bool = False) -> bool:
+        return self.inner.installed(module, load=load)
 
     def set_size(self, columns: int, lines: int) -> None:
         self.inner.set_size(columns, lines)

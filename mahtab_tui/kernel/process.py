@@ -40,6 +40,7 @@ VARIABLES_TIMEOUT = 5.0
 INSPECT_TIMEOUT = 10.0
 LOOK_TIMEOUT = 15.0
 COMPLETE_TIMEOUT = 0.5
+LOAD_TIMEOUT = 60.0
 """Seconds. Describing has a time limit of its own, of about 2 s; so has looking inside, of 10 s for sorting and the like."""
 
 
@@ -138,8 +139,8 @@ class ProcessKernel:
         worker.cwd = str(worker.request("chdir", VARIABLES_TIMEOUT, path=path))
         return worker.cwd
 
-    def installed(self, module: str) -> bool:
-        return checked(bool, self._needed_worker().request("installed", VARIABLES_TIMEOUT, module=module))
+    def installed(self, module: str, *, load: bool = False) -> bool:
+        return checked(bool, self._needed_worker().request("installed", LOAD_TIMEOUT if load else VARIABLES_TIMEOUT, module=module, load=load))
 
     def set_size(self, columns: int, lines: int) -> None:
         self._size = (columns, lines)

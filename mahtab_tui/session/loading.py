@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import codecs
 import keyword
-import os
 import stat
 import unicodedata
 from collections.abc import Sequence
@@ -24,6 +23,8 @@ _LOOKED_AT = 65_536
 
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
 _OF_PANDAS = {".parquet": "read_parquet", ".feather": "read_feather", ".xlsx": "read_excel", ".xls": "read_excel", ".ods": "read_excel"}
+_TAKEN = frozenset({"csv", "json", "pd", "Path", "In", "Out"})
+"""What the cells that load files import, and what a session has."""
 
 
 class CannotLoad(Exception):
@@ -50,6 +51,12 @@ class LoadingCell(NamedTuple):
 
     code: str
     note: str = ""
+
+    @property
+    def module(self) -> str:
+        """What it imports; empty where that is nothing."""
+        words = self.code.split()
+        return words[1] if words[0] in ("import", "from") else ""
 
 
 def look_at_files(paths: Sequence[Path]) -> list[DataFile]:
@@ -78,7 +85,7 @@ def _look_at(path: Path, name: str) -> DataFile:
         raise CannotLoad(f"{shown} cannot be read: {error.strerror if isinstance(error, OSError) else error}.") from None
     encoding = _encoding_of(beginning)
     first = decoded(beginning, encoding).partition("\n")[0] if encoding else ""
-    return DataFile(Path(os.path.abspath(path)), name, status.st_size, bool(encoding), encoding, _separator(path, first))
+    return DataFile(path.absolute(), name, status.st_size, bool(encoding), encoding, _separator(path, first))
 
 
 def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
@@ -116,7 +123,7 @@ def variable_name(path: Path) -> str:
     name = "_".join(name.split()).strip("_")[:60] or "data"
     if not name.isidentifier():
         return f"_{name}"
-    return f"{name}_" if keyword.iskeyword(name) or hasattr(builtins, name) or name in toolbox.NAMES else name
+    return f"{name}_" if keyword.iskeyword(name) or hasattr(builtins, name) or name in toolbox.NAMES or name in _TAKEN else name
 
 
 def _encoding_of(beginning: bytes) -> str:

@@ -317,6 +317,8 @@ class Session:
     def load(self, file: DataFile) -> bool:
         """Make a variable of a file, by a cell of the person's; says whether it worked. Waits for it."""
         loading = loading_cell(file, Path(self.kernel.info().cwd), pandas=self.kernel.installed("pandas"))
+        if loading.module:  # not one that lies beside the file: nothing of a folder runs because a file in it is opened
+            self.kernel.installed(loading.module, load=True)
         result = self.cells.run(loading.code, origin="user", party=YOU)
         if result.status is not Status.OK:
             self.notice(f"{one_line(file.path.name)} could not be loaded: the cell above says why. There is no variable {file.name}.", "warning")

@@ -108,3 +108,12 @@ def test_a_project_s_own_python_is_offered_and_started_only_by_the_person(start:
     screen.wait(r"◈ /python \.venv")
     screen.press("enter")
     screen.wait(r"\.venv/bin/python \(Python 3\.\S+\) now")
+
+
+@pytest.mark.parametrize("module", ["pandas", "csv"])
+def test_nothing_that_lies_beside_a_file_runs_because_it_is_opened(start: Start, project: Path, module: str) -> None:
+    (project / "data.csv").write_text("a,b\n1,2\n")
+    (project / f"{module}.py").write_text("open('ran', 'w').close()\n")
+    screen = start("data.csv", "--model", "demo")
+    screen.wait(r"data\s+(DataFrame|list)")
+    assert not (project / "ran").exists()

@@ -104,7 +104,9 @@ async def test_what_is_no_code_is_neither_edited_nor_run_from_now_on(pilot: Pilo
     assert row_of(pilot).styles.border_left[1].hex.lower() == app.theme_variables["guest-2"]
     app.clock.now += 1
     assert offered().split() == "y run n skip, say why esc stop".split()
-    await pilot.press("e", "a")
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("a")
     assert app.said == [decided("run")]
 
 
@@ -216,13 +218,17 @@ async def test_a_key_right_after_going_back_is_ignored(pilot: Pilot[None]) -> No
 
 async def test_the_code_can_be_edited_before_it_runs(pilot: Pilot[None]) -> None:
     await ask(pilot)
-    await write(pilot, "e + 1\n")
+    await write(pilot, "e + 1")
+    app_of(pilot).clock.now += 1
+    await pilot.press("enter")
     assert app_of(pilot).said == [decided("run", code="x = 1\nx + 1")]
 
 
 async def test_enter_at_the_end_of_an_edited_block_runs_it_and_opens_a_line_elsewhere(pilot: Pilot[None]) -> None:
     await ask(pilot, "for a in b:\n    a")
-    await pilot.press("e", "up", "end", "enter")
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("up", "end", "enter")
     assert app_of(pilot).said == []
     await write(pilot, "c")
     await pilot.press("down", "end", "enter")
@@ -231,7 +237,9 @@ async def test_enter_at_the_end_of_an_edited_block_runs_it_and_opens_a_line_else
 
 async def test_edited_code_runs_from_anywhere_in_it_by_a_chord(pilot: Pilot[None]) -> None:
     await ask(pilot)
-    await pilot.press("e", "up", "home", "ctrl+enter")
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("up", "home", "ctrl+enter")
     assert app_of(pilot).said == [decided("run", code=CODE)]
 
 
@@ -239,11 +247,21 @@ async def test_a_key_that_comes_twice_runs_no_other_code_that_waits(pilot: Pilot
     await ask(pilot)
     await ask(pilot, "other", "2")
     await pilot.press("e")
+    app_of(pilot).clock.now += 1
     row_of(pilot).run_edited()
     row_of(pilot).run_edited()
     await pilot.pause()
     assert app_of(pilot).said == [decided("run", code=CODE)]
     assert not row_of(pilot).run_edited(), "what waits now is not being edited"
+
+
+async def test_enter_that_bounces_after_edit_runs_nothing(pilot: Pilot[None]) -> None:
+    await ask(pilot)
+    await pilot.press("e", "enter", "enter")
+    assert app_of(pilot).said == []
+    app_of(pilot).clock.now += 1
+    await pilot.press("enter")
+    assert app_of(pilot).said == [decided("run", code=CODE)]
 
 
 async def test_a_backtick_at_the_start_of_edited_code_is_typed(pilot: Pilot[None]) -> None:
@@ -257,13 +275,17 @@ async def test_what_was_edited_is_kept_while_one_looks_at_the_answers(pilot: Pil
     await write(pilot, "e2")
     await pilot.press("escape")
     app_of(pilot).clock.now += 1
-    await pilot.press("e", "enter")
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("enter")
     assert app_of(pilot).said == [decided("run", code="x = 1\nx2")]
 
 
 async def test_nothing_is_not_run_in_place_of_the_code(pilot: Pilot[None]) -> None:
     await ask(pilot, "x")
-    await pilot.press("e", "backspace", "enter")
+    await pilot.press("e")
+    app_of(pilot).clock.now += 1
+    await pilot.press("backspace", "enter")
     assert app_of(pilot).said == []
 
 

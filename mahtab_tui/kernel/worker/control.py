@@ -163,8 +163,18 @@ class Control:
 
 
 def _installed(frame: Frame) -> bool:
-    """Whether a module is there to import; it is not imported."""
-    return late_import("importlib.util").find_spec(frame["module"]) is not None
+    """Whether a module can be imported from elsewhere than the working directory; imported at once where that is wanted."""
+    path, here = sys.path[:], working_directory()
+    sys.path[:] = [each for each in path if each not in ("", ".", here)]
+    try:
+        if not frame["load"]:
+            return late_import("importlib.util").find_spec(frame["module"]) is not None
+        late_import("importlib").import_module(frame["module"])
+    except Exception:  # a package that is broken, which the cell that needs it will tell
+        return False
+    finally:
+        sys.path[:] = path
+    return True
 
 
 def set_size(columns: int, lines: int) -> None:

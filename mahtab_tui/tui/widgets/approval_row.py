@@ -24,6 +24,7 @@ from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.theme import GUESTS
 from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
 from mahtab_tui.tui.widgets.asking_row import AskingRow
+from mahtab_tui.tui.widgets.chips import DEAF
 from mahtab_tui.tui.widgets.line import Line
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 
@@ -76,6 +77,9 @@ class ApprovalRow(AskingRow):
     ) -> None:
         """in_sight: whether all of some code that waits is seen above the row. Where it is not, the row shows the code itself."""
         super().__init__(ApprovalChips, editor_is_empty, clock)
+        self._clock = clock
+        self._keys_from = 0.0
+        """When Enter in what was opened last begins to count."""
         self._part: Part = "chips"
         self._in_sight = in_sight
         self._code = WaitingCode(id="waiting")
@@ -199,6 +203,7 @@ class ApprovalRow(AskingRow):
 
     def _go_to(self, part: Part) -> None:
         self._given = True
+        self._keys_from = self._clock() + DEAF
         self._show(part)
         self._loan.take(self.target)
 
@@ -216,6 +221,8 @@ class ApprovalRow(AskingRow):
     @on(CodeArea.Submitted)
     def _edited(self, event: CodeArea.Submitted) -> None:
         event.stop()
+        if self._clock() < self._keys_from:  # a key that was pressed twice runs nothing that was only opened to be edited
+            return
         if self._part == "edited" and (code := event.text.rstrip()):  # else the key came twice, and other code waits by now
             self._decide("run", code=code)
 
