@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AnyMessage, SystemMessage
 
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
@@ -194,7 +194,10 @@ class ReplAgent:
         self._conversation.ask(self._turn, prompt, encodable(self._host.context(self._turn)))
         nodes, system = self._nodes, self._system_prompt()
         told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, self._turn, nodes.most)
-        self._tell_surroundings(told)
+        surroundings = encodable(self._host.surroundings())
+        if surroundings != last_surroundings(str(message.text) for message in told):  # a summary may have taken their place
+            self._conversation.precede(surroundings)
+            told = self._history.messages
         state = create_initial_state(prompt, messages=told, system_prompt=system, turn=self._turn)
         try:
             run_graph(self._graph, state, self._host, callbacks)
@@ -203,13 +206,6 @@ class ReplAgent:
         if state["failure"]:
             raise ModelError(state["failure"])
         return parse_response(state["current_response"], ended=state["ended"]).chat
-
-    def _tell_surroundings(self, told: list[AnyMessage]) -> None:
-        """Put them before the question, the last message, where nothing that the model is told has them: a summary may have taken their place."""
-        surroundings = encodable(self._host.surroundings())
-        if surroundings != last_surroundings(str(message.text) for message in told):
-            told[-1] = HumanMessage(f"{surroundings}\n\n{told[-1].text}")
-            self._conversation.precede(surroundings)
 
     def _system_prompt(self) -> str:
         """Made anew for each question: skills come and go."""

@@ -41,7 +41,7 @@ async def test_nothing_but_the_protocol_reaches_stdout() -> None:
 import os, subprocess, sys
 print('to fd 1')
 os.write(1, b'{"jsonrpc": "2.0", "id": 1, "result": {}}\\n' + bytes(range(256)))
-subprocess.run("echo from a child; echo and its stderr >&2; head -c 100000 /dev/urandom", shell=True)
+subprocess.run("echo from a child; echo and its stderr >&2", shell=True)
 sys.__stdout__.buffer.write(b"\\xff\\xfe\\n"); sys.__stdout__.flush()
 sys.stdout = None
 """
@@ -49,6 +49,8 @@ sys.stdout = None
         told = await a.call("eval", code=hostile)
         assert not told.is_error
         assert "from a child" in text_of(told)
+        # Random bytes may move the cursor and write over what was printed, so nothing but their end is asked for.
+        assert not (await a.call("eval", code="import subprocess; subprocess.run('head -c 100000 /dev/urandom', shell=True)")).is_error
         assert not (await a.call("eval", code="'\\ud800 \\x00 \\x1b]52;c;aaaa\\x07'")).is_error
         assert await a.eval("1 + 1") == "2"
 

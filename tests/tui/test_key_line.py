@@ -16,7 +16,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.activity import Waiting
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.widgets import chips
+from mahtab_tui.tui.widgets import approval_row, chips
 from mahtab_tui.tui.widgets.input_row import InputRow
 from tests.tui.editor_app import until
 from tests.tui.story import WAITING, ToldSession, drawn, story
@@ -74,6 +74,7 @@ def test_a_search_that_was_stopped_waits_no_longer() -> None:
 async def test_code_that_is_edited_before_it_runs_is_run_by_the_key_that_maximises_a_pane(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(approval_row, "DEAF", 0.0)
     monkeypatch.setattr(chips, "DEAF", 0.0)
     decisions: list[Decision] = []
     app = make_app(*story(), WAITING)
