@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import get_llm
     from mahtab_tui.mcp import start_server
-    from mahtab_tui.recursion.api import rlm
+    from mahtab_tui.search.api import rlm
     from mahtab_tui.session import Session
     from mahtab_tui.state import SessionState, execute_code
     from mahtab_tui.tools.registry import get_all_tools
@@ -40,7 +40,7 @@ _HOMES = {
     "get_llm": "mahtab_tui.llm.providers",
     "load_skill_content": "mahtab_tui.knowledge.library",
     "load_skill_descriptions": "mahtab_tui.knowledge.library",
-    "rlm": "mahtab_tui.recursion.api",
+    "rlm": "mahtab_tui.search.api",
     "run_repl": "mahtab_tui.embed",
     "search_code": "mahtab_tui.knowledge.code",
     "start_server": "mahtab_tui.mcp",

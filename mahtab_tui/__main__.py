@@ -6,7 +6,7 @@ import sys
 
 def main() -> None:
     """The entry point. Until the command line is loaded nothing is collected, and an interrupt ends the process without a word."""
-    gc.disable()  # Loading makes nothing that can be collected; `mahtab_tui.cli.screen` switches it on, or has the screen do that.
+    gc.disable()  # Loading makes nothing that can be collected; `mahtab_tui.cli.main.screen` switches it on, or has the screen do that.
     try:
         import signal
 
@@ -14,7 +14,7 @@ def main() -> None:
         if before is signal.default_int_handler:
             # An exception would not do: a module that is being loaded may catch it, or say it in other words.
             signal.signal(signal.SIGINT, _end)
-        from mahtab_tui.cli import main as command_line
+        from mahtab_tui.cli.main import main as command_line
 
         signal.signal(signal.SIGINT, before)
         command_line()

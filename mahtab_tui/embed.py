@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from mahtab_tui.kernel.base import Kernel, KernelHost
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 
 _IN_A_LOOP = (
     "run_repl() cannot open a screen here: an event loop is running already (is this a notebook?). "

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from mahtab_tui.settings import home_folder
+from mahtab_tui.settings.model import home_folder
 
 MOST = 20_000
 """Characters of each text that are kept."""

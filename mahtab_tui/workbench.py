@@ -22,7 +22,7 @@ from mahtab_tui.session.knowledge import Knowledge
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ NOT_HOSTILE = {
 """They read elements that the program itself writes: the text within is defused, so none is begun that is not ended."""
 SHORT = {
     "mahtab_tui.bus.fence_lines": "_OPENING _TO_BE_OPENING _CLOSING _TO_BE_CLOSING",
-    "mahtab_tui.tui.panes.transcript.layout.grid": "_NUMBER",
+    "mahtab_tui.tui.rows.grid": "_NUMBER",
 }
 """They are given lines and cells of at most so many characters (`LONGEST`, `WIDEST`)."""
 SHORT_LENGTH = 300

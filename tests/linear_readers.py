@@ -24,7 +24,7 @@ def styled(text: str) -> None:
 
 
 def defused(text: str) -> None:
-    from mahtab_tui.recursion.prompts import plain_message
+    from mahtab_tui.search.prompts import plain_message
 
     plain_message("what?", text)
 
@@ -47,7 +47,7 @@ def printed(text: str) -> None:
 
 
 def code_of_an_answer(text: str) -> None:
-    from mahtab_tui.recursion.answer_code import code_of, last_answer
+    from mahtab_tui.search.answer_code import code_of, last_answer
 
     code_of(text)
     last_answer(text)
@@ -65,7 +65,7 @@ def streamed_answer(text: str) -> None:
 
 def frame(text: str) -> None:
     from mahtab_tui.kernel.worker.frames import FrameReader, encode
-    from mahtab_tui.recursion.sandbox.characters import whole_characters
+    from mahtab_tui.sandbox.characters import whole_characters
 
     data = encode({"op": "x", "text": text + "\ud800"})
     reader = FrameReader(bare_limit=1_000)
@@ -75,8 +75,8 @@ def frame(text: str) -> None:
 
 
 def requests(text: str) -> None:
-    from mahtab_tui.recursion.requests import read_call, read_final
-    from mahtab_tui.recursion.text import Text
+    from mahtab_tui.sandbox.text import Text
+    from mahtab_tui.search.requests import read_call, read_final
 
     read_call("rlm", {"query": "q", "parts": [{"text": text}], "map": False}, Text.root(text))
     read_final({"text": text[:40_000], "spans": [[0, 1]] * 100_000}, Text.root(text))
@@ -92,7 +92,7 @@ def grounds(text: str) -> None:
 
 
 def sub_call_text(text: str) -> None:
-    from mahtab_tui.recursion.events import Events
+    from mahtab_tui.search.events import Events
 
     Events("t", lambda record: None).query(text[:100_000], text)
 

@@ -24,7 +24,7 @@ from textual.geometry import Size
 from mahtab_tui.session import Session
 from mahtab_tui.session.beginning import process_kernel
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.resume import new_store
 from mahtab_tui.tui.app import MahtabApp

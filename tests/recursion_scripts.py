@@ -17,11 +17,11 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.sandbox.parts import Final
 from mahtab_tui.llm.search_lines import LAST_CALL, QUERY
-from mahtab_tui.recursion.budget import Limits
-from mahtab_tui.recursion.sandbox.base import Sandbox, SandboxHost, TurnResult
-from mahtab_tui.recursion.search import Answer, Search
-from mahtab_tui.recursion.text import Text
-from mahtab_tui.recursion.tree import Tree
+from mahtab_tui.sandbox.base import Sandbox, SandboxHost, TurnResult
+from mahtab_tui.sandbox.text import Text
+from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.search import Answer, Search
+from mahtab_tui.search.tree import Tree
 
 TEXT = "".join(f"line {number}\n" for number in range(1_000))
 

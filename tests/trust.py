@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mahtab_tui.configuration.files import allow
-from mahtab_tui.setting_sources import all_held_back
-from mahtab_tui.settings import Settings
+from mahtab_tui.settings.model import Settings
+from mahtab_tui.settings.sources import all_held_back
+from mahtab_tui.settings.writing import allow
 
 
 def trust_project() -> None:

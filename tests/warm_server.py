@@ -17,12 +17,12 @@ import langgraph.graph  # noqa: F401
 import mcp.server.stdio  # noqa: F401
 
 import mahtab_tui.agent.graph
-import mahtab_tui.cli
-import mahtab_tui.headless
-import mahtab_tui.headless_search
+import mahtab_tui.cli.ask
+import mahtab_tui.cli.main
+import mahtab_tui.cli.rlm
 import mahtab_tui.mcp.desk
 import mahtab_tui.mcp.library
-import mahtab_tui.recursion.engine
+import mahtab_tui.search.engine
 import mahtab_tui.tui.open  # noqa: F401
 from mahtab_tui.__main__ import main
 

@@ -12,7 +12,7 @@ from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.knowledge.index import Hit, SkillsIndex
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 
 FRESH = 1.0
 """Seconds for which what was looked at is taken as it was."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mahtab_tui.knowledge.skills import SKILL_FILE, Skill, SkillError, read_skill
-from mahtab_tui.settings import home_folder, resource_folder
+from mahtab_tui.settings.model import home_folder, resource_folder
 
 _NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
 """Files that are met beside skills and are none."""

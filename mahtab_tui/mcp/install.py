@@ -10,9 +10,9 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from mahtab_tui.configuration.files import write_text
-from mahtab_tui.setting_sources import SettingsError, home_folder, read_config, read_text
-from mahtab_tui.settings import PACKAGE
+from mahtab_tui.settings.model import PACKAGE
+from mahtab_tui.settings.sources import SettingsError, home_folder, read_config, read_text
+from mahtab_tui.settings.writing import write_text
 
 ClientName = Literal["claude-code", "codex"]
 

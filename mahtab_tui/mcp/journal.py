@@ -16,7 +16,7 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import OutputKind
 from mahtab_tui.mcp.look import highlighted, safe
-from mahtab_tui.settings import home_folder
+from mahtab_tui.settings.model import home_folder
 
 ViewerMode = Literal["auto", "file", "off"]
 

@@ -15,7 +15,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.told import told
 from mahtab_tui.dying import die_of
 from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
-from mahtab_tui.settings import Settings, SettingsError, load_settings
+from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 
 if TYPE_CHECKING:
     import mcp_types as types

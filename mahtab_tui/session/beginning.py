@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mahtab_tui.kernel.base import Kernel, KernelHost
-from mahtab_tui.settings import Settings, home_folder
+from mahtab_tui.settings.model import Settings, home_folder
 
 
 def process_kernel(settings: Settings) -> Callable[[KernelHost], Kernel]:

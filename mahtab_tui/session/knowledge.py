@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.setting_sources import project_folder
+from mahtab_tui.settings.sources import project_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.knowledge.library import SkillLibrary

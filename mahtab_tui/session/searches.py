@@ -12,14 +12,14 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.settings import Settings
+from mahtab_tui.settings.model import Settings
 from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
     from mahtab_tui.llm.providers import MakeLLM
-    from mahtab_tui.recursion.search import Asking, Search
+    from mahtab_tui.search.search import Asking, Search
 
 ROOT = "1"
 """What a tree's first node is called."""
@@ -59,9 +59,9 @@ class Searches:
         """`rlm(…)` in a cell: the answer, once it is there. Raises `RuntimeError` with a sentence where there is none."""
         from mahtab_tui.kernel.worker.contexts import Taken
         from mahtab_tui.llm.base import ModelError
-        from mahtab_tui.recursion.budget import limits_of
-        from mahtab_tui.recursion.sandbox.base import SandboxError
-        from mahtab_tui.recursion.text import Text
+        from mahtab_tui.sandbox.base import SandboxError
+        from mahtab_tui.sandbox.text import Text
+        from mahtab_tui.search.budget import limits_of
 
         options = dict(args["options"])
         model, sub_model = options.pop("model", None), options.pop("sub_model", None)
@@ -118,7 +118,7 @@ class Searches:
             search.answer(request, run)
 
     def _engine(self) -> Search:
-        from mahtab_tui.recursion.search import Search
+        from mahtab_tui.search.search import Search
 
         with self._making:
             if self._search is None:

@@ -32,7 +32,7 @@ from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
-from mahtab_tui.settings import ApprovalMode, Settings
+from mahtab_tui.settings.model import ApprovalMode, Settings
 from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui.kernel.worker.frames import FrameError, FrameReader, encode
-from mahtab_tui.settings import home_folder
+from mahtab_tui.settings.model import home_folder
 
 PATIENCE = 2.0
 """Seconds that a session may take to say what it is."""

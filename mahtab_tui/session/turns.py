@@ -19,7 +19,7 @@ from mahtab_tui.llm.pictures import Picture
 from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.requests import Cancelled, Requests
-from mahtab_tui.settings import ApprovalMode
+from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:

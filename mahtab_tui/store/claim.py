@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from mahtab_tui.settings import home_folder
+from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.damage import file_identity
 
 _ATTEMPTS, _PAUSE = 5, 0.05

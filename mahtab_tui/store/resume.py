@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.settings import home_folder
+from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.claim import claim, held, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, fork_session, list_sessions, load_records

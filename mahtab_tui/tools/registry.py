@@ -69,7 +69,7 @@ def get_all_tools(code_dir: Path | str | None = None, skills_dir: Path | str | N
     """
     from mahtab_tui.knowledge.library import skill_library
     from mahtab_tui.knowledge.loaded import LoadedSkills
-    from mahtab_tui.settings import load_settings
+    from mahtab_tui.settings.model import load_settings
     from mahtab_tui.tools.toolset import Toolset
 
     skills = skill_library(skills_dir)

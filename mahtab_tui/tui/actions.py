@@ -16,7 +16,7 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import Command, acts_above
 from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.pressing import PressGuard
 from mahtab_tui.tui.screens.confirm import Confirm

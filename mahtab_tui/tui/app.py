@@ -19,10 +19,10 @@ from textual.widgets import Input, TextArea
 from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
-from mahtab_tui.recursion.control import Control
+from mahtab_tui.search.control import Control
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.settings import resource_folder
+from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.attention import Attention, notification
 from mahtab_tui.tui.choices import Choices
@@ -38,7 +38,7 @@ from mahtab_tui.tui.palette import CommandProvider, Palette
 from mahtab_tui.tui.pane_actions import PaneActions
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.skill_actions import SkillActions

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
-from mahtab_tui.settings import home_folder
+from mahtab_tui.settings.model import home_folder
 from mahtab_tui.tui.layout import PaneLayout
 
 _MODELS = 12

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mahtab_tui import __version__
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.settings import home_folder
+from mahtab_tui.settings.model import home_folder
 
 _LONGEST = 500
 """Characters of an error's own words that are told."""

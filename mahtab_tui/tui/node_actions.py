@@ -9,9 +9,9 @@ from textual.binding import BindingType
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.recursion.control import Control
-from mahtab_tui.recursion.node import Node
-from mahtab_tui.recursion.tree import Tree
+from mahtab_tui.search.control import Control
+from mahtab_tui.search.node import Node
+from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import NODE_COMMANDS, Command, bindings
 

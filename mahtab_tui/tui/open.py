@@ -17,7 +17,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session import Session
 from mahtab_tui.session.session import KernelFactory
-from mahtab_tui.settings import Settings, home_folder, load_settings
+from mahtab_tui.settings.model import Settings, home_folder, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
@@ -222,7 +222,7 @@ def replay_log(path: Path, speed: float | None) -> int:
 
     Raises `OSError`, `ValueError` for a file that is no log, `NoTerminal`.
     """
-    from mahtab_tui.recursion.log import read_log, replay
+    from mahtab_tui.search.log import read_log, replay
     from mahtab_tui.tui.replay_app import ReplayApp
 
     opened = read_log(path)

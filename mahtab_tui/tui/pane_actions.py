@@ -13,7 +13,7 @@ from mahtab_tui.tui.jumper import JumpScreen, Target
 from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout, Resize
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow

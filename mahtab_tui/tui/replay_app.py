@@ -11,10 +11,10 @@ from textual.content import Content
 from textual.widgets import Input, Static, TextArea
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.recursion.control import NoControl
-from mahtab_tui.settings import resource_folder
+from mahtab_tui.search.control import NoControl
+from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.drain import RATE
-from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.player import Player
 from mahtab_tui.tui.pressing import PressGuard
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables

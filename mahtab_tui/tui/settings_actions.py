@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.settings import SettingsError
+from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.tui.actions import SessionActions
 from mahtab_tui.tui.commands import ALL
 from mahtab_tui.tui.theme import MAHTAB

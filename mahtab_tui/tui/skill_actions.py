@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from mahtab_tui.setting_sources import SettingsError, project_folder
+from mahtab_tui.settings.sources import SettingsError, project_folder
 from mahtab_tui.tui.settings_actions import SettingsActions
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class SkillActions(SettingsActions):
 
     def action_unload_skill(self, name: str = "") -> None:
         from mahtab_tui.knowledge.library import NoSkill
-        from mahtab_tui.tui.screens.listing import ChooseOne
+        from mahtab_tui.tui.rows.listing import ChooseOne
 
         loaded = self.session.knowledge.loaded
         if not name and (names := loaded.names):

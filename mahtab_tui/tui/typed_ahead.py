@@ -14,7 +14,7 @@ from typing import Any
 
 from textual.drivers.linux_driver import LinuxDriver
 
-from mahtab_tui.settings import PictureMode
+from mahtab_tui.settings.model import PictureMode
 from mahtab_tui.tui.gate import let_out
 from mahtab_tui.tui.graphics.answers import Answers, Protocol
 from mahtab_tui.tui.graphics.encoding import KITTY_CLEARED

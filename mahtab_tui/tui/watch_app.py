@@ -17,7 +17,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import styled
 from mahtab_tui.session.shared_sessions import Running
 from mahtab_tui.session.watching import follow
-from mahtab_tui.settings import resource_folder
+from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView

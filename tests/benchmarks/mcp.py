@@ -21,7 +21,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.share_server import ShareServer
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99
 from tests.e2e.terminal import Terminal

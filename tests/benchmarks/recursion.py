@@ -10,11 +10,11 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.recursion.api import rlm
-from mahtab_tui.recursion.budget import Limits
-from mahtab_tui.recursion.sandbox.open import open_sandboxes
-from mahtab_tui.recursion.search import Search
-from mahtab_tui.recursion.text import Text
+from mahtab_tui.sandbox.open import open_sandboxes
+from mahtab_tui.sandbox.text import Text
+from mahtab_tui.search.api import rlm
+from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.search import Search
 from tests.benchmarks import recursion_peers
 from tests.benchmarks.table import Row, median, timed
 from tests.recursion_scripts import Reply, ScriptedModel, query_of

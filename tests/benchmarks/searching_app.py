@@ -12,7 +12,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.settings import home_folder, load_settings
+from mahtab_tui.settings.model import home_folder, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.collector import Collector

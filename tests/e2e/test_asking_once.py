@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from mahtab_tui.cli import app
+from mahtab_tui.cli.main import app
 from tests.e2e.conftest import Start
 from tests.skills import write_skill
 from tests.warm import command

@@ -12,7 +12,7 @@ from tests.e2e.terminal import Terminal
 
 _BREAK = """
 import sys
-from mahtab_tui.cli import main
+from mahtab_tui.cli.main import main
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 

@@ -46,7 +46,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_an_installed_program_finds_its_styles_and_skills(installed: Path, project: Path) -> None:
     code = (
-        "import mahtab_tui; from mahtab_tui.settings import resource_folder;"
+        "import mahtab_tui; from mahtab_tui.settings.model import resource_folder;"
         "print(mahtab_tui.__file__); print((resource_folder('styles') / 'app.tcss').is_file());"
         "print((resource_folder('skills') / 'debug' / 'SKILL.md').is_file())"
     )

@@ -12,8 +12,8 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from mahtab_tui.cli import app
-from mahtab_tui.settings import load_settings
+from mahtab_tui.cli.main import app
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.commands import COMMANDS
 from tests.warm import command
 

@@ -13,13 +13,13 @@ import pytest_asyncio
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.recursion.sandbox.base import Sandbox, Sandboxes
-from mahtab_tui.recursion.sandbox.open import open_sandboxes
-from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
-from mahtab_tui.recursion.text import Text
+from mahtab_tui.sandbox.base import Sandbox, Sandboxes
+from mahtab_tui.sandbox.open import open_sandboxes
+from mahtab_tui.sandbox.process import ProcessSandboxes
+from mahtab_tui.sandbox.text import Text
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from tests.integration.kernels import Cells, RecordingHost
 from tests.integration.sandboxes import RecordingNode
 from tests.integration.sessions import Opened, Watched

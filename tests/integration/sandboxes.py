@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from mahtab_tui.recursion.sandbox.base import Sandbox, TurnResult
+from mahtab_tui.sandbox.base import Sandbox, TurnResult
 
 PATIENCE = 60.0
 """Seconds of running time that no test's code needs."""

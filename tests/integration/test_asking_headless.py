@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.headless import ANSWERED, FAILED, REFUSED, ask_once
+from mahtab_tui.cli.ask import ANSWERED, FAILED, REFUSED, ask_once
 from mahtab_tui.session.loading import look_at_files
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 
 CODE = "open('made', 'w')"
 

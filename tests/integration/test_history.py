@@ -23,7 +23,7 @@ from mahtab_tui.llm.prompts import BEGINNING_LEFT_OUT
 from mahtab_tui.session import Session
 from mahtab_tui.session.agent_thread import summary
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk, without_surroundings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched

@@ -18,7 +18,7 @@ from mahtab_tui.llm.prompts import TAKEN_OUT
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.agents import without_surroundings
 from tests.fake_claude import install_fake_claude

@@ -11,8 +11,8 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.headless import ANSWERED, FAILED, ask_once
-from mahtab_tui.settings import load_settings
+from mahtab_tui.cli.ask import ANSWERED, FAILED, ask_once
+from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened
 from tests.services import OPENAI, Service, refusing, serving
 

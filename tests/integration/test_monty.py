@@ -15,11 +15,11 @@ import pytest
 import pytest_asyncio
 
 from mahtab_tui.kernel.worker.sandbox import lockdown
-from mahtab_tui.recursion.sandbox.base import CallRefused, Sandbox, SandboxError
-from mahtab_tui.recursion.sandbox.monty import MontySandboxes
-from mahtab_tui.recursion.sandbox.monty_prelude import GAPS, MODULES
-from mahtab_tui.recursion.sandbox.open import open_sandboxes
-from mahtab_tui.recursion.text import Named, Text
+from mahtab_tui.sandbox.base import CallRefused, Sandbox, SandboxError
+from mahtab_tui.sandbox.monty import MontySandboxes
+from mahtab_tui.sandbox.monty_prelude import GAPS, MODULES
+from mahtab_tui.sandbox.open import open_sandboxes
+from mahtab_tui.sandbox.text import Named, Text
 from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ESCAPES, Escape
 from tests.integration.sandboxes import RecordingNode, never, printed, run
@@ -253,15 +253,15 @@ async def test_help_says_how_a_name_is_called(sandbox: Sandbox) -> None:
 async def test_it_takes_the_place_of_a_process_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lockdown, "missing", lambda: "its kernel has no Landlock")
     assert isinstance(open_sandboxes(), MontySandboxes)
-    monkeypatch.setattr("mahtab_tui.recursion.sandbox.open.find_spec", lambda name: None)
+    monkeypatch.setattr("mahtab_tui.sandbox.open.find_spec", lambda name: None)
     with pytest.raises(SandboxError, match=r"its kernel has no Landlock. Install .* pip install pydantic-monty"):
         open_sandboxes()
 
 
 HOST = """
 import asyncio
-from mahtab_tui.recursion.sandbox import monty
-from mahtab_tui.recursion.text import Text
+from mahtab_tui.sandbox import monty
+from mahtab_tui.sandbox.text import Text
 
 monty.LONGEST = 2.0
 

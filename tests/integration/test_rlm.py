@@ -19,11 +19,11 @@ import mahtab_tui
 from mahtab_tui.bus import tags
 from mahtab_tui.kernel.worker.contexts import ContextError
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.recursion.api import SearchFailed, rlm
-from mahtab_tui.recursion.budget import Limits
-from mahtab_tui.recursion.log import read_log
-from mahtab_tui.recursion.search import Search
-from mahtab_tui.recursion.tree import Tree
+from mahtab_tui.search.api import SearchFailed, rlm
+from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.log import read_log
+from mahtab_tui.search.search import Search
+from mahtab_tui.search.tree import Tree
 from tests.recursion_scripts import ScriptedModel, Story, replies
 from tests.waiting import wait_for
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.recursion.budget import Limits
-from mahtab_tui.recursion.models import CLI_CONCURRENCY
-from mahtab_tui.recursion.search import Search
+from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.models import CLI_CONCURRENCY
+from mahtab_tui.search.search import Search
 from tests.fake_claude import FakeClaude, install_fake_claude
 from tests.recursion_scripts import TEXT, Story
 from tests.waiting import wait_for

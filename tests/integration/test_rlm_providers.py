@@ -13,8 +13,8 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.recursion import schedule
-from mahtab_tui.recursion.api import rlm
+from mahtab_tui.search import schedule
+from mahtab_tui.search.api import rlm
 from tests.recursion_scripts import TEXT, Story
 from tests.services import answering
 

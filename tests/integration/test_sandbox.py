@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.recursion.sandbox.base import CallRefused, Sandbox
-from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
-from mahtab_tui.recursion.text import Named, Text
+from mahtab_tui.sandbox.base import CallRefused, Sandbox
+from mahtab_tui.sandbox.process import ProcessSandboxes
+from mahtab_tui.sandbox.text import Named, Text
 from tests.integration.sandboxes import RecordingNode, never, printed, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mahtab_tui.recursion.sandbox.base import CallRefused
-from mahtab_tui.recursion.sandbox.open import open_sandboxes
-from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
-from mahtab_tui.recursion.text import Text
+from mahtab_tui.sandbox.base import CallRefused
+from mahtab_tui.sandbox.open import open_sandboxes
+from mahtab_tui.sandbox.process import ProcessSandboxes
+from mahtab_tui.sandbox.text import Text
 from tests.integration.canaries import Canaries, canaries
 from tests.integration.escapes import ATTACKS, ESCAPES, Escape
 from tests.integration.sandboxes import RecordingNode, never, run

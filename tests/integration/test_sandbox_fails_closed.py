@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui import doctor
+from mahtab_tui.cli import doctor
 from mahtab_tui.kernel import worker
 from mahtab_tui.kernel.worker.sandbox import lockdown
-from mahtab_tui.recursion.sandbox import open
-from mahtab_tui.recursion.sandbox.base import SandboxError
-from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
-from mahtab_tui.recursion.text import Text
+from mahtab_tui.sandbox import open
+from mahtab_tui.sandbox.base import SandboxError
+from mahtab_tui.sandbox.process import ProcessSandboxes
+from mahtab_tui.sandbox.text import Text
 from tests.integration.sandboxes import RecordingNode
 
 # The child program, with a step of the lockdown left out.

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.recursion.sandbox.base import Sandbox, SandboxError
-from mahtab_tui.recursion.sandbox.open import open_sandboxes
-from mahtab_tui.recursion.sandbox.process import ProcessSandboxes
-from mahtab_tui.recursion.text import Text
+from mahtab_tui.sandbox.base import Sandbox, SandboxError
+from mahtab_tui.sandbox.open import open_sandboxes
+from mahtab_tui.sandbox.process import ProcessSandboxes
+from mahtab_tui.sandbox.text import Text
 from tests.integration.sandboxes import RecordingNode, printed, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -170,8 +170,8 @@ async def test_closing_ends_all_processes(node: RecordingNode) -> None:
 async def test_nothing_is_left_when_the_host_is_killed(tmp_path: Path) -> None:
     host = """
 import asyncio, sys
-from mahtab_tui.recursion.sandbox.open import open_sandboxes
-from mahtab_tui.recursion.text import Text
+from mahtab_tui.sandbox.open import open_sandboxes
+from mahtab_tui.sandbox.text import Text
 class Node:
     def tell(self, name, args): ...
 async def main():

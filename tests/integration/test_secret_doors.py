@@ -15,16 +15,16 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record
-from mahtab_tui.headless import ask_once
-from mahtab_tui.headless_search import search_once
+from mahtab_tui.cli.ask import ask_once
+from mahtab_tui.cli.rlm import search_once
 from mahtab_tui.kernel.looking import Arranged
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.recursion.budget import Limits
+from mahtab_tui.search.budget import Limits
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.guest_calls import GuestCalls
 from mahtab_tui.session.guests import Call
-from mahtab_tui.settings import Settings, load_settings
+from mahtab_tui.settings.model import Settings, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.store.sqlite import SqliteStore
 from tests.integration.sessions import Opened, Watched

@@ -18,7 +18,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched
 from tests.services import OPENAI, Service, refusing, serving

@@ -23,7 +23,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched

@@ -12,7 +12,7 @@ from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.suggestions import rest_of_line
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Watched
 

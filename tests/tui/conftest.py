@@ -19,7 +19,7 @@ from textual.notifications import Notification
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.guard import ScreenGuard

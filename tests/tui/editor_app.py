@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.settings import resource_folder
+from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.editor.completer import Complete

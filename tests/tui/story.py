@@ -14,7 +14,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
-from mahtab_tui.settings import Settings
+from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
 from tests.tui.editor_app import until
 

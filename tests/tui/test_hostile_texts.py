@@ -18,7 +18,7 @@ from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.node_actions import Chosen
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
-from mahtab_tui.tui.panes.recursion.pane import RecursionPane
+from mahtab_tui.tui.panes.search_tree.pane import RecursionPane
 from mahtab_tui.tui.screens.node import NodeScreen
 from tests.hostile import HOSTILE
 from tests.tui.search_story import LIMITS, Scribe
@@ -134,8 +134,8 @@ def session_of(pilot: Pilot[int]) -> ToldSession:
 
 @pytest.mark.parametrize("part", range(0, len(HOSTILE), 22))
 async def test_questions_and_choices(make_app: MakeApp, part: int) -> None:
+    from mahtab_tui.tui.rows.listing import ChooseOne
     from mahtab_tui.tui.screens.confirm import Confirm
-    from mahtab_tui.tui.screens.listing import ChooseOne
     from mahtab_tui.tui.screens.prompt import Prompt
 
     async with make_app().run_test(size=(120, 40)) as pilot:

@@ -11,7 +11,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
-from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 from tests.tui.editor_app import until

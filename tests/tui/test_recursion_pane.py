@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.panes.recursion import RecursionPane
+from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.screens.edit_query import EditQuery
 from mahtab_tui.tui.screens.node import NodeScreen
 from tests.tui.editor_app import until

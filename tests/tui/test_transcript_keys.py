@@ -13,8 +13,8 @@ from textual.widgets import Input
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.panes.transcript.strips import MARK
 from mahtab_tui.tui.panes.transcript.texts import text_of
+from mahtab_tui.tui.rows.strips import MARK
 from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.widgets.find_row import FindRow
 from tests.tui.transcript_app import SIZE, PaneApp, cell, record

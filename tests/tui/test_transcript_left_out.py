@@ -9,7 +9,7 @@ from textual import on
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.panes.transcript.strips import BAR
+from mahtab_tui.tui.rows.strips import BAR
 from tests.tui.test_transcript_keys import KeysApp, conversation, press
 from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record

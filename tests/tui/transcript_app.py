@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.settings import resource_folder
+from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 

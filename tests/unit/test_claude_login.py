@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import HumanMessage
 
-from mahtab_tui import doctor
+from mahtab_tui.cli import doctor
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_login import gateway_address, login_environment, login_hint
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from tests.fake_claude import FakeClaude, install_fake_claude
 
 KEY, TOKEN, GATEWAY = "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"

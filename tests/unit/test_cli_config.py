@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from mahtab_tui.cli import app
-from mahtab_tui.configuration import files
-from mahtab_tui.settings import Settings
+from mahtab_tui.cli.main import app
+from mahtab_tui.settings import writing as files
+from mahtab_tui.settings.model import Settings
 from tests.trust import trust_project
 
 MINE = """\

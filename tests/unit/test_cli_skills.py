@@ -6,7 +6,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner, Result
 
-from mahtab_tui.cli import app
+from mahtab_tui.cli.main import app
 from tests.skills import write_skill
 
 

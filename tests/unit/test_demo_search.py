@@ -19,10 +19,10 @@ from mahtab_tui.kernel.worker.sandbox.names import Final, make_names
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.demo_query import understand
 from mahtab_tui.llm.demo_search import FEW, SMALL, WHO, search_answer
-from mahtab_tui.recursion.answer_code import code_of
-from mahtab_tui.recursion.prompts import Left, first_message, last_message, plain_message, plain_system, system_prompt, turn_message
-from mahtab_tui.recursion.sandbox.base import TurnResult
-from mahtab_tui.recursion.text import Text
+from mahtab_tui.sandbox.base import TurnResult
+from mahtab_tui.sandbox.text import Text
+from mahtab_tui.search.answer_code import code_of
+from mahtab_tui.search.prompts import Left, first_message, last_message, plain_message, plain_system, system_prompt, turn_message
 
 
 class Run:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mahtab_tui import doctor
+from mahtab_tui.cli import doctor
 
 
 @pytest.mark.parametrize(("free", "mark"), [(5, "!"), (500, "✓")])

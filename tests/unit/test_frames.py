@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mahtab_tui.kernel.worker.frames import MAX_FRAME, FrameError, FrameReader, encode
-from mahtab_tui.recursion.sandbox.characters import whole_characters
+from mahtab_tui.sandbox.characters import whole_characters
 
 # Any text, lone surrogates and NUL too.
 TEXT = st.text(st.characters(), max_size=30)

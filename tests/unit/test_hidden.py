@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from mahtab_tui.bus.hidden import refusal, visible
 from mahtab_tui.bus.parser import parse_response
-from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
+from mahtab_tui.tui.rows.code import CodeRows
 from tests.unit.test_transcript_rows import PALETTE
 
 HIDDEN = "\x00\x07\x0b\x0c\r\x1b\x1f\x7f\x85\x9b\xa0\xad\u034f\u061c\u115f\u200b\u200d\u200e\u2028\u2029\u202e\u2066\u2800\u3164\ufe0f\ufeff\ue000\ufff9\ud800"

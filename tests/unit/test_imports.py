@@ -21,7 +21,7 @@ def loaded_after(code: str) -> set[str]:
     "module",
     [
         "mahtab_tui",
-        "mahtab_tui.cli",
+        "mahtab_tui.cli.main",
         "mahtab_tui.tui.open",
         "mahtab_tui.session",
         "mahtab_tui.agent",
@@ -34,11 +34,11 @@ def test_importing_does_not_load_the_models_libraries(module: str) -> None:
 
 
 def test_the_first_picture_waits_neither_for_the_highlighter_nor_for_markdown() -> None:
-    assert not loaded_after("import mahtab_tui.tui.open").intersection({"pygments.lexers", "markdown_it", "mahtab_tui.recursion.engine"})
+    assert not loaded_after("import mahtab_tui.tui.open").intersection({"pygments.lexers", "markdown_it", "mahtab_tui.search.engine"})
 
 
 def test_the_first_picture_does_not_wait_for_what_changes_settings() -> None:
-    loaded = loaded_after("import mahtab_tui.cli, mahtab_tui.tui.open")
+    loaded = loaded_after("import mahtab_tui.cli.main, mahtab_tui.tui.open")
     late = ("tomlkit", "mahtab_tui.configuration", "mahtab_tui.tui.screens.settings", "mahtab_tui.tui.screens.models")
     assert not [name for name in loaded if name.startswith(late)]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rich.style import Style
 
-from mahtab_tui.tui.panes.transcript.layout.code import shorten
-from mahtab_tui.tui.panes.transcript.layout.row import WIDEST, cut_spans, hard_cuts, shorten_line
+from mahtab_tui.tui.rows.code import shorten
+from mahtab_tui.tui.rows.row import WIDEST, cut_spans, hard_cuts, shorten_line
 
 
 @pytest.mark.timeout(60)  # cutting a copy for each row would take hours

@@ -15,7 +15,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import MASK, Masking, Secrets, masked
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import BusLogger
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 
 KEY = "sk-proj-0123456789"
 

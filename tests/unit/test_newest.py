@@ -6,7 +6,7 @@ import queue
 
 import pytest
 
-from mahtab_tui.tui.newest import NewestOnly
+from mahtab_tui.tui.rows.newest import NewestOnly
 
 
 def test_work_that_raises_is_said_and_ends_no_later_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import check_model, full_name, get_llm
 from mahtab_tui.llm.remote import ChatRemote
-from mahtab_tui.settings import load_settings
+from mahtab_tui.settings.model import load_settings
 from tests.trust import trust_project
 
 SPECS = {"anthropic:claude-sonnet-4-5": "ANTHROPIC_API_KEY", "openai:gpt-4o": "OPENAI_API_KEY", "openrouter:a/b": "OPENROUTER_API_KEY"}

@@ -11,8 +11,8 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
-from mahtab_tui.recursion.live import Outcome
-from mahtab_tui.recursion.sandbox.base import CallRefused
+from mahtab_tui.sandbox.base import CallRefused
+from mahtab_tui.search.live import Outcome
 from tests.recursion_scripts import TEXT, Bench, Seat, TurnStatusError, code, query_of, replies
 
 
@@ -155,7 +155,7 @@ def test_a_failing_child_is_an_error_value_for_its_parent(bench: Bench) -> None:
 
 
 def test_a_busy_service_is_asked_again_and_the_tree_ends_well(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.recursion.schedule._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("mahtab_tui.search.schedule._FIRST_PAUSE", 0.01)
     failures = 3
 
     def reply(messages: Sequence[BaseMessage]) -> str:
@@ -334,7 +334,7 @@ def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
 
 
 def test_a_node_tells_only_so_much_of_what_it_has_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.recursion.turns._MAX_TOUCHES", 5)
+    monkeypatch.setattr("mahtab_tui.search.turns._MAX_TOUCHES", 5)
 
     async def flood(seat: Seat) -> None:
         for place in range(0, 100, 10):
@@ -354,7 +354,7 @@ def test_a_text_too_long_for_a_plain_call_is_refused_with_advice(bench: Bench) -
 
 
 def test_the_root_and_the_others_may_have_different_models(bench: Bench) -> None:
-    from mahtab_tui.recursion.budget import Limits
+    from mahtab_tui.search.budget import Limits
     from tests.recursion_scripts import ScriptedModel
 
     root = ScriptedModel(reply=replies({"what?": code("halves")}), model="dear")
@@ -374,7 +374,7 @@ def test_what_cannot_be_sent_is_replaced(bench: Bench) -> None:
 
 
 def test_a_tree_has_only_so_many_nodes(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.recursion.engine._NODES", 10)
+    monkeypatch.setattr("mahtab_tui.search.engine._NODES", 10)
 
     async def endless(seat: Seat) -> None:
         while True:

@@ -13,8 +13,8 @@ from langchain_core.outputs import ChatGenerationChunk
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.search_lines import LAST_CALL
-from mahtab_tui.recursion.budget import Limits
-from mahtab_tui.recursion.found import MOST, Found
+from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.found import MOST, Found
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
 
 FAILURES = [ContextTooLong("It is too long."), ModelError("The account cannot pay."), ValueError("bad luck"), ModelBusy("It is busy.")]
@@ -33,7 +33,7 @@ TURNS = {"look": look, "ask": ask}
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.recursion.schedule._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("mahtab_tui.search.schedule._FIRST_PAUSE", 0.001)
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)

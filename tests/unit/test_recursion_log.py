@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.recursion.log import Log, read_log, replay
+from mahtab_tui.search.log import Log, read_log, replay
 from tests.recursion_scripts import Bench, Seat, code, replies
 
 

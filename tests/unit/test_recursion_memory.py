@@ -13,13 +13,13 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.recursion import kept
-from mahtab_tui.recursion.events import LONGEST_QUERY
-from mahtab_tui.recursion.live import Source
-from mahtab_tui.recursion.log import Log
-from mahtab_tui.recursion.memo import _digest
-from mahtab_tui.recursion.text import Text
-from mahtab_tui.recursion.tree import ENDS, HELD, Tree
+from mahtab_tui.sandbox.text import Text
+from mahtab_tui.search import kept
+from mahtab_tui.search.events import LONGEST_QUERY
+from mahtab_tui.search.live import Source
+from mahtab_tui.search.log import Log
+from mahtab_tui.search.memo import _digest
+from mahtab_tui.search.tree import ENDS, HELD, Tree
 from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, replies
 
 LARGE = 1_000_000
@@ -72,7 +72,7 @@ def test_texts_and_queries_of_ended_nodes_are_let_go_beyond_a_limit(bench: Bench
 
 
 def test_texts_that_code_makes_have_a_limit_for_the_whole_tree(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mahtab_tui.recursion.engine._MADE", 3 * LARGE)
+    monkeypatch.setattr("mahtab_tui.search.engine._MADE", 3 * LARGE)
 
     async def flood(seat: Seat) -> None:
         seat.names["found"] = await seat.rlm("part", *["x" * LARGE] * 2)

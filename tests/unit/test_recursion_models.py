@@ -18,7 +18,7 @@ from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.replay_file import ReplayLine
 from mahtab_tui.llm.spoken import Spoken
-from mahtab_tui.recursion.models import CLI_CONCURRENCY, CONCURRENCY, Model
+from mahtab_tui.search.models import CLI_CONCURRENCY, CONCURRENCY, Model
 from tests.recursion_scripts import ScriptedModel
 
 ASKED = [HumanMessage("?")]

@@ -9,8 +9,8 @@ import pytest
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
 from mahtab_tui.llm.failures import is_busy, pause_asked_for
-from mahtab_tui.recursion import schedule
-from mahtab_tui.recursion.schedule import Gate, Schedule
+from mahtab_tui.search import schedule
+from mahtab_tui.search.schedule import Gate, Schedule
 
 
 @pytest.fixture(autouse=True)

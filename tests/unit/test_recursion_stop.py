@@ -14,8 +14,8 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelBusy
-from mahtab_tui.recursion.budget import Limits
-from mahtab_tui.recursion.search import Search
+from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.search import Search
 from tests.recursion_scripts import TEXT, Bench, Reply, ScriptedModel, ScriptedSandboxes, Seat, TurnStatusError, code, query_of, replies
 from tests.waiting import wait_for
 
@@ -199,7 +199,7 @@ def test_closing_a_search_stops_what_runs(bench: Bench) -> None:
 
 def test_nobody_waits_for_a_search_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither who comes too late, nor who waits for a model that does not let itself be stopped."""
-    monkeypatch.setattr("mahtab_tui.recursion.search._CLOSING", 0.2)
+    monkeypatch.setattr("mahtab_tui.search.search._CLOSING", 0.2)
     asked = threading.Event()
 
     async def reply(messages: Sequence[BaseMessage]) -> str:

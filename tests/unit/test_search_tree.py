@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.recursion.node import FINISHED, Node
-from mahtab_tui.recursion.tree import HELD, Tree
-from mahtab_tui.recursion.trees import KEPT, Trees
+from mahtab_tui.search.node import FINISHED, Node
+from mahtab_tui.search.tree import HELD, Tree
+from mahtab_tui.search.trees import KEPT, Trees
 from tests.tui.search_story import Scribe, asking, done, running, wide
 
 STORY = done()

@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from pydantic import SecretStr
 
-from mahtab_tui.setting_sources import place_of
-from mahtab_tui.settings import Settings, SettingsError, load_settings, resource_folder
+from mahtab_tui.settings.model import Settings, SettingsError, load_settings, resource_folder
+from mahtab_tui.settings.sources import place_of
 from tests.trust import trust_project
 
 

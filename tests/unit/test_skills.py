@@ -11,7 +11,7 @@ import pytest
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary, skill_files
 from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill, read_skill
-from mahtab_tui.settings import SettingsError, load_settings, resource_folder
+from mahtab_tui.settings.model import SettingsError, load_settings, resource_folder
 from tests.skills import write_skill
 
 BUNDLED = {"debug", "refactor", "explore-data", "rlm-strategies", "repl-tools", "write-tests"}

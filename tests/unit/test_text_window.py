@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mahtab_tui.tui.screens.node import text_window
-from mahtab_tui.tui.screens.node.text_window import LINE, TextRow, TextWindow
+from mahtab_tui.tui.rows import text_window
+from mahtab_tui.tui.rows.text_window import LINE, TextRow, TextWindow
 
 _TEXTS = st.lists(st.text(st.sampled_from("ab é漢\t\x1b\u202e")), max_size=12).map("\n".join)
 

@@ -15,7 +15,7 @@ from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.told import OVERWRITTEN, told, told_output
 from mahtab_tui.llm.prompts import render_context
 from mahtab_tui.mcp.look import Look
-from mahtab_tui.recursion.prompts import plain_message
+from mahtab_tui.search.prompts import plain_message
 
 LINES = "\n".join(f"line {number}" for number in range(20))
 HIDING = [f"before\x1b_{LINES}\x07after", f"before\x1b]{LINES}", f"before\x1bP{LINES}\x1b\\after", f"before\x9d{LINES}\x9cafter"]

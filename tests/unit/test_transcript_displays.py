@@ -18,11 +18,11 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.graphics.files import opened, size_of
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.panes.transcript import memory
-from mahtab_tui.tui.panes.transcript.layout.grid import grid_rows
-from mahtab_tui.tui.panes.transcript.layout.html_table import Table, read_table
 from mahtab_tui.tui.panes.transcript.layout.picture import HIGHEST, picture_rows, size_in_cells
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
 from mahtab_tui.tui.panes.transcript.output import HEAD, SHOWN, TAIL, Output, Shown
+from mahtab_tui.tui.rows.grid import grid_rows
+from mahtab_tui.tui.rows.html_table import Table, read_table
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, output_of, record

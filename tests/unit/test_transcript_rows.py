@@ -12,16 +12,16 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mahtab_tui.tui.panes.transcript.entries import Note, Words
-from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows, expand_tabs
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows
-from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, Row, Rows, cut_spans, hard_cuts, word_cuts
-from mahtab_tui.tui.panes.transcript.layout.table import fitted
 from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
 from mahtab_tui.tui.panes.transcript.output import HEAD, TAIL, Output
-from mahtab_tui.tui.panes.transcript.palette import Palette
-from mahtab_tui.tui.panes.transcript.strips import with_mark
 from mahtab_tui.tui.panes.transcript.window import Window
+from mahtab_tui.tui.rows.code import CodeRows
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import LIMIT, Row, Rows, cut_spans, hard_cuts, word_cuts
+from mahtab_tui.tui.rows.strips import with_mark
+from mahtab_tui.tui.rows.table import fitted
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 
 PALETTE = Palette.of(

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from mahtab_tui import trust
-from mahtab_tui.cli import app
-from mahtab_tui.doctor import report
+from mahtab_tui.cli.doctor import report
+from mahtab_tui.cli.main import app
 from mahtab_tui.knowledge.loader import ProjectPlace, skill_folders
-from mahtab_tui.setting_sources import all_held_back
-from mahtab_tui.settings import Settings, SettingsError, load_settings
+from mahtab_tui.settings import trust
+from mahtab_tui.settings.model import Settings, SettingsError, load_settings
+from mahtab_tui.settings.sources import all_held_back
 from mahtab_tui.tui.commands import ALL
 from tests.trust import trust_project
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from rich.console import Console
 from textual.strip import Strip
 
-from mahtab_tui.tui.fetcher import Fetcher
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.graphics.pictured import Picture
+from mahtab_tui.tui.rows.fetcher import Fetcher
 
 CELLS = 20_000
 """Of pictures that are kept drawn, the last drawn, as long as no more are seen."""

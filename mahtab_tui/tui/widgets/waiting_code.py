@@ -11,11 +11,11 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from mahtab_tui.tui.panes.transcript.palette import Palette
-from mahtab_tui.tui.widgets.redrawn import Redrawn
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.redrawn import Redrawn
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
+    from mahtab_tui.tui.rows.code import CodeRows
 
 
 LEAST = 3
@@ -46,7 +46,7 @@ class WaitingCode(Redrawn):
         self.refresh(layout=True)
 
     def look_anew(self, palette: Palette) -> None:
-        from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
+        from mahtab_tui.tui.rows.code import CodeRows
 
         self._rows, self._fill = CodeRows(max(1, self.scrollable_content_region.width), palette, palette.model, whole=True), palette.surface
         self._rows.update(self._code)

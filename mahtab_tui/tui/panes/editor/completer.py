@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mahtab_tui.kernel.base import Completions, KernelError
-from mahtab_tui.tui.newest import NewestOnly
+from mahtab_tui.tui.rows.newest import NewestOnly
 
 Complete = Callable[[str, int], Completions]
 """What may stand at a cursor of a code; raises `KernelError`."""

@@ -12,7 +12,7 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.session.mentions import Chip
-from mahtab_tui.tui.newest import NewestOnly
+from mahtab_tui.tui.rows.newest import NewestOnly
 
 _KEYS: dict[Mode, str] = {
     "python": "Python · Enter runs · Ctrl+J new line · ` asks the model",

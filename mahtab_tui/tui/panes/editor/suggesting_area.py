@@ -8,10 +8,10 @@ from typing import NamedTuple
 from textual.document._document import Selection
 from textual.message import Message
 
-from mahtab_tui.tui.newest import NewestOnly
 from mahtab_tui.tui.panes.editor.completer import Complete
 from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
+from mahtab_tui.tui.rows.newest import NewestOnly
 
 PAUSE = 0.7
 """Seconds without a key after which a suggestion is asked for."""

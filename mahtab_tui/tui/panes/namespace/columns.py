@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from mahtab_tui.tui.panes.namespace.row import Row
+from mahtab_tui.tui.rows.fitting import fitted
 
 _LOOKED_AT = 200
 """Rows that the widths are made for."""
 _WIDE = 60
 """Cells from which there is a column for the time."""
 _TIME = len("12:34")
-
-
-def fitted(text: str, width: int) -> str:
-    """A text in exactly so many cells, cut with … where it is longer."""
-    if cell_len(text) <= width:
-        return set_cell_size(text, width)
-    return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
 def fitted_author(text: str, width: int) -> str:

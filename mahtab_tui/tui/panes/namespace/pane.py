@@ -20,11 +20,12 @@ from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.commands import VARIABLE_COMMANDS, bindings
-from mahtab_tui.tui.panes.namespace.columns import Columns, fitted, fitted_author
+from mahtab_tui.tui.panes.namespace.columns import Columns, fitted_author
 from mahtab_tui.tui.panes.namespace.row import Row
 from mahtab_tui.tui.panes.namespace.rows import SORTS, Rows
+from mahtab_tui.tui.rows.fitting import fitted
+from mahtab_tui.tui.rows.lines_view import LinesView
 from mahtab_tui.tui.theme import GUESTS
-from mahtab_tui.tui.widgets.lines_view import LinesView
 
 HEAD = 2
 """Lines of the title and the column names."""

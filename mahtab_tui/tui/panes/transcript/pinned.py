@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mahtab_tui.tui.panes.transcript.entries import Entry
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Rows
-from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import Row, Rows
 
 
 class PinnedRow(NamedTuple):

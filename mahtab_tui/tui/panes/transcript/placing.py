@@ -11,12 +11,12 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows, greeting_rows
-from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, Row
-from mahtab_tui.tui.panes.transcript.palette import Palette
 from mahtab_tui.tui.panes.transcript.pinned import PinnedRow, pinned_rows
-from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT
 from mahtab_tui.tui.panes.transcript.window import Place, Window
-from mahtab_tui.tui.widgets.redrawn import Redrawn
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.redrawn import Redrawn
+from mahtab_tui.tui.rows.row import LIMIT, Row
+from mahtab_tui.tui.rows.strips import EDGE, RIGHT
 
 TITLE_HEIGHT = 1
 MOST_COLUMNS = 120

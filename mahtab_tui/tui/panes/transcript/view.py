@@ -14,21 +14,21 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.fetcher import Answered, Fetcher
 from mahtab_tui.tui.graphics.drawings import Drawings
 from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.layout.entry import warm_up
 from mahtab_tui.tui.panes.transcript.layout.picture import key_of
-from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
-from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.output import Shown
-from mahtab_tui.tui.panes.transcript.palette import BOLD, REVERSE
 from mahtab_tui.tui.panes.transcript.placing import TITLE_HEIGHT, PlacedView
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
-from mahtab_tui.tui.panes.transcript.strips import EDGE, strip_of, title_strip, with_hint, with_mark, with_sought
 from mahtab_tui.tui.panes.transcript.window import Place
 from mahtab_tui.tui.patterns import TooSlow
+from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
+from mahtab_tui.tui.rows.palette import BOLD, REVERSE
+from mahtab_tui.tui.rows.row import Row
+from mahtab_tui.tui.rows.spinner import FRAME_RATE
+from mahtab_tui.tui.rows.strips import EDGE, strip_of, title_strip, with_hint, with_mark, with_sought
 
 
 class TranscriptView(PlacedView, Pictured, can_focus=True):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mahtab_tui.tui.panes.transcript.entries import Entry
-from mahtab_tui.tui.panes.transcript.heights import Heights
 from mahtab_tui.tui.panes.transcript.layout.entry import EntryRows, guess
-from mahtab_tui.tui.panes.transcript.layout.row import Row
-from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.rows.heights import Heights
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import Row
 
 KEPT = 64
 """Entries whose rows are kept, the last used."""

@@ -14,7 +14,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
 
-from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.rows.palette import Palette
 
 MOST = 200_000
 """Characters of a text that is coloured."""

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Protocol
 
 from mahtab_tui.kernel.looking import Look, Path, TextPart
-from mahtab_tui.tui.screens.node.text_window import TextWindow
+from mahtab_tui.tui.rows.text_window import TextWindow
 
 BLOCK = 65_536
 """Characters."""

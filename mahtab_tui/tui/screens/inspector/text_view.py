@@ -15,12 +15,12 @@ from textual.strip import Strip
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import TextPart
 from mahtab_tui.tui.commands import TEXT_COMMANDS, bindings
+from mahtab_tui.tui.rows.scrolled_rows import ScrolledRows, edge_of, styled
+from mahtab_tui.tui.rows.text_window import LINE, TextRow
 from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, colours_of
 from mahtab_tui.tui.screens.inspector.pattern_search import find_pattern
 from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockWindow, KernelText, NotHere, TextSource
 from mahtab_tui.tui.screens.inspector.view import Asked, LineWanted, Place, View
-from mahtab_tui.tui.screens.node.text_window import LINE, TextRow
-from mahtab_tui.tui.widgets.scrolled_rows import ScrolledRows, edge_of, styled
 
 _SIDEWAYS = 8
 

@@ -10,8 +10,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 
 from mahtab_tui.kernel.looking import Look, Opened, Path
-from mahtab_tui.tui.fetcher import Answered, Fetcher
-from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
+from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.widgets.removable import Removable
 
 

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.fetcher import Answered, Fetcher
+from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.view import LineWanted, Said, View
 from mahtab_tui.tui.widgets.key_line import KeyLine

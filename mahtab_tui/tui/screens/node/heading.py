@@ -7,11 +7,11 @@ from textual.events import Click
 from textual.message import Message
 from textual.widgets import Static
 
-from mahtab_tui.recursion.coverage import HOWS
-from mahtab_tui.recursion.node import Node
-from mahtab_tui.recursion.tree import Tree
-from mahtab_tui.tui.panes.recursion.marks import COVER, LEGEND, glyph
-from mahtab_tui.tui.panes.recursion.phrases import count_of, one_line, place, short_cost, short_number, short_time
+from mahtab_tui.search.coverage import HOWS
+from mahtab_tui.search.node import Node
+from mahtab_tui.search.tree import Tree
+from mahtab_tui.tui.panes.search_tree.marks import COVER, LEGEND, glyph
+from mahtab_tui.tui.panes.search_tree.phrases import count_of, one_line, place, short_cost, short_number, short_time
 
 
 def crumbs(node: Node, now: float) -> Content:

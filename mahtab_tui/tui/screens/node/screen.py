@@ -15,15 +15,15 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.recursion.control import Control
-from mahtab_tui.recursion.node import Node
+from mahtab_tui.search.control import Control
+from mahtab_tui.search.node import Node
 from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
-from mahtab_tui.tui.panes.transcript.layout.prose import FRAME_RATE
+from mahtab_tui.tui.rows.spinner import FRAME_RATE
+from mahtab_tui.tui.rows.text_window import TextWindow
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.node.heading import PlaceBar, crumbs, figures
 from mahtab_tui.tui.screens.node.story_pane import StoryPane
 from mahtab_tui.tui.screens.node.text_pane import TextPane
-from mahtab_tui.tui.screens.node.text_window import TextWindow
 from mahtab_tui.tui.widgets.key_line import KeyLine
 
 BESIDE = 130

@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.recursion.node import Node, Turn
-from mahtab_tui.recursion.text import Span as TextSpan
-from mahtab_tui.recursion.tree import Tree
-from mahtab_tui.tui.panes.recursion.phrases import budget, count_of, short_cost, short_number, short_time
-from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
-from mahtab_tui.tui.panes.transcript.layout.markdown import Markdown, parse
+from mahtab_tui.sandbox.text import Span as TextSpan
+from mahtab_tui.search.node import Node, Turn
+from mahtab_tui.search.tree import Tree
+from mahtab_tui.tui.panes.search_tree.phrases import budget, count_of, short_cost, short_number, short_time
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
-from mahtab_tui.tui.panes.transcript.layout.prose import paragraph
-from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.output import Output
-from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+from mahtab_tui.tui.rows.code import CodeRows
+from mahtab_tui.tui.rows.markdown import Markdown, parse
+from mahtab_tui.tui.rows.palette import BOLD, Palette
+from mahtab_tui.tui.rows.row import Row, paragraph
 
 PLACES = 60
 """Places of an answer that are listed."""

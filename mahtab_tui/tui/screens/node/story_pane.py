@@ -11,16 +11,16 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.strip import Strip
 
-from mahtab_tui.recursion.node import Node
-from mahtab_tui.recursion.text import Span
-from mahtab_tui.recursion.tree import Tree
-from mahtab_tui.tui.panes.recursion.drawing import Drawing
-from mahtab_tui.tui.panes.recursion.outline import Line
-from mahtab_tui.tui.panes.transcript.layout.row import Row
-from mahtab_tui.tui.panes.transcript.palette import Palette
-from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of
+from mahtab_tui.sandbox.text import Span
+from mahtab_tui.search.node import Node
+from mahtab_tui.search.tree import Tree
+from mahtab_tui.tui.panes.search_tree.drawing import Drawing
+from mahtab_tui.tui.panes.search_tree.outline import Line
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.redrawn import Redrawn
+from mahtab_tui.tui.rows.row import Row
+from mahtab_tui.tui.rows.strips import EDGE, RIGHT, strip_of
 from mahtab_tui.tui.screens.node.story import Story, StoryRow
-from mahtab_tui.tui.widgets.redrawn import Redrawn
 
 
 class StoryPane(Redrawn, can_focus=True):

@@ -12,11 +12,11 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from mahtab_tui.recursion.coverage import Coverage
-from mahtab_tui.recursion.text import Span
-from mahtab_tui.tui.newest import NewestOnly
+from mahtab_tui.sandbox.text import Span
+from mahtab_tui.search.coverage import Coverage
+from mahtab_tui.tui.rows.newest import NewestOnly
+from mahtab_tui.tui.rows.text_window import TextWindow
 from mahtab_tui.tui.screens.node.text_rows import TextRows
-from mahtab_tui.tui.screens.node.text_window import TextWindow
 from mahtab_tui.tui.widgets.line import Line
 
 

@@ -11,13 +11,13 @@ from textual.binding import BindingType
 from textual.events import Resize
 from textual.strip import Strip
 
-from mahtab_tui.recursion.coverage import Coverage, How
-from mahtab_tui.recursion.text import Span
-from mahtab_tui.tui.panes.recursion.marks import COVER
-from mahtab_tui.tui.panes.transcript.palette import Palette
-from mahtab_tui.tui.screens.node.text_window import TextRow, TextWindow
-from mahtab_tui.tui.widgets.lines_view import CURSOR_KEYS
-from mahtab_tui.tui.widgets.scrolled_rows import ScrolledRows, styled
+from mahtab_tui.sandbox.text import Span
+from mahtab_tui.search.coverage import Coverage, How
+from mahtab_tui.tui.panes.search_tree.marks import COVER
+from mahtab_tui.tui.rows.lines_view import CURSOR_KEYS
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.scrolled_rows import ScrolledRows, styled
+from mahtab_tui.tui.rows.text_window import TextRow, TextWindow
 
 
 class TextRows(ScrolledRows, can_focus=True):

@@ -15,9 +15,9 @@ from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import TracebackFrame
-from mahtab_tui.tui.panes.namespace.columns import fitted
-from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
-from mahtab_tui.tui.widgets.lines_view import CURSOR_KEYS, LinesView
+from mahtab_tui.tui.rows.fitting import fitted
+from mahtab_tui.tui.rows.lines_view import CURSOR_KEYS, LinesView
+from mahtab_tui.tui.rows.palette import BOLD, Palette
 
 MOST_LINES = 8
 """Lines of the screen that the frames take."""

@@ -9,7 +9,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.launch import find_interpreter
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import full_name, split_spec
-from mahtab_tui.settings import SettingsError
+from mahtab_tui.settings.model import SettingsError
 
 
 def check(key: str, text: str, provider: str | None = None) -> None:

@@ -13,8 +13,8 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.configuration.values import Entry, written
-from mahtab_tui.settings import SettingsError
+from mahtab_tui.settings.model import SettingsError
+from mahtab_tui.settings.values import Entry, written
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.settings.checks import check
 from mahtab_tui.tui.widgets.line import Line

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mahtab_tui.configuration.files import set_value, unset
-from mahtab_tui.configuration.values import is_table, validated, written
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.settings import Settings, SettingsError
+from mahtab_tui.settings.model import Settings, SettingsError
+from mahtab_tui.settings.values import is_table, validated, written
+from mahtab_tui.settings.writing import set_value, unset
 from mahtab_tui.tui.screens.settings.checks import check
 
 

@@ -11,11 +11,11 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.configuration.values import NOT_SET, Entry, choices, entries, is_secret
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.setting_sources import Place, project_folder
-from mahtab_tui.settings import Settings, SettingsError, config_files
-from mahtab_tui.tui.screens.listing import ChooseOne, Listing
+from mahtab_tui.settings.model import Settings, SettingsError, config_files
+from mahtab_tui.settings.sources import Place, project_folder
+from mahtab_tui.settings.values import NOT_SET, Entry, choices, entries, is_secret
+from mahtab_tui.tui.rows.listing import ChooseOne, Listing
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.checks import is_model, themes
 from mahtab_tui.tui.screens.settings.edit import EditSetting

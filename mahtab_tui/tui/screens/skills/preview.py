@@ -7,9 +7,9 @@ from textual.strip import Strip
 
 from mahtab_tui.tui.panes.transcript.entries import Words
 from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
-from mahtab_tui.tui.panes.transcript.palette import Palette
-from mahtab_tui.tui.panes.transcript.strips import EDGE, RIGHT, strip_of
-from mahtab_tui.tui.widgets.redrawn import Redrawn
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.redrawn import Redrawn
+from mahtab_tui.tui.rows.strips import EDGE, RIGHT, strip_of
 
 LONGEST = 20_000
 """Characters that are drawn; of more it is said how many there are."""

@@ -19,8 +19,8 @@ from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills, OverBudget
 from mahtab_tui.knowledge.new_skill import create_skill
 from mahtab_tui.knowledge.skills import SkillError
-from mahtab_tui.settings import resource_folder
-from mahtab_tui.tui.screens.listing import Listing
+from mahtab_tui.settings.model import resource_folder
+from mahtab_tui.tui.rows.listing import Listing
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import Preview
 from mahtab_tui.tui.widgets.line import Line

@@ -11,11 +11,10 @@ from rich.style import Style
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.panes.transcript.entries import Cell
-from mahtab_tui.tui.panes.transcript.layout.code import CodeRows
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
-from mahtab_tui.tui.panes.transcript.layout.prose import paragraph
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Rows, Span
-from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.rows.code import CodeRows
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import Row, Rows, Span, paragraph
 
 CHANGES = 12
 """Names in the line of changes; more are counted."""

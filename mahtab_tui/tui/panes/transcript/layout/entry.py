@@ -8,9 +8,9 @@ from importlib import import_module
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.layout.left_out import left_out_row
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows, question_rows
-from mahtab_tui.tui.panes.transcript.layout.row import LIMIT, GrowingRows, Row, Rows
 from mahtab_tui.tui.panes.transcript.layout.tool import tool_rows
-from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import LIMIT, GrowingRows, Row, Rows
 
 FOLDED = 3
 """Rows that are shown of a folded entry, the last of which says how many more there are."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 from rich.style import Style
 
 from mahtab_tui.tui.panes.transcript.entries import Entry, Note
-from mahtab_tui.tui.panes.transcript.layout.row import Row
-from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import Row
 
 _DIM = Style(dim=True)
 _SAID = {"hidden": "hidden from the model", "replaced": "replaced"}

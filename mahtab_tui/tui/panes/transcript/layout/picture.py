@@ -6,8 +6,8 @@ from collections.abc import Hashable
 
 from mahtab_tui.tui.graphics.files import opened, size_of
 from mahtab_tui.tui.graphics.pictured import Picture
-from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.output import Shown
+from mahtab_tui.tui.rows.row import Row
 
 WIDEST, HIGHEST = 100, 24
 """Cells that a picture takes at most."""

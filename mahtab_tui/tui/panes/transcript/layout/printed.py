@@ -11,9 +11,9 @@ from rich.text import Text
 
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, hard_cuts
 from mahtab_tui.tui.panes.transcript.output import FRAME, LINE_HEAD, OutLine, Output, Shown
-from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+from mahtab_tui.tui.rows.palette import BOLD, Palette
+from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts
 
 TAB = 8
 LONG_TRACEBACK = 10

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
-from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.activity import Activity
 from mahtab_tui.tui.panes.transcript.entries import Attached, Note, Question
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, word_cuts
-from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+from mahtab_tui.tui.rows.palette import BOLD, Palette
+from mahtab_tui.tui.rows.row import Row, Span, paragraph
+from mahtab_tui.tui.rows.spinner import FRAME_RATE, FRAMES
 
-FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 WAITS = "◈"
-FRAME_RATE = 10
-"""Frames of the spinner a second."""
-
-
-def paragraph(spans: Sequence[Span], width: int, bar: Style | None, indent: str = "") -> Iterator[Row]:
-    """Words wrapped between words; the rows after the first begin with the indent."""
-    text = "".join(part for part, _ in spans)
-    cuts = word_cuts(text, max(1, width - len(indent)), first=width)
-    for number, row in enumerate(cut_spans(spans, cuts)):
-        if number and indent:
-            row = [(indent, Style.null()), *row]
-        yield Row(row, bar, soft=number > 0, indent=len(indent))
 
 
 def question_rows(question: Question, width: int, palette: Palette) -> list[Row]:

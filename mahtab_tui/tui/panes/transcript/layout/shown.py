@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.panes.transcript.layout.grid import grid_rows
-from mahtab_tui.tui.panes.transcript.layout.html_table import read_table
-from mahtab_tui.tui.panes.transcript.layout.markdown import Markdown, parse
 from mahtab_tui.tui.panes.transcript.layout.picture import picture_rows
-from mahtab_tui.tui.panes.transcript.layout.row import Row
 from mahtab_tui.tui.panes.transcript.output import Shown
-from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.rows.grid import grid_rows
+from mahtab_tui.tui.rows.html_table import read_table
+from mahtab_tui.tui.rows.markdown import Markdown, parse
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import Row
 
 MARKDOWN = 20_000
 """Characters of Markdown that are drawn: more would hold the screen."""

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.panes.transcript.entries import ToolUse
-from mahtab_tui.tui.panes.transcript.layout.prose import paragraph
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Span, cut_spans, hard_cuts
-from mahtab_tui.tui.panes.transcript.palette import Palette
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts, paragraph
 
 LONGEST = 2_000
 """Characters of the arguments that are drawn; of more, so many and how many there are."""

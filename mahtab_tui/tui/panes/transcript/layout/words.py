@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.panes.transcript.entries import Words
-from mahtab_tui.tui.panes.transcript.layout.markdown import Block, Markdown, first_line, parse
-from mahtab_tui.tui.panes.transcript.layout.row import Row, Span
-from mahtab_tui.tui.panes.transcript.palette import BOLD, Palette
+from mahtab_tui.tui.rows.markdown import Block, Markdown, first_line, parse
+from mahtab_tui.tui.rows.palette import BOLD, Palette
+from mahtab_tui.tui.rows.row import Row, Span
 
 
 class WordsRows:

@@ -1,0 +1,1 @@
+"""The command line: `mahtab-tui` and its subcommands."""

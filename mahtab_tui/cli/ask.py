@@ -1,0 +1,179 @@
+"""A session without a screen: one question, the answer on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+
+from mahtab_tui.agent.host import Decision
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.hidden import visible
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.dying import die_of
+from mahtab_tui.kernel.base import KernelError, Status
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.session import Session
+from mahtab_tui.session.beginning import process_kernel
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.loading import DataFile
+from mahtab_tui.settings.model import Settings
+
+ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LAST_WORDS = 2.0
+"""Seconds for ending what the session has started."""
+_OUTPUTS = (tags.USER_REPL_OUT, tags.ASSISTANT_REPL_OUT)
+_REFUSAL = "Nobody could approve code: the question was asked without a screen. Answer in words."
+
+
+class Teller(logging.Handler):
+    """Prints what goes over the bus, as it comes."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+        self.failures: set[str] = set()
+        """What has failed, as it was told."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = Record.of(record)
+        if value.tag == tags.NOTICE and value.attrs.get("level") == "error":
+            self.failures.add(value.text)
+        if self._as_json:
+            line = {"tag": value.tag, "time": round(value.time, 3), "attrs": value.attrs, "text": value.text}
+            print(json.dumps(line), flush=True)
+        elif text := _for_stderr(value):
+            print(plain(text), file=sys.stderr, flush=True)
+
+
+def _for_stderr(record: Record) -> str:
+    """What a record is worth telling on stderr."""
+    if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN):
+        return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
+    if record.tag in _OUTPUTS:
+        return record.text.rstrip("\n")
+    if record.tag == tags.ASSISTANT_TOOL:
+        begins, told = record.attrs.get("state") == "running", record.attrs
+        return f"{told['name']} {told['arguments']}" if begins else record.text if told.get("state") == "error" else ""
+    if record.tag == tags.KERNEL:  # one that never was is told as why there is no answer
+        return record.text if record.attrs.get("pid") else ""
+    if record.tag == tags.USER_ATTACHMENT:
+        return f"{record.attrs['label']}: {record.attrs['problem'] or record.attrs['size']}"
+    if record.tag == tags.NOTICE and record.attrs.get("level") != "info":
+        return f"mahtab-tui: {record.text}"
+    return ""
+
+
+class Approver(logging.Handler):
+    """Answers approvals: by asking at the terminal, or, where there is none, by refusing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session: Session | None = None
+        self.refused = False
+        self._terminal = sys.stdin.isatty() and sys.stderr.isatty()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        value = Record.of(record)
+        if value.tag == tags.APPROVAL and value.attrs.get("state") == "waiting":
+            # The asking thread waits only after this record, so the answer comes from another one.
+            threading.Thread(target=self._answer, args=(value,), daemon=True).start()
+
+    def _answer(self, record: Record) -> None:
+        assert self.session is not None
+        decision = self._ask(record.text) if self._terminal else self._refuse(record.text)
+        self.session.turns.approvals.answer(record.attrs["request"], decision)
+
+    def _refuse(self, code: str) -> Decision:
+        assert self.session is not None
+        self.refused = True
+        emit(
+            self.session.log,
+            tags.NOTICE,
+            f"Nobody could approve this code, so it was not run (--approval auto runs it):\n{visible(code)}",
+            level="warning",
+        )
+        return Decision("skip", reason=_REFUSAL)
+
+    def _ask(self, code: str) -> Decision:
+        print(visible(code), "[y]es run it, [n]o skip it, [a]ll from now on, [s]top? ", sep="\n", end="", file=sys.stderr, flush=True)
+        letter = sys.stdin.readline().strip().lower()[:1]
+        return {"y": Decision("run"), "a": Decision("all"), "n": Decision("skip")}.get(letter, Decision("stop"))
+
+
+def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
+    """Ask, print, and return the exit code."""
+    session = Session(settings, process_kernel(settings), NoFace())
+    approver = Approver()
+    approver.session = session
+    teller = Teller(as_json=as_json)
+    session.log.addHandler(teller)
+    session.log.addHandler(approver)
+    stopped_by: list[int] = []
+
+    def stop(signum: int, frame: object) -> None:
+        stopped_by.append(signum)
+        if signum != signal.SIGINT:  # the program ends soon, also where the cell that runs cannot be stopped
+            last = threading.Timer(_LAST_WORDS, die_of, (signum,))
+            last.daemon = True
+            last.start()
+        session.stop()
+
+    ignored = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_IGN]  # as by nohup
+    before = {number: signal.signal(number, stop) for number in _STOPPING if number not in ignored}
+    try:
+        session.kernel.start()
+        if not (_load_stdin(session) and all(session.load(file) for file in files)):
+            return FAILED
+        answer = session.agent.ask(question, attach="files and variables")
+    except (KernelError, ModelError) as error:
+        if not as_json and str(error) not in teller.failures:
+            print(plain(session.secrets.mask(f"mahtab-tui: {error}")), file=sys.stderr)
+        return FAILED
+    finally:
+        session.close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if ending := [number for number in stopped_by if number != signal.SIGINT]:
+            die_of(ending[0])
+    if stopped_by:
+        return INTERRUPTED
+    if not as_json:
+        _print_answer(session.secrets.mask(answer))
+    return REFUSED if approver.refused else ANSWERED
+
+
+def _print_answer(answer: str) -> None:
+    """Rendered for a person at a terminal; as it is where it goes anywhere else."""
+    if not sys.stdout.isatty():
+        print(plain(answer))
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    # Addresses stand in the text: what a link shows is not where it leads.
+    Console().print(Markdown(plain(answer), hyperlinks=False))
+
+
+def _load_stdin(session: Session) -> bool:
+    """What is piped in becomes `stdin_text`."""
+    if sys.stdin.isatty():
+        return True
+    data = sys.stdin.buffer.read()
+    if not data:
+        return True
+    with tempfile.NamedTemporaryFile(suffix=".txt") as file:
+        file.write(data)
+        file.flush()
+        return _run(session, f"stdin_text = open({file.name!r}, encoding='utf-8', errors='replace').read()")
+
+
+def _run(session: Session, code: str) -> bool:
+    return session.cells.run(code).status is Status.OK

@@ -1,0 +1,180 @@
+"""``mahtab-tui config``: print the settings and where each comes from, change one, open the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mahtab_tui.cli.options import Given, given_by
+from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
+
+config_app = typer.Typer(help="Print the settings and where each comes from, change one, open the file.")
+
+Project = Annotated[bool, typer.Option("--project", help="The project's .mahtab/config.toml, not ~/.mahtab/config.toml")]
+
+
+@config_app.callback(invoke_without_command=True)
+def config(context: typer.Context, given: Given = None) -> None:
+    """Print the effective settings and where each comes from. Exit codes: 0 done, 1 a file cannot be read or written, 2 a wrong key or value."""
+    if context.invoked_subcommand is not None:
+        if given:
+            fail(f"--set says nothing to config {context.invoked_subcommand}.")
+        return
+    from mahtab_tui.llm.providers import default_model
+    from mahtab_tui.settings.values import NOT_SET, Entry, entries
+
+    try:
+        settings = load_settings(**given_by(given))
+        rows = entries(settings)
+    except SettingsError as error:
+        fail(str(error))
+    rows = [row._replace(value=default_model()) if row.key == "model" and row.value == NOT_SET else row for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in (Entry._fields.index("key"), Entry._fields.index("value"))]
+    for row in rows:
+        say(f"{row.key:<{widths[0]}}  {row.value:<{min(widths[1], 40)}}  {row.place.text}")
+    _tell_held_back(settings)
+
+
+@config_app.command("set")
+def set_(
+    key: Annotated[str, typer.Argument(help="A setting, as max_turns; or an entry of a table, as keymap.help")],
+    value: Annotated[str, typer.Argument(help="The value; folders with : between them")],
+    project: Project = False,
+) -> None:
+    """Write a setting to a configuration file. All else in the file stays as it is."""
+    from mahtab_tui.settings.values import written
+    from mahtab_tui.settings.writing import set_value
+    from mahtab_tui.tui.screens.settings.checks import check
+
+    try:
+        new = written(key, value)
+        check(key, value, _provider())
+    except SettingsError as error:
+        fail(str(error))
+    path = _file(project)
+    try:
+        set_value(path, key, new)
+    except SettingsError as error:
+        fail(str(error), 1)
+    say(f"Written to {path}.")
+    _tell_of_winner(key, path)
+
+
+@config_app.command()
+def unset(key: Annotated[str, typer.Argument(help="A setting, or an entry of a table")], project: Project = False) -> None:
+    """Take a setting out of a configuration file."""
+    from mahtab_tui.settings.writing import unset as take_out
+
+    path = _file(project)
+    try:
+        was_there = take_out(path, key)
+    except SettingsError as error:
+        fail(str(error), 1)
+    if not was_there:
+        fail(f"{path} does not set {key}.")
+    say(f"{key} is no longer in {path}.")
+
+
+@config_app.command()
+def edit(project: Project = False) -> None:
+    """Open a configuration file in your editor, and check what it saves. A missing file is made, with all defaults as comments."""
+    import subprocess
+
+    from mahtab_tui.settings.writing import problems, template, write_text
+    from mahtab_tui.tui.external_editor import editor_command
+
+    path = _file(project)
+    try:
+        command = editor_command()
+    except RuntimeError as error:
+        fail(str(error), 1)
+    try:
+        if not path.exists():
+            write_text(path, template())
+        code = subprocess.run([*command, str(path)], check=False).returncode
+    except SettingsError as error:
+        fail(str(error), 1)
+    except OSError as error:
+        fail(f"{command[0]} cannot be started: {error.strerror}.", 1)
+    found = problems(path)
+    if project and not found:
+        try:
+            _tell_held_back(load_settings())
+        except SettingsError as error:  # of another file
+            say(f"mahtab-tui: {error}", err=True)
+    for problem in found:
+        say(f"mahtab-tui: {problem}", err=True)
+    if found:
+        raise typer.Exit(2)
+    if code:
+        fail(f"{command[0]} ended with exit code {code}.", 1)
+
+
+@config_app.command()
+def trust(yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False) -> None:
+    """Show each value that this project's files set and that waits for you, and use them from now on if you agree.
+
+    Exit codes: 0 done, 1 the record cannot be written, or you did not agree, 2 a file is wrong.
+    """
+    from mahtab_tui.settings.sources import all_held_back
+    from mahtab_tui.settings.writing import allow
+
+    try:
+        found = all_held_back(Settings)
+    except SettingsError as error:
+        fail(str(error))
+    if not found:
+        say("Nothing that this project's files set waits for you.")
+        return
+    for each in found:
+        for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
+            say(f"{each.path}, line {line}: {key} = {_in_full(key, value)}")
+    if not yes:
+        typer.confirm("Trust these values?", abort=True)
+    for each in found:
+        try:
+            allow(each.path, each.values)
+        except SettingsError as error:
+            fail(str(error), 1)
+    say("Trusted. A value that changes waits again.")
+
+
+def _in_full(key: str, value: Any) -> str:
+    """A value with every character that cannot be seen written as an escape. Secrets are masked."""
+    from mahtab_tui.settings.values import MASK, is_secret, shown
+
+    if is_secret(key):
+        return " ".join(f"{name!r}={MASK}" for name in value) if isinstance(value, dict) else MASK
+    return shown(repr(value))
+
+
+def _tell_held_back(settings: Settings) -> None:
+    for sentence in settings.held_back:
+        say(f"mahtab-tui: {sentence}", err=True)
+
+
+def _provider() -> str | None:
+    try:
+        return load_settings().provider
+    except SettingsError:  # what is wrong may be what is being changed
+        return None
+
+
+def _file(project: bool) -> Path:
+    return config_files(Path.cwd())[0 if project else 1]
+
+
+def _tell_of_winner(key: str, path: Path) -> None:
+    """Say so where what was written is not what holds."""
+    try:
+        settings = load_settings()
+        place = settings.place_of(key)
+    except SettingsError as error:
+        say(f"mahtab-tui: {error}", err=True)
+        return
+    if place.file != path:
+        say(f"But {place.text} wins over it.", err=True)
+    _tell_held_back(settings)

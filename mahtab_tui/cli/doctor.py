@@ -1,0 +1,191 @@
+"""What `mahtab-tui doctor` finds on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mahtab_tui import __version__
+from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.kernel.environments import found_environments, has_package
+from mahtab_tui.kernel.launch import find_interpreter
+from mahtab_tui.llm.claude_login import login_hint, login_status
+from mahtab_tui.sandbox.base import CallRefused, SandboxError
+from mahtab_tui.sandbox.open import missing, open_sandboxes
+from mahtab_tui.sandbox.text import Text
+from mahtab_tui.settings.model import SettingsError, config_files, home_folder, load_settings, resource_folder
+
+_WIDTH = 12
+
+_ROOM = 10
+"""MiB below which a disk counts as full."""
+
+
+def _line(name: str, found: str, advice: str = "") -> str:
+    mark = "!" if advice else "✓"
+    return f"{mark} {name:<{_WIDTH}}{found}" + (f"\n  {'':<{_WIDTH}}{advice}" if advice else "")
+
+
+def report() -> Iterator[str]:
+    """A line for each thing that matters, with what to do where something is missing."""
+    yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
+    yield _line("python", f"{platform.python_version()}, {sys.executable}")
+    yield _system()
+    yield _kernel()
+    yield _environments()
+    yield _sandbox()
+    yield _claude()
+    if executable := shutil.which("claude"):
+        yield _login(executable)
+    yield _ripgrep()
+    yield _terminal()
+    yield _config()
+    yield _home()
+
+
+def _system() -> str:
+    if sys.platform == "win32":
+        return _line("system", "Windows", "Use WSL: the kernel and the screen need a Unix system.")
+    return _line("system", f"{platform.system()} {platform.release()}")
+
+
+def _kernel() -> str:
+    try:
+        executable = find_interpreter(load_settings().python)
+        command = [executable, "-I", "-c", "import platform; print(platform.python_version())"]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (KernelError, SettingsError) as error:
+        return _line("kernel", "none", str(error))
+    except (OSError, subprocess.SubprocessError) as error:
+        return _line("kernel", executable, f"It does not answer: {error}.")
+    return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
+
+
+def _environments() -> str:
+    """Other Pythons that the kernel could run on: found by looking, none is started."""
+    try:
+        found = found_environments(Path.cwd(), find_interpreter(load_settings().python))
+    except (KernelError, SettingsError):  # said of the kernel already
+        found = found_environments(Path.cwd(), "")
+    if not found:
+        return _line("others", "no other environment was found (.venv, venv, the shell's, conda's)")
+    listed = ", ".join(f"{each.path}{' (with pandas)' if has_package(each.prefix, 'pandas') else ''}" for each in found)
+    return _line("others", listed, f"--python {found[0].path}, or /python {found[0].path} in Ask, runs the kernel on it.")
+
+
+def _sandbox() -> str:
+    """What runs the code of a search: tried, since a system can have all that it takes and forbid it."""
+    try:
+        name, gaps = asyncio.run(_try_sandbox())
+    except SandboxError as error:
+        return _line("sandbox", "none: `rlm` does not run", str(error))
+    advice = f"It knows a part of Python only. A process of plain Python takes its place on Linux: here {missing()}."
+    return _line("sandbox", name, advice if gaps else "")
+
+
+async def _try_sandbox() -> tuple[str, str]:
+    """The name of the sandbox in use, and its gaps. Raises `SandboxError`."""
+    sandboxes = open_sandboxes()
+    try:
+        sandbox = await sandboxes.start(Text.root("text"), _NoNode())
+        result = await sandbox.run("print(len(context))", seconds=20)
+    finally:
+        await sandboxes.close()
+    if result.output != "4\n":
+        raise SandboxError(f"It does not run code: {result.output.strip()[:200]}")
+    return sandboxes.name, sandboxes.gaps
+
+
+class _NoNode:
+    """Nobody answers the code that is tried."""
+
+    async def call(self, name: str, args: dict[str, Any]) -> Any:
+        raise CallRefused("nobody answers here")
+
+    def tell(self, name: str, args: dict[str, Any]) -> None: ...
+
+
+def _claude() -> str:
+    executable = shutil.which("claude")
+    advice = "To talk to Claude, install Claude Code and run `claude` once to log in. Until then `demo` answers, by rules."
+    if executable is None:
+        return _line("claude", "not on the PATH", advice)
+    try:
+        answer = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return _line("claude", executable, f"It does not answer: {error}.")
+    if answer.returncode:
+        return _line("claude", executable, f"`claude --version` ended with {answer.returncode}.")
+    return _line("claude", f"{answer.stdout.strip()}, {executable}")
+
+
+def _login(executable: str) -> str:
+    """Whether `claude` can reach its service, by what it says itself."""
+    try:
+        use_api_key = load_settings().claude_api_key
+    except SettingsError:  # which the line of the configuration tells
+        use_api_key = False
+    hint = login_hint(use_api_key=use_api_key)
+    try:
+        status = login_status(executable, use_api_key=use_api_key)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return _line("login", "not known", f"`claude auth status` does not answer: {error}.")
+    if status is None:
+        return _line("login", "not known", "`claude auth status` does not say. Run `claude update`.")
+    if not status.logged_in:
+        return _line("login", "nobody is logged in to `claude`", f"Run `claude`, then /login in it. {hint}".rstrip())
+    return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
+
+
+def _ripgrep() -> str:
+    executable = shutil.which("rg")
+    if executable is None:
+        return _line("ripgrep", "not on the PATH", "search_code() reads every file itself; with ripgrep it is quicker.")
+    return _line("ripgrep", executable)
+
+
+def _terminal() -> str:
+    term = os.environ.get("TERM", "")
+    if term in ("", "dumb"):
+        return _line("terminal", f"TERM={term or '(not set)'}", "Set TERM, as in TERM=xterm-256color.")
+    colours = "24-bit colour" if os.environ.get("COLORTERM") in ("truecolor", "24bit") else "256 colours" if "256" in term else "few colours"
+    columns, lines = shutil.get_terminal_size()
+    inside = " in tmux" if os.environ.get("TMUX") else ""
+    return _line("terminal", f"{term}{inside}, {colours}, {columns} x {lines}, pictures: {_pictures()}")
+
+
+def _pictures() -> str:
+    """Which picture protocol the terminal says it has; half blocks work everywhere."""
+    program = os.environ.get("TERM_PROGRAM", "")
+    if os.environ.get("KITTY_WINDOW_ID") or program == "ghostty":
+        return "Kitty protocol"
+    if program in ("iTerm.app", "WezTerm"):
+        return "Sixel or its own protocol"
+    return "half blocks"
+
+
+def _config() -> str:
+    files = [str(path) for path in config_files(Path.cwd()) if path.is_file()]
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        return _line("config", ", ".join(files), str(error))
+    found = f"{', '.join(files) or 'no file, the defaults hold'}; model {settings.model or 'not set'}, approval {settings.approval}"
+    return _line("config", found, " ".join(settings.held_back))
+
+
+def _home() -> str:
+    home = home_folder()
+    place = home if home.exists() else home.parent
+    if not os.access(place, os.W_OK):
+        return _line("home", str(home), "The folder cannot be written to: sessions and history will not be kept.")
+    free = shutil.disk_usage(place).free // 2**20
+    advice = "" if free >= _ROOM else "The disk is full: sessions and history may not be kept."
+    return _line("home", f"{home}, {free:,} MiB free", advice)

@@ -1,0 +1,375 @@
+"""The command line: ``mahtab-tui`` and its subcommands."""
+
+from __future__ import annotations
+
+import difflib
+import gc
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from mahtab_tui import __version__
+from mahtab_tui.cli.config import config_app
+from mahtab_tui.cli.mcp import mcp_app
+from mahtab_tui.cli.options import Approval, CodeDir, Given, MaxUsd, Model, Python, checked_settings
+from mahtab_tui.cli.printing import fail, guard_terminal, need_folder, say
+from mahtab_tui.cli.skills import SkillsDir, skills_app
+from mahtab_tui.working_folder import leave_deleted_folder
+
+if TYPE_CHECKING:
+    from mahtab_tui.session.loading import DataFile
+
+app = typer.Typer(
+    name="mahtab-tui",
+    help="A person and a language model at work in one live Python namespace. Without a command, opens the screen.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="[FILE|FOLDER]... | COMMAND [ARGS]...",
+)
+
+app.add_typer(mcp_app, name="mcp")
+app.add_typer(skills_app, name="skills")
+app.add_typer(config_app, name="config")
+Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="A file that becomes a variable of its name, or the folder to work in")]
+Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
+
+LATEST = "latest"
+BY_PROJECT = "."
+_ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
+"""Options whose value may be left out, and what that means."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mahtab-tui {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def screen(
+    context: typer.Context,
+    model: Model = None,
+    approval: Approval = None,
+    python: Python = None,
+    theme: Annotated[str | None, typer.Option(help="A theme's name")] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="[ID]", help="Go on with a session: its conversation, not its namespace. Without an ID, the last one"),
+    ] = None,
+    no_share: Annotated[bool, typer.Option("--no-share", help="Let no agent into the session")] = False,
+    continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
+    query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer this once, without a screen, as the command ask does")] = None,
+    load: Load = None,
+    json: Annotated[bool, typer.Option("--json", help="With --query: print every event as one line of JSON")] = False,
+    skills_dir: SkillsDir = None,
+    code_dir: CodeDir = None,
+    max_usd: MaxUsd = None,
+    given: Given = None,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
+) -> None:
+    """A person and a language model at work in one live Python namespace. Without a command, opens the screen.
+
+    mahtab-tui data.csv opens it with the file as a variable, mahtab-tui FOLDER in that folder; --load PATH is the same.
+    """
+    if context.invoked_subcommand is not None:
+        if any((model, approval, python, theme, resume, continue_, no_share, query, load, json, skills_dir, code_dir, max_usd, given)):
+            fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
+        gc.enable()  # `mahtab_tui.__main__` has put it off; the screen's `Collector` puts it off further
+        return
+    if query is not None:
+        if theme or resume or continue_ or no_share:
+            fail("--query opens no screen, so it takes no --theme, --resume, --continue or --no-share.")
+        gc.enable()
+        ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, given, json)
+        return
+    if json:
+        fail("--json belongs to --query, or to the command ask.")
+    moved = leave_deleted_folder()
+    files = _opened(load)
+    share = False if no_share else None
+    settings = checked_settings(
+        (),
+        given,
+        model=model,
+        approval=approval,
+        python=python,
+        theme=theme,
+        share=share,
+        skills_dir=skills_dir or None,
+        code_dir=code_dir,
+        max_usd=max_usd,
+    )
+    from mahtab_tui.llm.base import ModelError
+    from mahtab_tui.llm.providers import check_name, full_name
+
+    try:
+        check_name(full_name(settings.model or "demo", settings.provider))
+    except ModelError as error:
+        fail(str(error))  # One that cannot be reached is said by Ask; Python works without it.
+    from mahtab_tui.tui.collector import Collector
+
+    collector = Collector()
+    from mahtab_tui.tui.open import ASK_INSTEAD, NoTerminal, check_terminal
+
+    try:
+        check_terminal(ASK_INSTEAD)
+    except NoTerminal as error:
+        fail(str(error))
+    from mahtab_tui.kernel.base import KernelError
+    from mahtab_tui.session.beginning import process_kernel
+    from mahtab_tui.store.resume import NoSession, new_store
+    from mahtab_tui.tui.open import open_screen
+
+    project = Path.cwd()
+    try:
+        if resume or continue_:
+            from mahtab_tui.cli.resume import resume as resumed
+
+            store, name, past = resumed(resume if resume not in (None, LATEST) else None, project if continue_ else None)
+        else:
+            store, name, past = new_store(project)
+    except NoSession as error:
+        fail(str(error))
+    try:
+        code = open_screen(
+            settings, process_kernel(settings), store=store, name=name, past=past, claim=store.claim, collector=collector, moved=moved, files=files
+        )
+    except KernelError as error:
+        fail(str(error))
+    finally:
+        if store.claim is not None:
+            store.claim.release()
+    if resume or continue_ or store.begun:
+        from mahtab_tui.bus.sanitize import one_line
+
+        typer.echo(f"You left the session {one_line(name)} ({store.session}): its conversation is kept.")
+        typer.echo(f"Go on with it: mahtab-tui --continue here, or --resume {store.session}")
+    raise typer.Exit(code)
+
+
+@app.command()
+def ask(
+    question: Annotated[str, typer.Argument(help="What to ask")],
+    model: Model = None,
+    approval: Approval = None,
+    python: Python = None,
+    load: Load = None,
+    skills_dir: SkillsDir = None,
+    code_dir: CodeDir = None,
+    max_usd: MaxUsd = None,
+    given: Given = None,
+    json: Json = False,
+) -> None:
+    """Ask without a screen: the answer on stdout, code and output on stderr.
+
+    What is piped in is the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel failed, 2 wrong arguments,
+    3 code was refused because nobody could approve it (give --approval auto), 130 interrupted.
+    """
+    if not question.strip():
+        fail('Give a question: mahtab-tui ask "question".')
+    files = _opened(load)
+    settings = checked_settings(
+        ("model",), given, model=model, approval=approval, python=python, skills_dir=skills_dir or None, code_dir=code_dir, max_usd=max_usd
+    )
+    from mahtab_tui.cli.ask import ask_once
+
+    raise typer.Exit(ask_once(question, settings, files, as_json=json))
+
+
+@app.command()
+def rlm(
+    query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
+    source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="A text file, a folder of them, or - for what is piped in")] = None,
+    model: Model = None,
+    sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
+    max_depth: Annotated[int | None, typer.Option(help="How deep calls may nest")] = None,
+    max_turns: Annotated[int | None, typer.Option(help="Turns of one call")] = None,
+    max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search; 200 without it")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Model calls at a time")] = None,
+    log: Annotated[Path | None, typer.Option(help="Keep the events in this file, as JSON lines")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="More than 50 sub-calls run; without it they are refused")] = False,
+    json: Json = False,
+    given: Given = None,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Open the tree of a kept search on the screen")] = None,
+    speed: Annotated[float | None, typer.Option(help="With --replay: as it went, so many times as fast; without it, at once")] = None,
+) -> None:
+    """Answer a question over a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
+
+    The answer goes to stdout, how it goes to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer,
+    130 interrupted.
+    """
+    if replay is not None:
+        _replay(replay, speed)
+    if query is None or not query.strip() or source is None:
+        fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for what is piped in.')
+    from mahtab_tui.bus.masking import Secrets
+    from mahtab_tui.cli.rlm import search_once
+    from mahtab_tui.llm.providers import default_model, get_llm
+    from mahtab_tui.search.budget import limits_of
+
+    settings = checked_settings(("model", "sub_model"), given, model=model, sub_model=sub_model)
+    try:
+        limits = limits_of(
+            settings.rlm_limits(),
+            max_depth=max_depth,
+            max_turns=max_turns,
+            max_calls=max_calls,
+            max_usd=max_usd,
+            max_seconds=max_seconds,
+            concurrency=concurrency,
+        )
+    except ValueError as error:
+        fail(f"--{str(error).replace('_', '-', 1)}")
+    code = search_once(
+        query,
+        source,
+        model=settings.model or default_model(),
+        sub_model=settings.sub_model,
+        limits=limits,
+        log=log,
+        as_json=json,
+        yes=yes,
+        make_llm=partial(get_llm, timeout=settings.model_timeout, **settings.model_access()),
+        secrets=Secrets(settings.secrets),
+    )
+    raise typer.Exit(code)
+
+
+def _replay(log: Path, speed: float | None) -> NoReturn:
+    from mahtab_tui.tui.open import NoTerminal, replay_log
+
+    if speed is not None and not speed > 0:
+        fail("--speed must be more than 0.")
+    try:
+        code = replay_log(log, speed)
+    except OSError as error:
+        fail(f"{log} cannot be read: {error.strerror}.")
+    except (ValueError, NoTerminal) as error:
+        fail(str(error))
+    raise typer.Exit(code)
+
+
+@app.command()
+def sessions(
+    all_projects: Annotated[bool, typer.Option("--all", help="Of every folder, not only this one")] = False,
+) -> None:
+    """List the sessions that run on a screen, and those that can be resumed."""
+    from mahtab_tui.session.shared_sessions import SharingError, running_sessions
+    from mahtab_tui.store.resume import describe_sessions
+
+    need_folder()
+    try:
+        running = running_sessions()
+    except SharingError as error:
+        fail(str(error))
+    if running:
+        typer.echo("Running (mahtab-tui mcp --attach NAME joins one):")
+    for session in running:
+        say(f"  {session.sentence()}")
+    if running:
+        typer.echo("Kept:")
+
+    for line in describe_sessions(None if all_projects else Path.cwd()):
+        say(line)
+
+
+@app.command()
+def watch(
+    what: Annotated[str | None, typer.Argument(metavar="[FILE|SESSION]", help="A log, or a running session's name or process id")] = None,
+) -> None:
+    """Follow what agents run, read-only: the log of the MCP server, or a session on another screen."""
+    from mahtab_tui.tui.open import NoTerminal, watch_live
+
+    need_folder()
+    try:
+        raise typer.Exit(watch_live(what))
+    except NoTerminal as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename or what} cannot be read: {error.strerror}.")
+
+
+@app.command()
+def doctor() -> None:
+    """Say what was found on this machine, and what to do about what is missing."""
+    from mahtab_tui.cli.doctor import report
+
+    need_folder()
+    for line in report():
+        say(line)
+
+
+def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
+    """Go to the folder among the paths, and look at the files. Ends with a sentence where one cannot be used."""
+    from mahtab_tui.session.loading import CannotLoad, look_at_files
+
+    folders = [path for path in paths or () if path.is_dir()]
+    if len(folders) > 1:
+        fail(f"Give one folder to work in: {folders[0]} or {folders[1]}.")
+    try:
+        files = look_at_files([path for path in paths or () if path not in folders])
+        for folder in folders:
+            os.chdir(folder)
+    except CannotLoad as error:
+        fail(str(error))
+    except OSError as error:
+        fail(f"Cannot work in {folders[0]}: {error.strerror}.")
+    return files
+
+
+def _with_load(words: list[str]) -> list[str]:
+    """``mahtab-tui data.csv`` means ``mahtab-tui --load data.csv``: a command line of the screen, with its paths as options."""
+    commands = typer.main.get_command(app)
+    assert isinstance(commands, TyperGroup)
+    with_value = {name for option in commands.params if not getattr(option, "is_flag", False) for name in option.opts}
+    rest, options, paths = list(words), list[str](), list[str]()
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            paths += rest
+            break
+        if word.startswith("-") and word != "-":
+            options += [word, *rest[:1]] if word in with_value else [word]
+            del rest[: word in with_value]
+        elif not paths and word in commands.commands:
+            return words
+        else:
+            paths.append(word)
+    for path in paths:
+        if not os.path.lexists(path):
+            near = difflib.get_close_matches(path, commands.commands, n=1)
+            fail(f"There is no file, folder or command {path}.{f' Did you mean {near[0]}?' if near else ''} mahtab-tui --help lists the commands.")
+    return [*options, *(f"--load={path}" for path in paths)]
+
+
+def _with_optional_value(words: list[str]) -> list[str]:
+    """``--resume`` and ``--attach`` may stand without their value; click has no such option."""
+    words = list(words)
+    for place, word in enumerate(words):
+        if word in _ALONE and (place + 1 == len(words) or words[place + 1].startswith("-")):
+            words.insert(place + 1, _ALONE[word])
+            break
+    return words
+
+
+def main() -> None:
+    """Read the arguments, and do what they say."""
+    if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character of an answer must not lose the answer
+        sys.stdout.reconfigure(errors="backslashreplace")
+    guard_terminal()
+    try:
+        words = _with_load(_with_optional_value(sys.argv[1:]))
+    except typer.Exit as error:
+        raise SystemExit(error.exit_code) from None
+    app(args=words, prog_name="mahtab-tui")

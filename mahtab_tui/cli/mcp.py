@@ -1,0 +1,67 @@
+"""``mahtab-tui mcp``: serve MCP, and tell a client of the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from mahtab_tui.cli.options import Python
+from mahtab_tui.cli.printing import fail, need_folder, say
+
+mcp_app = typer.Typer(help="Serve MCP over stdin and stdout: a persistent Python for any agent.")
+
+
+@mcp_app.callback(invoke_without_command=True)
+def mcp(
+    context: typer.Context,
+    python: Python = None,
+    project: Annotated[Path | None, typer.Option(help="The project to activate: its folder, or an environment")] = None,
+    attach: Annotated[
+        str | None, typer.Option(metavar="[NAME]", help="Begin in the session on the screen: this project's, or the one of a name or process id")
+    ] = None,
+    private: Annotated[bool, typer.Option("--private", help="Never join a session")] = False,
+) -> None:
+    """Serve MCP over stdin and stdout: a persistent Python for any agent."""
+    if context.invoked_subcommand is not None:
+        return
+    if attach and private:
+        fail("--attach and --private exclude each other.")
+    from mahtab_tui.mcp.server import ServerError, attachment, serve
+
+    need_folder()
+    try:
+        serve(python, project, attachment(attach, private))
+    except ServerError as error:
+        fail(str(error))
+
+
+@mcp_app.command("install")
+def mcp_install(
+    client: Annotated[
+        Literal["claude-code", "codex"], typer.Option(help="claude-code: this folder's .mcp.json; codex: ~/.codex/config.toml")
+    ] = "claude-code",
+    only_print: Annotated[bool, typer.Option("--print", help="Print what would be written")] = False,
+) -> None:
+    """Tell a client of the server."""
+    from mahtab_tui.mcp.install import InstallError, command, configuration, install
+
+    if only_print:
+        typer.echo(configuration(client, command()), nl=False)
+        return
+    try:
+        say(f"Written to {install(client, Path.cwd())}.")
+    except InstallError as error:
+        fail(str(error))
+
+
+@mcp_app.command("plugin")
+def mcp_plugin() -> None:
+    """Write the plug-in for Claude Code and print its folder: claude --plugin-dir "$(mahtab-tui mcp plugin)"."""
+    from mahtab_tui.mcp.install import InstallError, write_plugin
+
+    try:
+        typer.echo(write_plugin())
+    except InstallError as error:
+        fail(str(error))

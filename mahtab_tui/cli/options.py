@@ -1,0 +1,58 @@
+"""The options by which commands take settings, and the settings that come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.settings.model import Settings, SettingsError, load_settings
+
+Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
+Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
+Python = Annotated[str | None, typer.Option(help="The kernel's interpreter: a file, or a virtual environment's folder")]
+MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost")]
+CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file are held in  [default: .]")]
+Given = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any setting, before all else; may be given several times (mahtab-tui config lists them)"),
+]
+
+
+def given_by(pairs: list[str] | None) -> dict[str, Any]:
+    """What ``--set`` says, for `load_settings`; ends with a sentence where it cannot be used."""
+    if not pairs:
+        return {}
+    from mahtab_tui.settings.values import given_settings
+
+    try:
+        return given_settings(pairs)
+    except SettingsError as error:
+        fail(f"--set {error}")
+
+
+def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object) -> Settings:
+    """The effective settings, with `models` that can be had; else one sentence and the end. pairs: what ``--set`` says.
+
+    What the project's files may not set is told.
+    """
+    from mahtab_tui.llm.base import ModelError
+    from mahtab_tui.llm.providers import check_model
+
+    try:
+        settings = load_settings(**given_by(pairs) | {key: value for key, value in given.items() if value is not None})
+    except SettingsError as error:
+        fail(str(error))
+    for sentence in settings.held_back:
+        say(f"mahtab-tui: {sentence}", err=True)
+    for which in models:
+        name = getattr(settings, which)
+        try:
+            if name is not None:
+                check_model(name, **settings.model_access())
+        except ModelError as error:
+            fail(str(error) if which == "model" else f"{which}: {error}")
+    return settings

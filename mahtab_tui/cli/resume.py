@@ -1,0 +1,63 @@
+"""Going on with a session, also where it is open in another terminal: then the person chooses what to do."""
+
+from __future__ import annotations
+
+import sys
+import termios
+from pathlib import Path
+
+import typer
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.cli.printing import say
+from mahtab_tui.session.shared_sessions import Running, SharingError, running_sessions
+from mahtab_tui.store.claim import HeldElsewhere, Holder
+from mahtab_tui.store.resume import find_session, forked_store, resumed_store
+from mahtab_tui.store.sqlite import SessionRow, SqliteStore
+
+
+def resume(session: str | None, project: Path | None) -> tuple[SqliteStore, str, list[Record]]:
+    """The store of a session (by the beginning of its id; None: the last one, of a folder or of all), its name, and its past.
+
+    Raises `NoSession`; ends where the person wants none of what can be done.
+    """
+    row = find_session(session, project)
+    try:
+        return resumed_store(row)
+    except HeldElsewhere as error:
+        holder = error.holder
+    running = _shared_by(holder)
+    choice = _choice(row, holder, can_watch=running is not None)
+    if choice == "f":
+        return forked_store(row)
+    if choice == "t":
+        return resumed_store(row, by_force=True)
+    if choice == "w" and running is not None:
+        from mahtab_tui.tui.open import watch_session
+
+        raise typer.Exit(watch_session(running))
+    say(f"mahtab-tui: The session {row.id} stays as it is.", err=True)
+    raise typer.Exit(1)
+
+
+def _shared_by(holder: Holder) -> Running | None:
+    """The screen of a program, where it lets others watch."""
+    try:
+        return next((each for each in running_sessions() if each.pid == holder.pid and holder.is_here), None)
+    except SharingError:
+        return None
+
+
+def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
+    say(f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can')
+    if can_watch:
+        say("  w  watch it: see what happens there, and change nothing;")
+    say("  f  fork it: go on with a copy, which is a session of its own;")
+    say("  t  take it over: the other screen is told, and is no longer kept.")
+    letters = "wft" if can_watch else "ft"
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed ahead is no answer to this
+    while True:
+        typer.echo(f"Choose {', '.join(letters[:-1])} or {letters[-1]} and press Enter; Enter alone leaves: ", nl=False)
+        answer = sys.stdin.readline().strip().lower()
+        if not answer or answer in letters:
+            return answer

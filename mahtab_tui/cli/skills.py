@@ -1,0 +1,113 @@
+"""``mahtab-tui skills``: look at the skills, make one, check them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mahtab_tui.cli.printing import fail, say
+from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
+from mahtab_tui.knowledge.loader import ProjectPlace, SkillsLoader, skill_folders
+from mahtab_tui.knowledge.new_skill import create_skill
+from mahtab_tui.knowledge.skills import SkillError
+from mahtab_tui.settings.model import SettingsError, load_settings
+from mahtab_tui.settings.sources import project_folder
+
+skills_app = typer.Typer(help="Look at the skills, make one, check them.", no_args_is_help=True)
+
+SkillsDir = Annotated[
+    list[Path] | None,
+    typer.Option("--skills-dir", metavar="FOLDER", help="A folder of skills; may be given several times, the last one wins by name"),
+]
+
+
+def _warn(problem: str) -> None:
+    say(f"mahtab-tui: {problem}", err=True)
+
+
+def _places(skills_dir: list[Path] | None) -> tuple[Path | ProjectPlace, ...]:
+    try:
+        settings = load_settings(skills_dir=skills_dir or None)
+    except SettingsError as error:
+        fail(str(error))
+    return skill_folders(project_folder(), settings.skills_dir, of_project=settings.of_project("skills_dir"))
+
+
+def _library(skills_dir: list[Path] | None, on_problem: Callable[[str], None] = _warn) -> SkillLibrary:
+    return SkillLibrary(SkillsLoader(*_places(skills_dir)), on_problem)
+
+
+@skills_app.command("list")
+def list_skills(skills_dir: SkillsDir = None) -> None:
+    """List the skills by name, with their descriptions."""
+    for name, description in _library(skills_dir).descriptions().items():
+        say(f"{name}: {description}")
+
+
+@skills_app.command()
+def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_dir: SkillsDir = None) -> None:
+    """Print a skill: where it is, what it says."""
+    try:
+        skill = _library(skills_dir).get(name)
+    except NoSkill as error:
+        fail(str(error), 1)
+    about = [
+        ("description", skill.description),
+        ("file", str(skill.file)),
+        ("license", skill.license),
+        ("compatibility", skill.compatibility),
+        ("allowed-tools", " ".join(skill.allowed_tools)),
+        *((f"metadata, {key}", value) for key, value in skill.metadata.items()),
+    ]
+    for key, value in about:
+        if value:
+            say(f"{key}: {value}")
+    say(f"\n{skill.content}")
+
+
+@skills_app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="Words, or an identifier or a part of one")],
+    limit: Annotated[int, typer.Option(min=1, help="How many at the most")] = 5,
+    skills_dir: SkillsDir = None,
+) -> None:
+    """Print the skills that answer a query best, the best first. Exit codes: 0 found, 1 nothing found."""
+    hits = _library(skills_dir).search(query, limit)
+    for hit in hits:
+        say(f"{hit.name}: {hit.description}")
+    if not hits:
+        fail(f"No skill has anything of {query!r}.", 1)
+
+
+@skills_app.command()
+def new(
+    name: Annotated[str, typer.Argument(help="a-z, 0-9 and single hyphens")],
+    description: Annotated[str | None, typer.Option(help="What it does and when to use it")] = None,
+    folder: Annotated[Path | None, typer.Option(help="Where to make it  [default: the project's .mahtab/skills]")] = None,
+) -> None:
+    """Make a skill from a template; prints its file."""
+    try:
+        say(str(create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)))
+    except (SkillError, SettingsError) as error:
+        fail(str(error))
+
+
+@skills_app.command()
+def check(
+    paths: Annotated[list[Path] | None, typer.Argument(metavar="[FOLDER]...", help="Folders of skills  [default: all that are in use]")] = None,
+    skills_dir: SkillsDir = None,
+) -> None:
+    """Check the skills. Exit codes: 0 all can be used, 1 some cannot."""
+    for path in paths or ():
+        if not path.is_dir():
+            fail(f"{path} is not a folder.")
+    loader = SkillsLoader(*(paths or _places(skills_dir)))
+    count = len(loader.load_all())
+    for problem in loader.problems:
+        say(problem)
+    say(f"Skills that can be used: {count}. Problems: {len(loader.problems)}.")
+    if loader.problems:
+        raise typer.Exit(1)

@@ -1,0 +1,270 @@
+"""Sandboxes for systems without Landlock and seccomp: Monty, an interpreter of a part of Python that can reach nothing, in processes of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from mahtab_tui.kernel.worker.sandbox.names import Final, make_names
+from mahtab_tui.kernel.worker.sandbox.output import Ends
+from mahtab_tui.sandbox.base import CallRefused, SandboxError, SandboxHost, TurnResult, TurnStatus
+from mahtab_tui.sandbox.monty_prelude import GAPS, PRELUDE
+from mahtab_tui.sandbox.text import Text
+
+if TYPE_CHECKING:
+    from pydantic_monty import AsyncMonty, AsyncMontySession, AsyncSnapshot
+
+T = TypeVar("T")
+
+_MOST = 1_000
+"""Processes at a time: a node keeps its own for as long as it lives."""
+_MEMORY = 512 * 2**20
+"""Bytes, beside four times the text's."""
+LONGEST = 120.0
+"""Seconds of running time after which a process ends by itself, more than any turn has: whoever has started it may have been killed."""
+_SUSPENSIONS = 1_000_000
+"""Calls out of a sandbox; the engine's budgets are what limits them."""
+
+
+class MontySandboxes:
+    """Makes sandboxes in a pool of processes, which begins with the first."""
+
+    name = "Monty, an interpreter of its own"
+    gaps = GAPS
+
+    def __init__(self) -> None:
+        self._pool: AsyncMonty | None = None
+        self._starting = asyncio.Lock()
+        self._sandboxes: set[MontySandbox] = set()
+
+    async def start(self, text: Text, host: SandboxHost) -> MontySandbox:
+        sandbox = MontySandbox(self, text, host)
+        await sandbox.begin()
+        self._sandboxes.add(sandbox)
+        return sandbox
+
+    async def close(self) -> None:
+        for sandbox in list(self._sandboxes):
+            await sandbox.close()
+        if self._pool is not None:
+            await self._pool.__aexit__(None, None, None)
+            self._pool = None
+
+    def forget(self, sandbox: MontySandbox) -> None:
+        """It is closed."""
+        self._sandboxes.discard(sandbox)
+
+    async def session(self, text: Text) -> AsyncMontySession:
+        """A new process that holds a text. Raises `SandboxError`."""
+        from pydantic_monty import MontyError
+
+        pool = await self._running_pool()
+        memory = _MEMORY + 4 * 4 * len(text.text)
+        session = pool.checkout(limits={"max_memory": memory, "max_suspensions": _SUSPENSIONS, "max_turn_duration_secs": LONGEST})
+        try:
+            await session.__aenter__()
+            await session.feed_run(PRELUDE, inputs={"_text": text.text, "context": _context(text)})
+        except BaseException as error:
+            await _ended(session)
+            if isinstance(error, MontyError | OSError):
+                raise SandboxError(f"A sandbox did not start: {error}") from error
+            raise
+        return session
+
+    async def _running_pool(self) -> AsyncMonty:
+        from pydantic_monty import AsyncMonty, MontyError
+
+        async with self._starting:
+            if self._pool is None:
+                pool = AsyncMonty(max_processes=_MOST, max_checkouts_per_worker=1)
+                try:
+                    await pool.__aenter__()
+                except (MontyError, OSError) as error:
+                    raise SandboxError(f"Monty does not start: {error}") from error
+                self._pool = pool
+            return self._pool
+
+
+class MontySandbox:
+    """A node's Python: a session, and after a kill the next one."""
+
+    def __init__(self, sandboxes: MontySandboxes, text: Text, host: SandboxHost) -> None:
+        self._sandboxes = sandboxes
+        self._text = text
+        self._node = _Node(host)
+        self._names: dict[str, Any] = {**make_names(text.text, "str", (), self._node), "help": self._help, "_matched": self._matched}
+        self._session: AsyncMontySession | None = None
+        self._running: asyncio.Task[TurnStatus] | None = None
+        self._ends = Ends()
+        self._left = 0.0
+        """Seconds of running time."""
+
+    async def begin(self) -> None:
+        """Start the session. Raises `SandboxError`."""
+        self._session = await self._sandboxes.session(self._text)
+
+    async def run(self, code: str, seconds: float) -> TurnResult:
+        begun = time.monotonic()
+        self._left = seconds
+        self._running = asyncio.get_running_loop().create_task(self._turn(code))
+        try:
+            await asyncio.wait([self._running])
+        except asyncio.CancelledError:
+            self._running.cancel()
+            raise
+        finally:
+            if not self._running.done() or self._running.cancelled():
+                await self._kill()
+        status = "killed" if self._running.cancelled() else self._running.result()
+        printed = self._ends.take()
+        return TurnResult(status, printed.text, printed.chars, time.monotonic() - begun)
+
+    def interrupt(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
+    async def close(self) -> None:
+        self._sandboxes.forget(self)
+        self.interrupt()
+        await self._kill()
+
+    async def _turn(self, code: str) -> TurnStatus:
+        from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
+
+        try:
+            if self._session is None:
+                await self.begin()
+            value = await self._to_end(code)
+        except Final:
+            await self._kill()  # it stands still in the middle of its code
+            return "final"
+        except (MontyRuntimeError, MontySyntaxError) as error:
+            self._print(error.display().replace("<python-input-", "<turn-") + "\n")
+            return "error"
+        except TimeoutError:
+            await self._kill()
+            return "killed"
+        except (MontyCrashedError, SandboxError) as error:
+            self._print(f"{error}\n")
+            await self._kill()
+            return "died"
+        if value is not None:
+            self._print(f"{value!r}\n")
+        return "ok"
+
+    async def _to_end(self, code: str) -> Any:
+        """The value of the code's last expression; what it calls for on the way is answered."""
+        from pydantic_monty import AsyncFunctionSnapshot, MontyComplete
+
+        assert self._session is not None
+        # Names that the interpreter does not know come back as calls, whatever stands for them here.
+        known = dict.fromkeys(self._names, _never)
+        snapshot = await self._limited(self._session.feed_start(code, external_lookup=known, print_callback=lambda _, text: self._print(text)))
+        while not isinstance(snapshot, MontyComplete):
+            if isinstance(snapshot, AsyncFunctionSnapshot) and not snapshot.is_os_function:
+                snapshot = await self._answered(snapshot)
+            else:  # a name is looked up, or the system is asked: there is none
+                snapshot = await self._limited(snapshot.resume_auto())
+        return snapshot.output
+
+    async def _answered(self, call: Any) -> AsyncSnapshot:
+        try:
+            value = await self._called(call.function_name, call.args, call.kwargs)
+        except (CallRefused, TypeError, ValueError, NameError) as error:
+            kind = RuntimeError if isinstance(error, CallRefused) else type(error)
+            return await self._limited(call.resume({"exception": kind(str(error))}))
+        return await self._limited(call.resume({"return_value": value}))
+
+    async def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call one of the sandbox's names. What it asks of the engine is found out by a first try, since the names cannot wait."""
+        function = self._names.get(name)
+        if function is None:
+            raise NameError(f"name {name!r} is not defined")
+        try:
+            return _plain(function(*args, **kwargs))
+        except _Asks as asks:
+            self._node.reply = await self._node.host.call(asks.name, asks.wanted)
+        try:
+            return _plain(function(*args, **kwargs))
+        finally:
+            self._node.reply = None
+
+    async def _limited(self, work: Awaitable[T]) -> T:
+        """Running time, which has a limit. Raises `TimeoutError`."""
+        begun = time.monotonic()
+        try:
+            async with asyncio.timeout(self._left):
+                return await work
+        finally:
+            self._left -= time.monotonic() - begun
+
+    async def _kill(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await _ended(session)
+
+    def _print(self, text: str) -> None:
+        self._ends.add(text.encode("utf-8", "backslashreplace"))
+
+    def _help(self, name: object = "") -> None:
+        """Print how one of the names is called."""
+        function = self._names.get(str(name))
+        self._print(f"{(function.__doc__ if function else None) or 'There is help for: ' + ', '.join(sorted(self._names))}\n")
+
+    def _matched(self, spans: list[list[int]]) -> None:
+        """What the sandbox's own grep has found."""
+        self._node.tell("touch", {"how": "grep", "spans": spans})
+
+
+class _Asks(BaseException):
+    """A name wants this of the engine."""
+
+    def __init__(self, name: str, args: dict[str, Any]) -> None:
+        super().__init__()
+        self.name = name
+        self.wanted = args
+
+
+class _Node:
+    """The host of the names: tells at once, and gives the reply that has been got for it."""
+
+    def __init__(self, host: SandboxHost) -> None:
+        self.host = host
+        self.reply: Any = None
+
+    def call(self, name: str, args: dict[str, Any]) -> Any:
+        if self.reply is None:
+            raise _Asks(name, args)
+        return self.reply
+
+    def tell(self, name: str, args: dict[str, Any]) -> None:
+        self.host.tell(name, args)
+
+
+async def _ended(session: AsyncMontySession) -> None:
+    """End a session's process. One that was in the middle of something may complain; it is gone all the same."""
+    from pydantic_monty import MontyError
+
+    with suppress(MontyError, RuntimeError):
+        await session.__aexit__(None, None, None)
+
+
+def _context(text: Text) -> str | list[str] | dict[str, str]:
+    documents = {part.name: text.text[part.start : part.end] for part in text.parts}
+    if text.kind == "dict":
+        return documents
+    return [text.text[part.start : part.end] for part in text.parts] if text.kind == "list" else text.text
+
+
+def _plain(value: Any) -> Any:
+    """Strings as the interpreter knows them."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, str) else value
+
+
+def _never(*args: Any, **kwargs: Any) -> None:
+    """Stands for a name; the call itself comes as a snapshot."""

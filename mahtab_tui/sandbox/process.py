@@ -1,0 +1,164 @@
+"""Sandboxes that are processes of their own, under Landlock and seccomp."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+
+from mahtab_tui.kernel.worker.sandbox import libc
+from mahtab_tui.sandbox.base import SandboxError, SandboxHost, TurnResult
+from mahtab_tui.sandbox.child import Child
+from mahtab_tui.sandbox.fork_server import Forked, ForkServer
+from mahtab_tui.sandbox.text import Text
+
+_START_SECONDS = 60.0
+"""Until a process has its text, however large, and is closed off; more means that the system is in trouble."""
+
+_SHORT = 1_000_000
+"""Characters that are written down without leaving the loop."""
+
+
+class ProcessSandboxes:
+    """Makes sandboxes by one fork server, which is started with the first and again if it should die."""
+
+    name = "a process under Landlock and seccomp"
+    gaps = ""
+
+    def __init__(self) -> None:
+        self._server: ForkServer | None = None
+        self._starting = asyncio.Lock()
+        self._sandboxes: set[ProcessSandbox] = set()
+        self._closed = False
+
+    async def start(self, text: Text, host: SandboxHost) -> ProcessSandbox:
+        sandbox = ProcessSandbox(self, text, host)
+        await sandbox.begin()
+        self._sandboxes.add(sandbox)
+        return sandbox
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.gather(*(sandbox.close() for sandbox in list(self._sandboxes)))
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def forget(self, sandbox: ProcessSandbox) -> None:
+        """It is closed."""
+        self._sandboxes.discard(sandbox)
+
+    async def child(self, text: Text, host: SandboxHost) -> Child:
+        """A new process that holds a text, ready for its first turn. Raises `SandboxError`."""
+        memory = await _written(text.text)
+        try:
+            ours, theirs = socket.socketpair()
+        except OSError as error:
+            os.close(memory)
+            raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
+        try:
+            forked = await self._fork(theirs, memory)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            os.close(memory)
+        child = Child(forked, host)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
+                child.send({"op": "text", "kind": text.kind, "parts": text.parts})
+                await child.ready
+        except BaseException as error:
+            child.kill()  # the socket is the transport's by now, and goes with the process
+            if isinstance(error, TimeoutError):
+                raise SandboxError(f"A sandbox was not ready after {_START_SECONDS:.0f} s.") from error
+            raise
+        return child
+
+    async def _fork(self, channel: socket.socket, text: int) -> Forked:
+        server = await self._running_server()
+        try:
+            return await server.fork(channel, text)
+        except SandboxError:
+            if server.alive:
+                raise
+        return await (await self._running_server()).fork(channel, text)
+
+    async def _running_server(self) -> ForkServer:
+        async with self._starting:
+            if self._closed:
+                raise SandboxError("The sandboxes are closed.")
+            if self._server is None or not self._server.alive:
+                if self._server is not None:
+                    self._server.close()
+                self._server = await ForkServer.start()
+            return self._server
+
+
+class ProcessSandbox:
+    """A node's Python: a process, and after a kill the next one."""
+
+    def __init__(self, sandboxes: ProcessSandboxes, text: Text, host: SandboxHost) -> None:
+        self._sandboxes = sandboxes
+        self._text = text
+        self._host = host
+        self._child: Child | None = None
+
+    async def begin(self) -> None:
+        """Start the process. Raises `SandboxError`."""
+        self._child = await self._sandboxes.child(self._text, self._host)
+
+    async def run(self, code: str, seconds: float) -> TurnResult:
+        if self._child is None or self._child.over:
+            try:
+                await self.begin()
+            except SandboxError as error:
+                return TurnResult("died", str(error), len(str(error)), 0.0)
+        assert self._child is not None
+        try:
+            return await self._child.run(code, seconds)
+        except asyncio.CancelledError:
+            self._child.kill()
+            raise
+
+    def interrupt(self) -> None:
+        if self._child is not None:
+            self._child.interrupt()
+
+    async def close(self) -> None:
+        self._sandboxes.forget(self)
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            await child.closed()
+
+
+async def _written(text: str) -> int:
+    """A text as a file in memory. Raises `SandboxError`."""
+    if len(text) < _SHORT:
+        return _memory_file(text)
+    writing = asyncio.ensure_future(asyncio.to_thread(_memory_file, text))
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        writing.add_done_callback(_drop)  # a thread goes on
+        raise
+
+
+def _drop(writing: asyncio.Future[int]) -> None:
+    if not writing.cancelled() and writing.exception() is None:
+        os.close(writing.result())
+
+
+def _memory_file(text: str) -> int:
+    """A text as a file in memory. Raises `SandboxError`."""
+    left = memoryview(text.encode("utf-8", "surrogatepass"))
+    try:
+        file = libc.memory_file("text")
+        while left:
+            left = left[os.write(file, left) :]
+    except OSError as error:
+        raise SandboxError(f"There is no memory for a sandbox's text: {error.strerror}.") from error
+    return file

@@ -1,0 +1,100 @@
+"""The code of a model's answer: one block, and nothing after it."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from dataclasses import dataclass
+
+from mahtab_tui.bus.fences import fences
+from mahtab_tui.bus.parser import parse_response
+from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
+
+_BARE_LIMIT = 100_000
+"""Characters up to which an answer without a block is tried as Python."""
+
+_UNNAMED = frozenset(("", "repl", "ipython", "code"))
+"""What models also write on a fence around Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCode:
+    """What a model's answer comes to."""
+
+    code: str | None
+    """What is to be run; None where there is nothing."""
+    cut: bool = False
+    """Whether something came after the code. It is dropped: it was written before there was any output, so it could only be imagined."""
+    feedback: str = ""
+    """Where there is no code: what the model is told."""
+
+
+def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
+    """The first block of Python in an answer, or the whole of it where it is bare Python.
+
+    ended: whether the model ended its answer itself; else a block without an end is not run.
+    """
+    if not answer.strip():
+        return AnswerCode(None, feedback=EMPTY_ANSWER)
+    parsed = parse_response(answer, ended=ended)
+    parts, answer = parsed.parts, parsed.spoken
+    for number, part in enumerate(parts):
+        if part.kind == "code":
+            if part.closed or ended:
+                return AnswerCode(part.text, cut=number + 1 < len(parts))
+            return AnswerCode(None, feedback=CUT_OFF_ANSWER)
+    return _unnamed(answer) or _bare(answer, ended) or AnswerCode(None, feedback=NO_CODE if ended else CUT_OFF_ANSWER)
+
+
+def last_answer(answer: str) -> str:
+    """The words of an answer that was asked for without code: of one that calls FINAL with a plain string all the same, that string."""
+    found = code_of(answer)
+    if found.code is None:
+        return answer.strip()
+    try:
+        statements = _parse(found.code).body
+        call = statements[-1].value if statements and isinstance(statements[-1], ast.Expr) else None
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "FINAL" and len(call.args) == 1:
+            return str(ast.literal_eval(call.args[0]))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    return answer.strip()
+
+
+def _unnamed(answer: str) -> AnswerCode | None:
+    """The first block whose fence names no language, if it is Python."""
+    text = answer.replace("\r\n", "\n")
+    fence = next((fence for fence in fences(text) if fence.info.lower() in _UNNAMED), None)
+    if fence is None or not fence.closed or not _is_code(fence.code):
+        return None
+    rest = text.split("\n")[fence.end :]
+    return AnswerCode(fence.code.rstrip(), cut=any(line.strip() for line in rest))
+
+
+def _bare(answer: str, ended: bool) -> AnswerCode | None:
+    return AnswerCode(answer.strip()) if ended and _is_code(answer.strip()) else None
+
+
+def _is_code(text: str) -> bool:
+    """Whether a text is Python that does something. Many short sentences are Python too, by their letters: "Hello", "not found", "Answer: yes"."""
+    if len(text) > _BARE_LIMIT:
+        return False
+    try:
+        tree = _parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return any(_does_something(statement) for statement in tree.body)
+
+
+def _does_something(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Expr | ast.Return | ast.Assert | ast.Delete | ast.Raise):
+        return any(isinstance(node, ast.Call | ast.NamedExpr | ast.Await) for node in ast.walk(statement))
+    if isinstance(statement, ast.AnnAssign):
+        return statement.value is not None
+    return not isinstance(statement, ast.Pass | ast.Break | ast.Continue | ast.Global | ast.Nonlocal)
+
+
+def _parse(code: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of escapes in strings; they would go to stderr
+        return ast.parse(code)

@@ -1,0 +1,34 @@
+"""Values of an event's attributes: what is not as it should be counts as not there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mahtab_tui.sandbox.text import Span
+
+
+def count(value: object) -> int:
+    """A number of things; 0 where there is none."""
+    return value if type(value) is int and value > 0 else 0
+
+
+def number(value: object) -> float | None:
+    """A number that is not negative, nor infinite, nor none at all."""
+    return float(value) if type(value) in (int, float) and 0 <= value < 1e15 else None  # type: ignore[operator, arg-type]
+
+
+def numbers(values: Mapping[Any, Any]) -> dict[str, float]:
+    """Those of the values that are numbers, by name."""
+    return {str(name): found for name, value in values.items() if (found := number(value)) is not None}
+
+
+def spans_of(value: Any) -> tuple[Span, ...]:
+    """Spans as an event has them; what is none is left out."""
+    if not isinstance(value, list | tuple):
+        return ()
+    found = []
+    for each in value:
+        if isinstance(each, list | tuple) and len(each) == 2 and all(type(place) is int for place in each) and 0 <= each[0] < each[1]:
+            found.append((each[0], each[1]))
+    return tuple(found)

@@ -1,0 +1,234 @@
+"""What a whole tree may spend: reserved before a call, settled after it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from mahtab_tui.search.prompts import tokens
+
+_SPENT = "The budget of {} for the whole search is used up or promised."
+_ANSWER_TOKENS = 600
+"""What an answer is taken for before one has come."""
+
+
+MAX_CALLS = 200
+"""Of models in one search, where nobody has said otherwise."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a tree may do and spend; None: no limit."""
+
+    max_turns: int = 10
+    """Of one node."""
+    max_depth: int = 3
+    """Calls at this depth are plain ones; the root is at depth 0."""
+    max_calls: int | None = MAX_CALLS
+    """Of models, in the whole tree; so are the following."""
+    max_tokens: int | None = None
+    """Read and written."""
+    max_usd: float | None = None
+    max_seconds: float | None = None
+    concurrency: int | None = None
+    """Calls of models at a time; None: what suits the model."""
+    turn_seconds: float = 30.0
+    """Running time of one turn's code, without its sub-calls."""
+    small: int = 20_000
+    """Characters up to which a text is given to the model as it is."""
+    plain: int = 400_000
+    """Characters that one plain call may read."""
+    ask_above: int = 50
+    """Sub-calls of the whole tree that need no consent."""
+
+    def is_plain(self, depth: int, chars: int) -> bool:
+        """Whether a text of this size is given to the model as it is, at this depth."""
+        return depth >= self.max_depth or chars <= self.small
+
+    def attrs(self) -> dict[str, Any]:
+        """As JSON values, for the first event of a tree."""
+        return asdict(self)
+
+
+_LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1, "small": 0, "ask_above": 0}
+
+
+def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
+    """Limits that a person gave, None where they gave none; in their place those of the settings. Raises `ValueError` with a sentence."""
+    chosen = {name: value for name, value in given.items() if value is not None}
+    for name, value in chosen.items():
+        whole = name in _LEAST
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            raise ValueError(f"{name} must be a {'whole number' if whole else 'number'}, not {value!r}.")
+        if whole and value < _LEAST[name]:
+            raise ValueError(f"{name} must be at least {_LEAST[name]}, not {value}.")
+        if not whole and not value > 0:
+            raise ValueError(f"{name} must be more than 0, not {value}.")
+    return Limits(**{**(settings or {}), **chosen})
+
+
+class Amount(NamedTuple):
+    """What a call takes, or is thought to take."""
+
+    calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+    def plus(self, other: Amount) -> Amount:
+        return Amount(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+
+    def minus(self, other: Amount) -> Amount:
+        return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
+
+
+class Left(NamedTuple):
+    """What is left of a budget; None where there is no limit."""
+
+    calls: int | None
+    tokens: int | None
+    usd: float | None
+
+
+class Deadline(NamedTuple):
+    """Times of the loop's clock; None: no limit."""
+
+    work: float | None = None
+    """When exploring ends."""
+    end: float | None = None
+    """When the last call ends."""
+
+    @classmethod
+    def after(cls, seconds: float | None, now: float) -> Deadline:
+        """A fifth of the time, at most 30 s, is kept for the last call."""
+        return cls() if seconds is None else cls(now + seconds - min(30.0, seconds / 5), now + seconds)
+
+
+class BudgetSpent(Exception):
+    """There is not enough left; the message is a sentence."""
+
+
+class Budget:
+    """Counts for one tree. Lives in one loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.spent = Amount()
+        self._held = Amount()
+        self._unpriced = False
+
+    def hold(self, amount: Amount) -> Amount:
+        """Reserve. Raises `BudgetSpent`, and holds nothing then."""
+        if self._unpriced:
+            raise BudgetSpent("A call did not tell its price, so the limit in dollars cannot be kept any more.")
+        wanted = self.spent.plus(self._held).plus(amount)
+        limits = self._limits
+        if limits.max_calls is not None and wanted.calls > limits.max_calls:
+            raise BudgetSpent(_SPENT.format(f"{limits.max_calls:,} model call{'' if limits.max_calls == 1 else 's'}"))
+        if limits.max_tokens is not None and wanted.tokens > limits.max_tokens:
+            raise BudgetSpent(_SPENT.format(f"{limits.max_tokens:,} tokens"))
+        if limits.max_usd is not None and wanted.usd > limits.max_usd:
+            raise BudgetSpent(_SPENT.format(f"${limits.max_usd:.2f}"))
+        self._held = self._held.plus(amount)
+        return amount
+
+    def free(self, amount: Amount) -> None:
+        """Give back what was held."""
+        self._held = self._held.minus(amount)
+
+    def spend(self, amount: Amount) -> None:
+        """Count what was really used."""
+        self.spent = self.spent.plus(amount)
+
+    def unpriced(self) -> None:
+        """A call has been made whose price is not known."""
+        self._unpriced = self._limits.max_usd is not None
+
+    @property
+    def usd_left(self) -> float | None:
+        """Dollars that are not spent, whatever is promised; None where there is no limit."""
+        return None if self._limits.max_usd is None else self._limits.max_usd - self.spent.usd
+
+    def check_usd(self, usd: float) -> None:
+        """Raises `BudgetSpent` where so many dollars are not there any more."""
+        if self.usd_left is not None and usd > self.usd_left:
+            raise BudgetSpent(_SPENT.format(f"${self._limits.max_usd:.2f}"))
+
+    def left(self) -> Left:
+        """What is neither spent nor promised."""
+        used, limits = self.spent.plus(self._held), self._limits
+        return Left(
+            None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
+            None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
+            None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
+        )
+
+
+class Dollars:
+    """Holds the calls of one tree to its limit in dollars, so that one call at the most can pass it. Lives in one loop."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._running = 0
+        self._worst = 0.0
+        """What the calls that run may come to together."""
+        self._ended = asyncio.Event()
+        """One of them has ended; a new event for the next."""
+
+    @asynccontextmanager
+    async def paying(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
+        """While a call goes on; one that could pass the limit together with others waits until it is alone. Raises `BudgetSpent`.
+
+        estimate: US dollars. worst: asked, where there is a limit, how many it may come to.
+        """
+        if self._budget.usd_left is None:
+            yield
+            return
+        most = worst()
+        while self._running and self._worst + most > self._budget.usd_left:
+            await self._ended.wait()
+            most = worst()  # the first calls of a model tell
+        self._budget.check_usd(estimate)  # the last one may have cost more than was thought
+        self._running += 1
+        self._worst += most
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._worst = self._worst - most if self._running else 0.0  # infinite, perhaps
+            self._ended.set()
+            self._ended = asyncio.Event()
+
+
+class Prices:
+    """What a model's calls have taken so far, and so what one will."""
+
+    def __init__(self, usd_per_token: tuple[float, float]) -> None:
+        """usd_per_token: of a read and a written one, until the first call has told."""
+        read, written = usd_per_token
+        self._read_rate = read
+        self._weight = written / read if read else 1.0
+        self._calls = 0
+        self._written = 0
+        self._weighted = 0.0
+        self._usd = 0.0
+        self.dearest: float | None = None
+        """US dollars of the dearest call; None before the first one has told."""
+
+    def learn(self, read: int, written: int, usd: float | None) -> None:
+        """Take in a call."""
+        self._calls += 1
+        self._written += written
+        if usd is not None:
+            self._usd += usd
+            self.dearest = max(self.dearest or 0.0, usd)
+            self._weighted += read + self._weight * written
+
+    def estimate(self, chars: int, calls: int = 1) -> Amount:
+        """What calls that read so many characters together will take."""
+        read = tokens(chars)
+        written = calls * (self._written // self._calls if self._calls else _ANSWER_TOKENS)
+        rate = self._usd / self._weighted if self._weighted else self._read_rate
+        return Amount(calls, read + written, (read + self._weight * written) * rate)

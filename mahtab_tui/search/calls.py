@@ -1,0 +1,142 @@
+"""One call of a model, within the budget and the schedule, and told as events."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from typing import Any
+
+from mahtab_tui.bus import tags
+from mahtab_tui.llm.failures import explained, is_busy
+from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Prices
+from mahtab_tui.search.events import Events
+from mahtab_tui.search.listening import Said
+from mahtab_tui.search.models import Conversation, Model
+from mahtab_tui.search.prompts import tokens
+from mahtab_tui.search.schedule import Gate, Schedule
+from mahtab_tui.usage import OverBudget, Spending, UsageStats
+
+_AGAIN = 0.05
+"""Seconds after which a call that the session cannot afford yet is tried again."""
+
+
+class Calls:
+    """The calls of one tree."""
+
+    def __init__(self, events: Events, budget: Budget, schedule: Schedule, gates: dict[Model, Gate], spending: Spending) -> None:
+        self.budget = budget
+        self.usage = UsageStats()
+        self._events = events
+        self._schedule = schedule
+        self._gates = gates
+        self._spending = spending
+        self._dollars = Dollars(budget)
+        self._prices: dict[Model, Prices] = {}
+
+    def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
+        """What calls that read so many characters together will take."""
+        return self._prices_of(model).estimate(chars, calls)
+
+    async def say(self, node: str, turn: int, turns: int, conversation: Conversation, kept: Amount | None = None) -> Said:
+        """Ask, when it may run. kept: what is held for this call already, and is freed by it.
+
+        Raises `BudgetSpent`, `ModelError`.
+        """
+
+        async def work() -> Said:
+            self._events.call(node, "turn", turn=turn, turns=turns)  # again after each back-off
+            return await self._within_budget(node, turn, conversation, kept)
+
+        try:
+            return await self._schedule.call(
+                self._gates[conversation.model], work, lambda seconds: self._events.call(node, "back-off", seconds=seconds)
+            )
+        finally:
+            if kept is not None:
+                self.budget.free(kept)
+
+    async def _within_budget(self, node: str, turn: int, conversation: Conversation, kept: Amount | None) -> Said:
+        model, chars = conversation.model, conversation.chars
+        held, heard = self.estimate(model, chars), False
+
+        def hear(words: str | None) -> None:
+            nonlocal heard
+            heard = True
+            self._events.stream(node, turn, words)
+
+        if kept is None:
+            self.budget.hold(held)
+        try:
+            async with self._dollars.paying((kept or held).usd, lambda: self._worst(conversation)), self._affording(conversation):
+                try:
+                    said = await conversation.say(hear)
+                except asyncio.CancelledError:
+                    self._guess(node, turn, model, chars, held)  # it has been read, and perhaps written; nobody will tell
+                    raise
+                except Exception as error:
+                    if conversation.used is not None:
+                        self._count(node, turn, model, conversation.used)
+                    elif heard:
+                        self._guess(node, turn, model, chars, held)
+                    elif not is_busy(error):
+                        self.budget.spend(Amount(1))
+                    raise
+                self._settle(node, turn, model, said, chars)
+        finally:
+            if kept is None:
+                self.budget.free(held)
+        return said
+
+    @asynccontextmanager
+    async def _affording(self, conversation: Conversation) -> AsyncIterator[None]:
+        """While a call goes on that the session can afford; waits for other calls where those hold what it takes. Raises `BudgetSpent`."""
+        while True:
+            with ExitStack() as held:
+                try:
+                    held.enter_context(self._spending.afford(conversation.model.name, conversation.worst_cost))
+                except OverBudget as refusal:
+                    if not refusal.later:
+                        raise BudgetSpent(str(refusal)) from None
+                else:
+                    yield
+                    return
+            await asyncio.sleep(_AGAIN)
+
+    def _settle(self, node: str, turn: int, model: Model, said: Said, chars: int) -> None:
+        used = said.usage or {"model": "", "input_tokens": tokens(chars), "output_tokens": tokens(len(said.text)), "cost": None}
+        self._count(node, turn, model, used)
+
+    def _count(self, node: str, turn: int, model: Model, used: dict[str, Any]) -> None:
+        """Count what a call has used, as the model told it."""
+        used["model"] = used["model"] or model.name
+        read, written, cost = used["input_tokens"], used["output_tokens"], used["cost"]
+        self._prices_of(model).learn(read, written, cost)
+        self.budget.spend(Amount(1, read + written, cost or 0.0))
+        if cost is None:
+            self.budget.unpriced()
+        self.usage.add(**used)
+        self._events.send(tags.USAGE, node, turn=turn, source="rlm", **used)
+
+    def _guess(self, node: str, turn: int, model: Model, chars: int, amount: Amount) -> None:
+        """Count a call that ended before the model could tell what it has used."""
+        read = tokens(chars)
+        cost = amount.usd if model.priced else None
+        used: dict[str, Any] = {"model": model.name, "input_tokens": read, "output_tokens": amount.tokens - read, "cost": cost, "estimated": True}
+        self.budget.spend(amount)
+        self.usage.add(**used)
+        self._events.send(tags.USAGE, node, turn=turn, source="rlm", **used)
+
+    def _worst(self, conversation: Conversation) -> float:
+        """US dollars that a call may come to; infinite where nobody knows, and before the model's first call has told."""
+        dearest, worst = self._prices_of(conversation.model).dearest, conversation.worst_cost()
+        return math.inf if worst is None or dearest is None else max(worst, dearest)
+
+    def _prices_of(self, model: Model) -> Prices:
+        return self._prices.setdefault(model, Prices(model.usd_per_token))
+
+
+def as_sentence(error: Exception) -> str:
+    """Why a call failed, for a person and for a model."""
+    return str(explained(error))

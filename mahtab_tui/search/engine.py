@@ -1,0 +1,321 @@
+"""One tree: its nodes, from the root's call to the last late answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from langchain_core.messages import HumanMessage, SystemMessage
+
+from mahtab_tui.bus import tags
+from mahtab_tui.sandbox.base import CallRefused, Sandbox, SandboxError, Sandboxes
+from mahtab_tui.sandbox.text import Span, Text
+from mahtab_tui.search import prompts
+from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline, Limits
+from mahtab_tui.search.calls import Calls, as_sentence
+from mahtab_tui.search.events import Events
+from mahtab_tui.search.fan_out import Consent, FanOuts
+from mahtab_tui.search.kept import Kept, size_of
+from mahtab_tui.search.live import Batch, Node, Outcome, Source
+from mahtab_tui.search.memo import Memo
+from mahtab_tui.search.models import Model
+from mahtab_tui.search.requests import Request
+from mahtab_tui.search.schedule import Gate, Schedule
+from mahtab_tui.search.turns import Exploration
+from mahtab_tui.usage import Spending
+
+_NODES = 20_000
+"""Of a whole tree."""
+_MADE = 256 * 2**20
+"""Bytes of the texts that code has made on the way, for all nodes that have not ended."""
+_UNWINDING = 0.3
+"""Seconds that a stopped node waits for its children's end."""
+
+
+class Engine:
+    """Grows one tree. Lives in one loop; `model` answers the root, `sub_model` all others."""
+
+    def __init__(
+        self,
+        events: Events,
+        limits: Limits,
+        *,
+        model: Model,
+        sub_model: Model,
+        gates: dict[Model, Gate],
+        spending: Spending,
+        sandboxes: Sandboxes,
+        consent: Consent,
+    ) -> None:
+        self._events = events
+        self._limits = limits
+        self._model = model
+        self._sub_model = sub_model
+        self._sandboxes = sandboxes
+        concurrency = limits.concurrency or max(model.concurrency, sub_model.concurrency)
+        self._budget = Budget(limits)
+        self.calls = Calls(events, self._budget, Schedule(concurrency), gates, spending)
+        self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
+        # A node that explores has a process; those of one depth wait for deeper ones only, so none can wait for itself.
+        self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
+        self._reading = Gate(concurrency)
+        """Plain calls wait here: one that is under way holds its text twice."""
+        self._nodes: dict[str, Node] = {}
+        """Those that run, and of those that have ended the ones that can be run again."""
+        self._kept = Kept()
+        self._begun = 0
+        self._attempts = 0
+        """Roots that there have been."""
+        self._made = 0
+        self._memo = Memo()
+        self._roots = Batch(0, 1)
+        self._deadline = Deadline()
+        self._text = Text("")
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> Outcome:
+        """The answer of a new root; `about`: attributes for its first event. Cancelling ends the tree."""
+        self._text = text
+        self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
+        root = self._make(None, query, Source(text), self._model, self._roots, 0, plain=False)
+        self._begin(root, limits=self._limits.attrs(), **about)
+        try:
+            return (await self._roots.outcomes())[0]
+        except asyncio.CancelledError:
+            await self._unwind(self._running())
+            raise
+
+    @property
+    def running(self) -> bool:
+        """Whether a node has not ended."""
+        return bool(self._running())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the root's text."""
+        return size_of(self._text.text)
+
+    def stop(self, node_id: str) -> None:
+        """Stop a node and what it has called."""
+        if (node := self._nodes.get(node_id)) is not None and node.task is not None:
+            node.task.cancel()
+
+    def text(self, start: int, end: int) -> str:
+        """A part of the root's text."""
+        return self._text.text[max(0, start) : max(0, end)]
+
+    def retry(self, node_id: str, query: str | None) -> bool:
+        """Run a node again in a new one, which takes its place where that still matters. False where it is not kept any more."""
+        old = self._nodes.get(node_id)
+        if old is None:
+            return False
+        if not self._running():
+            self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
+        new = self._make(old.parent, query or old.query, old.source, old.model, old.batch, old.index, plain=old.kind == "llm", replaces=old.id)
+        if old.task is not None:
+            old.task.cancel()
+        self._begin(new)
+        return True
+
+    async def close(self) -> None:
+        """Stop what runs, and wait for the sandboxes' end."""
+        await self._unwind(self._running())
+        while self._background:
+            await asyncio.wait(self._background)
+
+    def _running(self) -> list[Node]:
+        return [node for node in self._nodes.values() if node.outcome is None]
+
+    def _make(
+        self, parent: Node | None, query: str, source: Source, model: Model, batch: Batch, index: int, *, plain: bool, replaces: str = ""
+    ) -> Node:
+        if parent is None:
+            self._attempts += 1
+            node_id = str(self._attempts)
+        else:
+            parent.children += 1
+            node_id = f"{parent.id}.{parent.children}"
+        depth = 0 if parent is None else parent.depth + 1
+        plain = plain or self._limits.is_plain(depth, source.chars)
+        node = Node(node_id, parent, depth, "llm" if plain else "rlm", query, source, model, batch, index, replaces)
+        self._nodes[node_id] = node
+        batch.put(node)
+        return node
+
+    def _begin(self, node: Node, **about: Any) -> None:
+        parent = node.parent
+        self._events.call(
+            node.id,
+            "begin",
+            self._events.query(node.query, self._text.text),
+            parent=parent.id if parent else None,
+            depth=node.depth,
+            kind=node.kind,
+            batch=node.batch.number,
+            index=node.index,
+            of=node.batch.size,
+            spans=node.source.spans,
+            chars=node.source.chars,
+            model=node.model.name,
+            replaces=node.replaces or None,
+            **about,
+        )
+        if parent is not None and node.batch.waiting:
+            parent.running[node] = None
+        node.task = asyncio.get_running_loop().create_task(self._live(node))
+        node.task.add_done_callback(partial(self._ended, node, time.monotonic()))
+
+    async def _live(self, node: Node) -> Outcome:
+        """A node's whole life; its children end before it."""
+        try:
+            return await self._memo.answer(node, self._work, self._events)
+        except (BudgetSpent, SandboxError, CallRefused) as error:
+            return Outcome(str(error), "error")
+        except Exception as error:  # a node's outermost frame: a provider's own code
+            return Outcome(as_sentence(error), "error")
+        finally:
+            node.over = True
+            for asking in node.asking:
+                asking.cancel()
+            await self._unwind(list(node.running))
+
+    def _ended(self, node: Node, began: float, task: asyncio.Task[Outcome]) -> None:
+        node.outcome = outcome = Outcome("It was stopped.", "stopped") if task.cancelled() else task.result()
+        if node.parent is not None:
+            node.parent.running.pop(node, None)
+            if not outcome.failed:
+                node.parent.found.answered(node.query, node.index, node.batch.size, outcome.text)
+        late = outcome.state != "stopped" and not node.batch.waiting
+        self._events.touch(node.id, "answer", outcome.spans)
+        self._events.send(
+            tags.RLM_FINAL, node.id, outcome.text, state=outcome.state, duration=time.monotonic() - began, spans=list(outcome.spans), late=late
+        )
+        node.batch.ended(node)
+        if node.parent is not None:  # the search itself can always be run again
+            made = 0 if node.source.text is self._text else size_of(node.source.text.text)
+            for forgotten in self._kept.add(node, made + size_of(node.query) + size_of(outcome.text)):
+                del self._nodes[forgotten.id]
+
+    async def _unwind(self, nodes: list[Node]) -> None:
+        """Stop nodes, and wait a little for their end."""
+        tasks = [node.task for node in nodes if node.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_UNWINDING)
+
+    async def _work(self, node: Node) -> Outcome:
+        if node.kind == "llm":
+            async with self._reading:
+                return await self._plain(node)
+        gate = self._exploring[node.depth]
+        await gate.enter()
+        exploration = Exploration(node, self.calls, self._events, self._limits, self._sandboxes, self._left)
+        try:
+            return await exploration.run(partial(self._ask, node), self._deadline_of(node))
+        finally:
+            closing = asyncio.get_running_loop().create_task(_close(exploration.sandbox, gate))
+            self._background.add(closing)
+            closing.add_done_callback(self._background.discard)
+
+    async def _plain(self, node: Node) -> Outcome:
+        self._may_be_plain(node.source)
+        message = prompts.plain_message(node.query, node.source.take().text)
+        conversation = node.model.conversation(SystemMessage(prompts.plain_system()), HumanMessage(message))
+        try:
+            async with asyncio.timeout_at(self._deadline_of(node).end) as limit:
+                said = await self.calls.say(node.id, 1, 1, conversation)
+        except Exception as error:  # also a provider's own code
+            why = "The time for the search is up." if limit.expired() else as_sentence(error)
+            if not conversation.heard.strip() and not limit.expired():
+                raise
+            if not conversation.heard.strip():
+                return Outcome(why, "error")
+            return Outcome(f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial")
+        finally:
+            conversation.ended = True
+        self._events.send(tags.RLM_CHAT, node.id, said.text, turn=1, cut=False)
+        return Outcome(said.text, "partial" if said.cut else "done", node.source.spans)
+
+    def _deadline_of(self, node: Node) -> Deadline:
+        """The time that is kept for a last call is the root's."""
+        return self._deadline if node.parent is None else Deadline(self._deadline.work, self._deadline.work)
+
+    async def _ask(self, parent: Node, request: Request, text: Text) -> list[Outcome]:
+        """What a node's code called for on its text. Raises `CallRefused`."""
+        if self._begun + len(request.parts) > _NODES:
+            raise CallRefused(f"{_NODES:,} sub-calls are the most for one search, and {self._begun:,} have been made.")
+        made = sum(size_of(part) for part in request.parts if isinstance(part, str))
+        if self._made + made > _MADE:
+            raise CallRefused(
+                f"The texts that code makes may have {_MADE // 2**20} MiB at a time in the whole search."
+                " Hand on parts of `context` as they are, or less text."
+            )
+        sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
+        try:  # what would come to nothing makes no nodes, which would hold its text
+            self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, min((source.chars for source in sources), default=0))))
+            if request.plain:
+                self._may_be_plain(sources[0])
+        except (BudgetSpent, CallRefused) as error:
+            return [Outcome(str(error), "error")] * len(sources)
+        self._made += made
+        try:
+            return await self._asked(parent, request, sources)
+        finally:
+            self._made -= made
+
+    def _may_be_plain(self, source: Source) -> None:
+        """Raises `CallRefused`."""
+        if source.chars > self._limits.plain:
+            raise CallRefused(
+                f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
+            )
+
+    async def _asked(self, parent: Node, request: Request, sources: list[Source]) -> list[Outcome]:
+        parent.batches += 1
+        batch = Batch(parent.batches, len(sources))
+        if not parent.over:
+            await self._fan_outs.consented(parent, request, sources, batch.number)
+        if parent.over:
+            raise CallRefused("The search that called has ended.")
+        self._begun += len(sources)
+        nodes = [
+            self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
+        ]
+        self._events.touch(parent.id, "handed", [span for source in sources for span in source.spans])
+        for node in nodes:
+            self._begin(node)
+        try:
+            return await batch.outcomes()
+        except asyncio.CancelledError:  # the code that called is gone
+            for node in batch.running():
+                self.stop(node.id)
+            raise
+
+    def _source(self, text: Text, places: tuple[Span, ...]) -> Source:
+        """Parts of a node's text; where they are parts of the root's too, the node's need not be held for them."""
+        in_root = [text.to_root([place]) for place in places]
+        if all(len(found) == 1 and found[0][1] - found[0][0] == end - start for found, (start, end) in zip(in_root, places, strict=True)):
+            return Source(self._text, tuple(found[0] for found in in_root))
+        return Source(text, places)
+
+    def _left(self, turns: int) -> prompts.Left:
+        seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())
+        left = self._budget.left()
+        return prompts.Left(turns, left.calls, left.tokens, left.usd, seconds)
+
+
+async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:
+    """Close a sandbox, once it has started; the next may come when it is gone."""
+    try:
+        if starting is not None:
+            starting.cancel()
+            await asyncio.wait((starting,))
+            if not starting.cancelled() and starting.exception() is None:
+                await starting.result().close()
+    finally:
+        gate.leave()

@@ -1,0 +1,116 @@
+"""Consent before many sub-calls, at once or one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+from mahtab_tui.sandbox.base import CallRefused
+from mahtab_tui.search.budget import Amount, Limits
+from mahtab_tui.search.calls import Calls
+from mahtab_tui.search.events import Events
+from mahtab_tui.search.live import Node, Source
+from mahtab_tui.search.models import Model
+from mahtab_tui.search.requests import Request
+
+_CALLS_OF_AN_EXPLORATION = 3
+"""What a node that explores its text is taken for."""
+_CHARS_OF_A_CALL = 12_000
+"""What each of its calls is thought to read."""
+
+
+class FanOut(NamedTuple):
+    """A fan-out that needs consent."""
+
+    request: str
+    """Its id."""
+    parts: int
+    estimate: Amount
+    priced: bool
+    """Whether the dollars mean anything."""
+
+
+Consent = Callable[[FanOut], Awaitable[bool]]
+
+
+class FanOuts:
+    """Those of one tree. Consent counts for the whole tree, however its code spreads the sub-calls over parts, threads, turns and depths."""
+
+    def __init__(self, events: Events, limits: Limits, calls: Calls, model: Model, consent: Consent) -> None:
+        self._events = events
+        self._limits = limits
+        self._calls = calls
+        self._model = model
+        self._consent = consent
+        self._made = 0
+        """Sub-calls that were allowed so far."""
+        self._free = limits.ask_above
+        """Sub-calls that need no consent any more."""
+        self._refused: set[tuple[str, int]] = set()
+        """Nodes and their turns in which the person said no: the rest of that turn's code is not asked about."""
+        self._asking = asyncio.Lock()
+
+    async def consented(self, parent: Node, request: Request, sources: Sequence[Source], batch: int) -> None:
+        """Wait for consent where the tree has made as many sub-calls as it may, no longer than the parent lives. Raises `CallRefused`.
+
+        A consent is good for these parts, and for as many sub-calls again as there have been.
+        """
+        parts = len(sources)
+        if self._takes(parts):
+            return
+        asking = asyncio.ensure_future(self._asked(parent, request, sources, batch))
+        parent.asking.add(asking)
+        try:
+            await asyncio.wait((asking,))
+        finally:  # also where nobody waits for an answer any more
+            asking.cancel()
+            parent.asking.discard(asking)
+        if asking.cancelled() or not asking.result():
+            raise CallRefused(self._refusal(parts))
+
+    def _takes(self, parts: int) -> bool:
+        """Count sub-calls that need no question."""
+        if parts > self._free:
+            return False
+        self._free -= parts
+        self._made += parts
+        return True
+
+    async def _asked(self, parent: Node, request: Request, sources: Sequence[Source], batch: int) -> bool:
+        parts = len(sources)
+        async with self._asking:  # one question at a time: its answer may be that of those who wait
+            if self._takes(parts):
+                return True
+            if (turn := (parent.id, parent.turn)) in self._refused:
+                return False
+            run = await self._question(parent, request, sources, batch)
+            if run:
+                self._made += parts
+                self._free = max(self._limits.ask_above, self._made)
+            else:
+                self._refused.add(turn)
+            return run
+
+    async def _question(self, parent: Node, request: Request, sources: Sequence[Source], batch: int) -> bool:
+        fan_out = FanOut(f"{self._events.tree}-{parent.id}-{batch}", len(sources), self._estimate(parent, request, sources), self._model.priced)
+        calls, tokens, usd = fan_out.estimate
+        about: dict[str, Any] = {"request": fan_out.request, "batch": batch, "calls": calls, "tokens": tokens, "usd": usd if fan_out.priced else None}
+        self._events.call(parent.id, "fan-out", **about, made=self._made, state="waiting")
+        run = False
+        try:
+            run = await self._consent(fan_out)
+        finally:
+            self._events.call(parent.id, "fan-out", **about, made=self._made, state="run" if run else "refused")
+        return run
+
+    def _refusal(self, parts: int) -> str:
+        what = f"{parts:,} parts at once were" if parts > 1 else "Another sub-call was"
+        rest = f"at most {self._free:,} more may be handed on in this search" if self._free else "no more sub-calls are allowed in this search"
+        return f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
+
+    def _estimate(self, parent: Node, request: Request, sources: Sequence[Source]) -> Amount:
+        read = [source.chars for source in sources if request.plain or self._limits.is_plain(parent.depth + 1, source.chars)]
+        plain = self._calls.estimate(self._model, sum(read) + len(request.query) * len(read), len(read))
+        calls = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))
+        return plain.plus(self._calls.estimate(self._model, calls * _CHARS_OF_A_CALL, calls))

@@ -1,0 +1,75 @@
+"""What a node has found so far: what is left of it where its model fails before there is an answer."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mahtab_tui.search.node import shortened
+
+MOST = 10_000
+"""Characters of each of the two kinds that are kept: the newest."""
+_LONGEST = 4_000
+"""Characters of one of them."""
+_QUERY = 200
+
+
+class Found:
+    """The newest outputs of a node's code, and the newest answers of its sub-calls, which its code may not have printed."""
+
+    def __init__(self) -> None:
+        self._printed = _Newest()
+        self._answers = _Newest()
+
+    def __bool__(self) -> bool:
+        return bool(self._printed or self._answers)
+
+    def printed(self, text: str) -> None:
+        """Its code printed this, or its model said it instead of code."""
+        self._printed.add(text.strip())
+
+    def answered(self, query: str, index: int, of: int, answer: str) -> None:
+        """A sub-call has answered: part `index` of `of`, from 0."""
+        part = f" (part {index + 1} of {of})" if of > 1 else ""
+        self._answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
+
+    @property
+    def answers(self) -> str:
+        """Those of the sub-calls, one below the other."""
+        return self._answers.text
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        answers = f"Answers on parts of the text:\n{self._answers.text}" if self._answers else ""
+        printed = f"Printed by its code:\n{self._printed.text}" if self._printed else ""
+        return "\n\n".join(part for part in (answers, printed) if part)
+
+    def as_answer(self, reason: str) -> str:
+        """In place of an answer. reason: a sentence that says why there is none."""
+        return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
+
+
+class _Newest:
+    """Texts, of which the oldest go once there are too many."""
+
+    def __init__(self) -> None:
+        self._texts: deque[str] = deque()
+        self._chars = 0
+        self._dropped = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._texts)
+
+    def add(self, text: str) -> None:
+        if not text:
+            return
+        self._texts.append(shortened(text, _LONGEST))
+        self._chars += len(self._texts[-1])
+        while self._chars > MOST:
+            self._chars -= len(self._texts.popleft())
+            self._dropped += 1
+
+    @property
+    def text(self) -> str:
+        dropped = [f"… {self._dropped:,} earlier left out …"] if self._dropped else []
+        return "\n".join([*dropped, *self._texts])

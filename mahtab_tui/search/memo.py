@@ -1,0 +1,77 @@
+"""What was asked before in a tree is not asked again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+
+from mahtab_tui.search.events import Events
+from mahtab_tui.search.live import Node, Outcome, Source
+
+_Question = tuple[str, str, bytes, bytes]
+"""Model, kind, and the digests of the query and the text: no text is held for a memo."""
+_QUICK = 1_000_000
+"""Characters whose digest takes about a millisecond; so many are encoded at a time."""
+
+
+class Memo:
+    """The answers of one tree, and the questions that are being answered."""
+
+    def __init__(self) -> None:
+        self._answers: dict[_Question, tuple[str, Outcome]] = {}
+        """The node that gave it, and its answer."""
+        # A node waits for another's answer only at its own depth, or for a plain call: so no two can wait for each other.
+        self._running: dict[tuple[_Question, int], tuple[str, asyncio.Future[Outcome]]] = {}
+
+    async def answer(self, node: Node, work: Callable[[Node], Awaitable[Outcome]], events: Events) -> Outcome:
+        """The answer of an equal node, also of one that still works on it; else the node's own. One that is run again asks anew."""
+        if node.parent is None:
+            return await work(node)
+        question = (node.model.name, node.kind, hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(), await _digest(node.source))
+        place = (question, -1 if node.kind == "llm" else node.depth)
+        while not node.replaces:
+            if question in self._answers:
+                other, outcome = self._answers[question]
+                events.call(node.id, "memo", of_node=other)
+                return outcome
+            if place not in self._running:
+                break
+            other, future = self._running[place]
+            outcome = await asyncio.shield(future)
+            if outcome.state != "stopped":  # what stops the other does not stop this one
+                events.call(node.id, "memo", of_node=other)
+                return outcome
+        future = asyncio.get_running_loop().create_future()
+        self._running[place] = (node.id, future)
+        outcome = Outcome("", "stopped")
+        try:
+            outcome = await work(node)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            outcome = Outcome(str(error), "error")
+            raise
+        finally:
+            if self._running.get(place) == (node.id, future):  # else the node has been run again
+                del self._running[place]
+            future.set_result(outcome)
+        if outcome.state == "done":
+            self._answers[question] = (node.id, outcome)
+        return outcome
+
+
+async def _digest(source: Source) -> bytes:
+    return _of(source) if source.chars <= _QUICK else await asyncio.to_thread(_of, source)
+
+
+def _of(source: Source) -> bytes:
+    """Of a text where it stands: a copy of each part of a fan-out could be more than the memory there is."""
+    digest = hashlib.blake2b(digest_size=16)
+    text = source.text.text
+    for number, (start, end) in enumerate(source.places or ((0, len(text)),)):
+        if number:
+            digest.update(b"\n")
+        for place in range(start, end, _QUICK):
+            digest.update(text[place : min(end, place + _QUICK)].encode("utf-8", "surrogatepass"))
+    return digest.digest()

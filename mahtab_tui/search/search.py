@@ -1,0 +1,295 @@
+"""Searches on a thread of their own, for callers on any other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError, Future
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import Record
+from mahtab_tui.kernel.worker.contexts import take
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import MakeLLM, get_llm
+from mahtab_tui.sandbox.base import Sandboxes
+from mahtab_tui.sandbox.open import open_sandboxes
+from mahtab_tui.sandbox.text import Text
+from mahtab_tui.search.budget import Limits
+from mahtab_tui.search.engine import Engine
+from mahtab_tui.search.events import Emit, Events
+from mahtab_tui.search.fan_out import Consent, FanOut
+from mahtab_tui.search.live import Outcome, State
+from mahtab_tui.search.models import Model
+from mahtab_tui.search.schedule import Gate
+from mahtab_tui.usage import Spending, UsageStats
+from mahtab_tui.waiting import result_of
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+T = TypeVar("T")
+
+KEPT_TREES = 8
+"""Trees whose nodes can be run again."""
+KEPT_BYTES = 300_000_000
+"""Of their texts together; the newest tree is always kept."""
+_CLOSING = 5.0
+"""Seconds that sandboxes and models have to end."""
+_STOPPING = 0.5
+"""Seconds that a caller who gives up waits for the tree's last events."""
+
+Asking = Literal["ask", "run", "refuse"]
+"""What happens before a large fan-out: the person is asked (by an event; `Search.answer` answers), or nobody is."""
+
+
+class Answer(NamedTuple):
+    """What came of a search."""
+
+    text: str
+    """The answer, or a sentence that says why there is none."""
+    state: State
+    tree: str
+    usage: UsageStats
+    duration: float
+    """Seconds."""
+
+
+class Search:
+    """Implements `control.Control`. `run` may be called from many threads at once."""
+
+    def __init__(
+        self,
+        emit: Emit,
+        open_sandboxes: Callable[[], Sandboxes] = open_sandboxes,
+        *,
+        make_llm: MakeLLM = get_llm,
+        spending: Spending | None = None,
+        secrets: Secrets | None = None,
+    ) -> None:
+        """emit: given every event, on the search's own thread; it must not take long.
+
+        make_llm: makes a model by its name, as `get_llm` does. spending: of the session that it is a part of. secrets: what no model
+        is told.
+        """
+        self._emit = emit
+        self._make_llm = make_llm
+        self._spending = spending or Spending()
+        self._secrets = secrets or Secrets()
+        self._open_sandboxes = open_sandboxes
+        self._opened: Sandboxes | None = None
+        self._models: dict[object, Model] = {}
+        self._gates: dict[Model, Gate] = {}
+        self._trees: dict[str, Engine] = {}
+        self._questions: dict[str, asyncio.Future[bool]] = {}
+        self._closed = False
+        self._entering = threading.Lock()
+        """Held while a caller comes in, so that none comes in unseen by `close`."""
+        self._callers: set[Future[Answer]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rlm", daemon=True)
+        self._thread.start()
+
+    def run(
+        self,
+        query: str,
+        context: Any,
+        *,
+        model: str | BaseChatModel,
+        sub_model: str | BaseChatModel | None = None,
+        limits: Limits | None = None,
+        asking: Asking = "ask",
+        about: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """Answer a query over a context of any kind (see `contexts.take`), or a `Text`. An exception in the caller's thread (Ctrl+C) stops the tree.
+
+        sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
+        Raises `ContextError`, `ModelError`, `SandboxError`, `ValueError` for a query that asks nothing.
+        """
+        if not query.strip():
+            raise ValueError("The query asks nothing.")
+        text = context if isinstance(context, Text) else self._taken(context)
+        ended = threading.Event()
+        with self._entering:
+            if self._closed:
+                return _stopped()
+            growing = self._grow(query, text, model, sub_model, limits or Limits(), asking, about or {})
+            future = asyncio.run_coroutine_threadsafe(_telling(growing, ended), self._loop)
+            self._callers.add(future)
+        try:
+            return result_of(future)
+        except CancelledError:  # by `close`, which waits for nobody for ever
+            return _stopped()
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                ended.wait(_STOPPING)
+            raise
+        finally:
+            self._callers.discard(future)
+
+    def stop(self, tree: str, node: str) -> None:
+        """Stop a node; see `Control`."""
+        self._on_tree(tree, lambda engine: engine.stop(node))
+
+    def retry(self, tree: str, node: str, query: str | None = None) -> None:
+        """Run a node again; see `Control`."""
+
+        def retry(engine: Engine) -> None:
+            if not engine.retry(node, query):
+                self._notice("warning", f"The call {node} of the search cannot be run again: its text is not kept any more.")
+
+        self._on_tree(tree, retry)
+
+    def text(self, tree: str, start: int, end: int) -> str | None:
+        """A part of a tree's text; None where it is not held any more."""
+        engine = self._trees.get(tree)
+        return None if engine is None else engine.text(start, end)
+
+    def answer(self, request: str, run: bool) -> None:
+        """Answer the question before a large fan-out."""
+
+        def answer() -> None:
+            if (question := self._questions.get(request)) is not None and not question.done():
+                question.set_result(run)
+
+        self._later(answer)
+
+    def close(self) -> None:
+        """Stop all trees, and end the sandboxes and the models' processes. Whoever still waits for an answer, or asks later, hears that it was stopped."""
+        with self._entering:
+            if self._closed:
+                return
+            self._closed = True
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSING)
+        for caller in list(self._callers):
+            caller.cancel()
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def _taken(self, context: Any) -> Text:
+        taken = take(context)
+        for notice in taken.notices:
+            self._notice("warning", notice)
+        return Text.of(taken)
+
+    def _notice(self, level: str, text: str) -> None:
+        self._emit(Record(tags.NOTICE, text, {"level": level}, time.time()))
+
+    async def _grow(
+        self,
+        query: str,
+        text: Text,
+        model: str | BaseChatModel,
+        sub_model: str | BaseChatModel | None,
+        limits: Limits,
+        asking: Asking,
+        about: Mapping[str, Any],
+    ) -> Answer:
+        began = time.monotonic()
+        root = self._model(model, limits)
+        subs = root if sub_model is None else self._model(sub_model, limits)
+        tree = uuid.uuid4().hex[:8]
+        events = Events(tree, self._emit)
+        sandboxes = self._sandboxes()
+        consent = self._consent(asking)
+        engine = Engine(events, limits, model=root, sub_model=subs, gates=self._gates, spending=self._spending, sandboxes=sandboxes, consent=consent)
+        outcome = await self._rooted(tree, engine, query, text, about)
+        return Answer(outcome.text, outcome.state, tree, engine.calls.usage, time.monotonic() - began)
+
+    async def _rooted(self, tree: str, engine: Engine, query: str, text: Text, about: Mapping[str, Any]) -> Outcome:
+        running = asyncio.ensure_future(engine.run(query, text, about))
+        self._trees[tree] = engine
+        try:
+            return await running
+        finally:
+            await self._forget()
+
+    async def _forget(self) -> None:
+        """Let go of the oldest trees that have ended."""
+        while len(self._trees) > 1 and (len(self._trees) > KEPT_TREES or sum(engine.size for engine in self._trees.values()) > KEPT_BYTES):
+            oldest = next((tree for tree, engine in self._trees.items() if not engine.running), None)
+            if oldest is None:
+                return
+            await self._trees.pop(oldest).close()
+
+    def _model(self, given: str | BaseChatModel, limits: Limits) -> Model:
+        key: object = given if isinstance(given, str) else id(given)
+        if key not in self._models:
+            self._models[key] = model = Model.of(given, secrets=self._secrets, make_llm=self._make_llm, on_notice=self._notice)
+            self._gates[model] = Gate(model.concurrency)
+        model = self._models[key]
+        if limits.concurrency is not None and limits.concurrency > model.concurrency:  # somebody wants more than suits it
+            model.concurrency = limits.concurrency
+            self._gates[model].widen(limits.concurrency)
+        if limits.max_usd is not None and not model.priced:
+            raise ModelError(f"The price of {model.name} is not known, so a limit in dollars cannot be kept. Limit calls or tokens instead.")
+        return model
+
+    def _sandboxes(self) -> Sandboxes:
+        if self._opened is None:
+            self._opened = self._open_sandboxes()
+        return self._opened
+
+    def _consent(self, asking: Asking) -> Consent:
+        async def ask(fan_out: FanOut) -> bool:
+            if asking != "ask":
+                return asking == "run"
+            question: asyncio.Future[bool] = self._loop.create_future()
+            self._questions[fan_out.request] = question
+            try:
+                return await question
+            finally:
+                del self._questions[fan_out.request]
+
+        return ask
+
+    async def _close(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING):
+                for engine in self._trees.values():
+                    await engine.close()
+                if self._opened is not None:
+                    await self._opened.close()
+                for model in self._models.values():
+                    await asyncio.to_thread(model.close)
+                await asyncio.sleep(0)  # for what is closed in the loop's next round
+
+    def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
+        def act() -> None:
+            if (engine := self._trees.get(tree)) is not None:
+                action(engine)
+
+        self._later(act)
+
+    def _later(self, action: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # it has been closed
+            self._loop.call_soon_threadsafe(action)
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped. A task of a provider's code that raises `SystemExit` ends itself, not the searches."""
+    while True:
+        try:
+            return loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):
+            continue
+
+
+def _stopped() -> Answer:
+    """Of a search that never began, or whose end nobody waits for."""
+    return Answer("It was stopped.", "stopped", "", UsageStats(), 0.0)
+
+
+async def _telling(work: Coroutine[Any, Any, T], ended: threading.Event) -> T:
+    try:
+        return await work
+    finally:
+        ended.set()

@@ -1,0 +1,219 @@
+"""The turns of a node that explores its text by code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+
+from mahtab_tui.bus import tags
+from mahtab_tui.llm.base import ContextTooLong
+from mahtab_tui.sandbox.base import Sandbox, SandboxError, Sandboxes, TurnResult
+from mahtab_tui.sandbox.text import Span, Text
+from mahtab_tui.search import prompts
+from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
+from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline, Limits
+from mahtab_tui.search.calls import Calls, as_sentence
+from mahtab_tui.search.events import Events
+from mahtab_tui.search.listening import Said
+from mahtab_tui.search.live import Node, Outcome
+from mahtab_tui.search.requests import Request, read_call, read_final, read_touch
+
+_OUTPUT = 10_000
+"""Characters of a turn's output that a model is told at most."""
+_NOT_ONE = "There was not enough left for a first call and a last one. {}"
+_MAX_TOUCHES = 20_000
+"""Spans that one node may say it has seen."""
+_AFTER_FINAL = 0.3
+"""Seconds that code has to end after it has given the answer."""
+
+Ask = Callable[[Request, Text], Awaitable[list[Outcome]]]
+"""Has sub-nodes answer."""
+LeftOf = Callable[[int], prompts.Left]
+"""What is left, by the turns that a node has left."""
+
+
+class Desk:
+    """What a sandbox's code reaches: the engine behind its node."""
+
+    def __init__(self, node: Node, text: Text, events: Events, ask: Ask) -> None:
+        self.final: tuple[str, list[Span]] | None = None
+        self.answered = asyncio.Event()
+        self._node = node
+        self._text = text
+        self._events = events
+        self._ask = ask
+        self._touches = 0
+
+    async def call(self, name: str, args: dict[str, Any]) -> Any:
+        request = read_call(name, args, self._text)
+        outcomes = await self._ask(request, self._text)
+        return {"answers": [{"text": said_to_parent(outcome), "failed": outcome.failed} for outcome in outcomes]}
+
+    def tell(self, name: str, args: dict[str, Any]) -> None:
+        if name == "final" and self.final is None and (final := read_final(args, self._text)) is not None:
+            self.final = final
+            self.answered.set()
+        elif name == "touch" and (touch := read_touch(args, self._text)) is not None:
+            how, spans = touch
+            self._touches += len(spans)
+            if self._touches <= _MAX_TOUCHES:
+                self._events.touch(self._node.id, how, self._text.to_root(spans))
+
+
+def said_to_parent(outcome: Outcome) -> str:
+    """A child's answer as its parent's code gets it."""
+    return f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
+
+
+class Exploration:
+    """One node's turns."""
+
+    def __init__(self, node: Node, calls: Calls, events: Events, limits: Limits, sandboxes: Sandboxes, left: LeftOf) -> None:
+        self._node = node
+        self._calls = calls
+        self._events = events
+        self._limits = limits
+        self._sandboxes = sandboxes
+        self._left = left
+        self.sandbox: asyncio.Future[Sandbox] | None = None
+        """To be closed by the caller."""
+        self._conversation = node.model.conversation()
+        self._turn = 0
+        self._too_long = False
+        """The conversation is more than the model reads."""
+        self._kept = Amount()
+        """Held for the last call."""
+
+    async def run(self, ask: Ask, deadline: Deadline) -> Outcome:
+        """Turn after turn until there is an answer; out of turns, budget or time the best there is.
+
+        Raises `BudgetSpent` where not even a first call is left, `SandboxError`, and what models raise before anything was found.
+        """
+        text = self._node.source.take()
+        turns, deeper = self._limits.max_turns, self._node.depth + 1 < self._limits.max_depth
+        self._conversation.add(SystemMessage(prompts.system_prompt(text, turns=turns, sub_searches=deeper, gaps=self._sandboxes.gaps)))
+        try:
+            self._keep()
+        except BudgetSpent as error:
+            raise BudgetSpent(_NOT_ONE.format(error)) from None
+        self._conversation.add(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
+        desk, found = Desk(self._node, text, self._events, ask), self._node.found
+        try:
+            outcome, reason = await self._until(deadline.work, self._explore(desk, text))
+            if outcome is None:
+                outcome, reason = await self._until(deadline.end, self._last(reason))
+            if outcome is None and not found:
+                return Outcome(f"{reason.rstrip('.')}, and there is no answer.", "error")
+            return outcome or Outcome(found.as_answer(reason), "partial")
+        finally:
+            self._conversation.ended = True
+            self._calls.budget.free(self._kept)
+
+    async def _until(self, end: float | None, work: Awaitable[tuple[Outcome | None, str]]) -> tuple[Outcome | None, str]:
+        """The answer, or why there is none: the time is up, or the model failed after something had been found."""
+        try:
+            async with asyncio.timeout_at(end) as limit:
+                return await work
+        except Exception as error:  # also a provider's own code
+            if limit.expired():
+                return None, "The time for the search is up."
+            if not self._node.found:
+                raise
+            self._too_long = self._too_long or isinstance(error, ContextTooLong)
+            return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else as_sentence(error)
+
+    async def _explore(self, desk: Desk, text: Text) -> tuple[Outcome | None, str]:
+        """The answer, or why there is none."""
+        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, desk))  # while the model thinks
+        for turn in range(1, self._limits.max_turns + 1):
+            try:
+                if turn > 1:
+                    self._keep()
+                said = await self._hear()
+            except BudgetSpent as error:
+                if turn == 1:
+                    raise BudgetSpent(_NOT_ONE.format(error)) from None
+                return None, str(error)
+            found = code_of(said.text, ended=not said.cut)
+            self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=turn, cut=found.cut)
+            self._conversation.add(AIMessage(said.text if self._node.model.remembers else _heard(said.text, found)))
+            if found.code is None:
+                self._node.found.printed(said.text)
+                self._conversation.add(HumanMessage(prompts.feedback_message(found.feedback, self._left(self._limits.max_turns - turn))))
+                continue
+            result = await self._run_code(turn, await starting, found.code, desk)
+            if desk.final is not None:
+                answer, spans = desk.final
+                return Outcome(answer, "done", text.to_root(spans)), ""
+            self._node.found.printed(result.output)
+            left = self._left(self._limits.max_turns - turn)
+            self._conversation.add(HumanMessage(prompts.turn_message(result, left, cut=found.cut)))
+        return None, f"All {self._limits.max_turns} turns are used."
+
+    async def _hear(self, kept: Amount | None = None) -> Said:
+        """What the model says next. kept: what is held for it already."""
+        self._turn += 1
+        try:
+            return await self._calls.say(self._node.id, self._turn, max(self._turn, self._limits.max_turns), self._conversation, kept)
+        except BudgetSpent:
+            self._turn -= 1
+            raise
+
+    async def _run_code(self, turn: int, sandbox: Sandbox, code: str, desk: Desk) -> TurnResult:
+        self._node.turn = turn
+        self._events.send(tags.RLM_REPL_IN, self._node.id, code, turn=turn)
+        running = asyncio.ensure_future(sandbox.run(code, self._limits.turn_seconds))
+        answered = asyncio.ensure_future(desk.answered.wait())
+        try:
+            await asyncio.wait((running, answered), return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():  # its last words, if they come soon
+                await asyncio.wait((running,), timeout=_AFTER_FINAL)
+            if not running.done():
+                running.cancel()
+                await asyncio.wait((running,))
+            result = TurnResult("final", "", 0, 0.0) if running.cancelled() else running.result()
+        finally:
+            running.cancel()
+            answered.cancel()
+        output = result.output[:_OUTPUT]
+        self._events.send(tags.RLM_REPL_OUT, self._node.id, output, turn=turn, status=result.status, duration=result.duration, chars=result.chars)
+        return result
+
+    async def _last(self, reason: str) -> tuple[Outcome | None, str]:
+        """The best answer from what was found, by the call that was kept back."""
+        node, found = self._node, self._node.found
+        if self._too_long:  # the turns between its beginning and its end go
+            self._conversation.ended = True
+            self._conversation = node.model.conversation(*self._conversation.beginning(2))
+        known = found.text if self._too_long else found.answers
+        self._conversation.add(HumanMessage(prompts.last_message(reason, node.query, known)))
+        kept, self._kept = self._kept, Amount()
+        try:
+            said = await self._hear(kept)
+        except ContextTooLong as error:
+            if self._too_long or not found:
+                raise
+            self._too_long = True
+            return await self._last(as_sentence(error))
+        except Exception:
+            found.printed(self._conversation.heard)  # as far as it came
+            raise
+        self._events.send(tags.RLM_CHAT, node.id, said.text, turn=self._turn, cut=False)
+        return Outcome(last_answer(said.text), "partial"), ""
+
+    def _keep(self) -> None:
+        """Hold what a last call would take after one more turn. Raises `BudgetSpent`, and holds what it held then."""
+        wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
+        self._calls.budget.hold(wanted.minus(self._kept))
+        self._kept = wanted
+
+
+def _heard(answer: str, found: AnswerCode) -> str:
+    """An answer without what came after its code."""
+    if found.code is None or not found.cut:
+        return answer
+    place = answer.find(found.code)
+    return f"{answer[: place + len(found.code)]}\n```" if place >= 0 else f"```python\n{found.code}\n```"

@@ -1,0 +1,275 @@
+"""Where settings come from: the files that hold them, and where in those a value stands."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic_settings import BaseSettings, DotEnvSettingsSource, EnvSettingsSource, PydanticBaseSettingsSource
+
+from mahtab_tui.settings import trust
+
+PREFIX = "MAHTAB_"
+ENV_FILE = ".env"
+_KEY_ENDING = "_api_key"
+
+COMMAND_LINE, DEFAULT = "command line", "default"
+
+
+class SettingsError(Exception):
+    """A setting that cannot be used; the message says which, where, and what is allowed."""
+
+
+def home_folder() -> Path:
+    """Where sessions, history and configuration are kept: ``~/.mahtab``."""
+    return Path.home() / ".mahtab"
+
+
+def project_folder() -> Path:
+    """The folder that the program works in. Raises `SettingsError` where somebody has taken it away since."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise SettingsError("The folder that the program was started in is no longer there.") from None
+
+
+def env_file() -> Path:
+    """The project's ``.env``. Raises `SettingsError` as `project_folder`."""
+    return project_folder() / ENV_FILE
+
+
+def config_files(project: Path) -> tuple[Path, Path]:
+    """The configuration files, the one that wins first: the project's, the person's."""
+    return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
+
+
+def trust_record() -> Path:
+    """Where it is kept what the person has allowed the files of projects to set."""
+    return home_folder() / "trusted.json"
+
+
+def held_back(settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a configuration file that wait for the person; those of the person's own file never do. Raises `SettingsError`."""
+    project = project_folder()
+    own = config_files(project)[1]
+    if path == own or os.path.realpath(project) == os.path.realpath(Path.home()):
+        return {}
+    defaults = {key: field.get_default() for key, field in settings_cls.model_fields.items()}
+    found = trust.guarded(values, {**defaults, **read_config(own)}) if values else {}
+    known = trust.allowed(trust_record(), path) if found else {}
+    return {key: value for key, value in found.items() if known.get(key) != trust.digest(value)}
+
+
+def _holding(settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    without = held_back(settings_cls, path, values)
+    return {key: value for key, value in values.items() if key not in without}
+
+
+class HeldBack(NamedTuple):
+    """A file of the project that sets what waits for the person."""
+
+    path: Path
+    values: dict[str, Any]
+    lines: tuple[int, ...]
+    """From 1, of each value."""
+
+    def place_of(self, key: str) -> str:
+        """File and line of a value, or of an entry of a table, as a person is told it."""
+        return env_file_line([variable_of(key)]) if self.path.name == ENV_FILE else f"{self.path}, line {line_of(self.path, key)}"
+
+    @property
+    def sentence(self) -> str:
+        """Says what waits, and what to do."""
+        told = ", ".join(f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True))
+        return f"{self.path} sets {told}, which is not used until you trust it: run mahtab-tui config trust."
+
+
+def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
+    """The values of the project's files that wait for the person, the file that wins first. Raises `SettingsError`."""
+    env, (file, _) = env_file(), config_files(project_folder())
+    values = held_back(settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
+    found = [HeldBack(env, values, tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()))]
+    values = held_back(settings_cls, file, read_config(file))
+    found.append(HeldBack(file, values, tuple(line_of(file, key) for key in values)))
+    return [each for each in found if each.values]
+
+
+class _BadLines(logging.Filter):
+    """On the logger of python-dotenv, which tells of a bad line each time that the file is read: it is told once, as a sentence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: set[tuple[Path, object]] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not isinstance(record.args, tuple) or len(record.args) != 1:
+            return True
+        path, line = Path(ENV_FILE).absolute(), record.args[0]
+        record.msg, record.args = f"mahtab-tui: {ENV_FILE}, line {line}: this is not NAME=value, so it is passed over.", ()
+        new = (path, line) not in self._told
+        self._told.add((path, line))
+        return new
+
+
+logging.getLogger("dotenv.main").addFilter(_BadLines())
+
+
+class EnvFile(PydanticBaseSettingsSource):
+    """The file ``.env``: besides the settings the keys of providers, under the names by which everybody knows them."""
+
+    def __init__(self, source: DotEnvSettingsSource) -> None:
+        super().__init__(source.settings_cls)
+        self._source = source
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Not asked: `__call__` gives all."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return _holding(self.settings_cls, env_file(), self.values())
+
+    def values(self) -> dict[str, Any]:
+        """All that the file sets. Raises `SettingsError` for what is no setting."""
+        values = {key: value for key, value in self._source().items() if key in self.settings_cls.model_fields}
+        for name in self._source.env_vars:
+            key = name.removeprefix(PREFIX.lower())
+            if key != name and key not in self.settings_cls.model_fields:
+                raise SettingsError(f"{env_file_line([name])}: {no_setting(self.settings_cls, key)}")
+        keys = {
+            name.removesuffix(_KEY_ENDING): value
+            for name, value in self._source.env_vars.items()
+            if value and name.endswith(_KEY_ENDING) and not name.startswith(PREFIX.lower())
+        }
+        return {**values, "api_keys": {**keys, **values.get("api_keys", {})}} if keys else values
+
+
+class TomlFile(PydanticBaseSettingsSource):
+    """One configuration file; a missing one has no settings."""
+
+    def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
+        super().__init__(settings_cls)
+        self.path = path
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Not asked: `__call__` gives the whole file."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values = read_config(self.path)
+        for key in values:
+            if key not in self.settings_cls.model_fields:
+                raise SettingsError(f"{self.path}, line {line_of(self.path, key)}: {no_setting(self.settings_cls, key)}")
+        return _holding(self.settings_cls, self.path, values)
+
+
+def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
+    """That there is no such setting, and which was perhaps meant."""
+    near = difflib.get_close_matches(key, settings_cls.model_fields, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(settings_cls.model_fields)}."
+    return f"there is no setting {key!r}. {hint}"
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The values of a configuration file, unchecked. Raises `SettingsError` where it cannot be read."""
+    try:
+        return tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: this is not TOML: {error}.") from None
+    except RecursionError:
+        raise SettingsError(f"{path}: this is nested too deeply.") from None
+    except ValueError:  # Python reads no number of more than some thousand digits
+        raise SettingsError(f"{path}: a number in it is too long.") from None
+
+
+def read_text(path: Path) -> str:
+    """The text of a configuration file, empty where there is none. Raises `SettingsError`."""
+    try:
+        if path.exists() and not path.is_file():
+            raise SettingsError(f"{path}: this is not a file.")
+        return path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path}: the file is not UTF-8 text.") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: the file cannot be read: {error.strerror}.") from None
+
+
+def line_of(path: Path, key: str) -> int:
+    """The line (from 1) on which a key stands in a configuration file, as near as a search finds it.
+
+    key: a setting's name; with a dot and the name in it for a table's.
+    """
+    table, _, name = key.partition(".")
+    lines = path.read_text("utf-8", errors="replace").splitlines()
+    start = _line(lines, rf"""(\[\s*)?["']?{re.escape(table)}["']?\s*[\]=.]""", 0) or 0
+    if not name:
+        return start + 1
+    inside = _line(lines, rf"""({re.escape(table)}\s*\.\s*)?["']?{re.escape(name)}["']?\s*=""", start)
+    return (start if inside is None else inside) + 1
+
+
+def _line(lines: list[str], pattern: str, start: int) -> int | None:
+    """The first line from `start` on that begins so."""
+    return next((number for number in range(start, len(lines)) if re.match(rf"\s*{pattern}", lines[number])), None)
+
+
+class Place(NamedTuple):
+    """Where a value was given."""
+
+    text: str
+    """As a person is told it: `COMMAND_LINE`, a variable of the environment, a file and a line, `DEFAULT`."""
+    file: Path | None = None
+    """The configuration file, where it is one."""
+
+
+def variable_of(key: str) -> str:
+    """The variable of the environment that gives a setting."""
+    return f"{PREFIX}{key.upper()}"
+
+
+def _variables_of(key: str, value: Any) -> list[str]:
+    """The same for ``.env``, where keys have variables of their own, too."""
+    names = value if key == "api_keys" and isinstance(value, Mapping) else ()
+    return [variable_of(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
+
+
+def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Place:
+    """Where the effective value of a setting comes from, or of one entry of a table ("keymap.help"). `given`: as for `load_settings`."""
+    table, _, name = key.partition(".")
+    for place, values in _places(settings_cls, key, given):
+        value = values.get(table)
+        if value is not None and (not name or (isinstance(value, Mapping) and name in value)):
+            return place
+    return Place(DEFAULT)
+
+
+def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+    """What each source says, the one that wins first, and how a key in it is told."""
+    table, _, name = key.partition(".")
+    yield Place(COMMAND_LINE), given
+    yield Place(variable_of(table)), EnvSettingsSource(settings_cls)()
+    yield Place(env_file_line(_variables_of(table, {name: None}))), EnvFile(DotEnvSettingsSource(settings_cls))()
+    for path in config_files(project_folder()):
+        values = _holding(settings_cls, path, read_config(path))
+        yield Place(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
+
+
+def env_file_line(names: list[str]) -> str:
+    """The line of ``.env`` on which one of some variables stands, as a person is told it."""
+    place = _env_line(names)
+    return ENV_FILE if place is None else f"{ENV_FILE}, line {place}"
+
+
+def _env_line(names: list[str]) -> int | None:
+    """The line (from 1) of ``.env`` on which one of some variables stands."""
+    path = Path(ENV_FILE)
+    lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
+    place = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)
+    return None if place is None else place + 1

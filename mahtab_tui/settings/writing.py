@@ -1,0 +1,143 @@
+"""Changing a configuration file: one value, with all else in it left as it is; in one step, so that no reader finds half a file."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mahtab_tui.settings.model import Settings, SettingsError
+from mahtab_tui.settings.sources import held_back, line_of, read_config, read_text, trust_record, variable_of
+from mahtab_tui.settings.trust import with_allowed
+from mahtab_tui.settings.values import choices, is_secret, is_table, validated
+
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
+_HEAD = """\
+# Settings of mahtab-tui. A line without # at its beginning holds; those with one tell the defaults.
+# The command line wins over variables (as {example}), those over .env, that over a project's .mahtab/config.toml, that over this.
+"""
+
+
+def set_value(path: Path, key: str, value: Any) -> None:
+    """Write a value, as `values.written` makes it; what a person writes so into a project's file is allowed there.
+
+    Raises `SettingsError` where the file cannot be read or written.
+    """
+    table, dot, name = key.partition(".")
+
+    def change(document: TOMLDocument) -> None:
+        if not dot:
+            document[table] = value
+        elif isinstance(inside := document.get(table), dict):
+            inside[name] = value
+        else:
+            document[table] = {name: value}
+
+    others_held_back = bool(dot) and table in held_back(Settings, path, read_config(path))
+    _change(path, change)
+    held = held_back(Settings, path, read_config(path))
+    if table in held and not others_held_back:
+        allow(path, {table: held[table]})
+
+
+def allow(path: Path, values: Mapping[str, Any]) -> None:
+    """Let a project's file set these values from now on. Raises `SettingsError`."""
+    write_text(trust_record(), with_allowed(trust_record(), path, values))
+
+
+def unset(path: Path, key: str) -> bool:
+    """Take a value out of the file; False where it was not in it. Raises `SettingsError` as `set_value`."""
+    table, dot, name = key.partition(".")
+    values = read_config(path)
+    if table not in values or (dot and not (isinstance(values[table], dict) and name in values[table])):
+        return False
+
+    def change(document: TOMLDocument) -> None:
+        if dot and len(values[table]) > 1:
+            del document[table][name]
+        else:
+            del document[table]
+
+    _change(path, change)
+    return True
+
+
+def _change(path: Path, change: Callable[[TOMLDocument], None]) -> None:
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    read_config(path)  # says what is wrong with it
+    try:
+        document = tomlkit.parse(read_text(path))
+        change(document)
+        text = tomlkit.dumps(document)
+        tomllib.loads(text)
+    except (TOMLKitError, ValueError, KeyError, RecursionError) as error:
+        raise SettingsError(f"{path}: this cannot be changed here, only in an editor: {error}.") from None
+    write_text(path, text if text.endswith("\n") else f"{text}\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file in one step; a link stays one, a new file is its owner's alone. Raises `SettingsError`."""
+    target = Path(os.path.realpath(path))
+    draft = None
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        draft = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            if target.exists():
+                os.fchmod(handle, target.stat().st_mode & 0o7777)
+            file.write(text)
+            file.flush()
+            os.fsync(handle)
+        draft.replace(target)
+    except OSError as error:
+        if draft is not None:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+        raise SettingsError(f"{path}: the file cannot be written: {error.strerror}.") from None
+
+
+def problems(path: Path) -> list[str]:
+    """What is wrong with a file, a sentence with its line each."""
+    try:
+        values = read_config(path)
+    except SettingsError as error:
+        return [str(error)]
+    found = []
+    for key, value in values.items():
+        try:
+            validated(key, value)
+        except SettingsError as error:
+            found.append(f"{path}, line {line_of(path, key)}: {error}")
+    return found
+
+
+def template() -> str:
+    """A file in which every default stands as a comment."""
+    parts = [_HEAD.format(example=variable_of("model"))]
+    tables = [key for key in Settings.model_fields if is_table(key)]
+    for key, field in Settings.model_fields.items():
+        if key not in tables:
+            allowed = f" ({', '.join(choices(key))})" if choices(key) else ""
+            default = _default(field.get_default(call_default_factory=True))
+            parts.append(f"# {field.description}{allowed}\n# {f'{key} = {default}'.rstrip()}\n")
+    for key in tables:
+        parts.append(f'# {Settings.model_fields[key].description}\n# [{key}]\n# {"openai" if is_secret(key) else "toggle-mode"} = ""\n')
+    return "\n".join(parts)
+
+
+def _default(value: Any) -> str:
+    """A default as TOML; empty where there is none."""
+    import tomlkit
+
+    if value is None:
+        return ""
+    return tomlkit.item([] if isinstance(value, tuple) else str(value) if isinstance(value, Path) else value).as_string()

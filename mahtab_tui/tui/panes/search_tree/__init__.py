@@ -1,0 +1,5 @@
+"""The recursion pane: every search as a tree, live."""
+
+from mahtab_tui.tui.panes.search_tree.pane import RecursionPane
+
+__all__ = ["RecursionPane"]

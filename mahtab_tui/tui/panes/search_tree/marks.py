@@ -1,0 +1,61 @@
+"""Glyphs and colours of states and of what was covered. No two mean the same without their colours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from mahtab_tui.search.coverage import How
+from mahtab_tui.search.node import Node, State
+from mahtab_tui.tui.rows.spinner import FRAME_RATE, FRAMES
+
+Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "text"]
+"""A style of the palette."""
+
+PHASES = "◐◓◑◒"
+_PHASE_RATE = 4
+
+GLYPHS: Mapping[State, tuple[str, Role]] = {
+    "waiting": ("◌", "muted"),
+    "thinking": ("◉", "model"),
+    "running": ("●", "moon"),
+    "done": ("✓", "good"),
+    "partial": ("≈", "moon"),
+    "error": ("✗", "bad"),
+    "stopped": ("■", "muted"),
+}
+
+CELLS: Mapping[State, tuple[str, Role]] = {
+    "waiting": ("·", "muted"),
+    "thinking": ("◦", "model"),
+    "running": ("▪", "moon"),
+    "done": ("■", "good"),
+    "partial": ("◪", "moon"),
+    "error": ("✗", "bad"),
+    "stopped": ("□", "muted"),
+}
+"""In a field."""
+
+COVER: Mapping[How | None, tuple[str, Role]] = {
+    None: ("▁", "hairline"),
+    "handed": ("▂", "person"),
+    "peek": ("▄", "model"),
+    "grep": ("▆", "model"),
+    "answer": ("█", "moon"),
+}
+
+LEGEND: Mapping[How, str] = {"handed": "handed down", "peek": "looked at", "grep": "matched", "answer": "answers"}
+
+
+def glyph(node: Node, now: float) -> tuple[str, Role]:
+    """A node's mark; it moves where work is done: at the model, or in the code of a node that waits for no other."""
+    if any(batch.asks for batch in node.batches.values()):
+        return "?", "moon"
+    mark, role = GLYPHS[node.state]
+    if node.alive:
+        return mark, role
+    if node.state == "thinking":
+        return FRAMES[int(now * FRAME_RATE) % len(FRAMES)], role
+    if node.state == "running":
+        return PHASES[int(now * _PHASE_RATE) % len(PHASES)], role
+    return mark, role

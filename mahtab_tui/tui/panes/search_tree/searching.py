@@ -1,0 +1,48 @@
+"""The calls of all searches searched: what `FindRow` asks of the pane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mahtab_tui.search.node import Node
+from mahtab_tui.search.tree import Tree
+from mahtab_tui.search.trees import Trees
+from mahtab_tui.tui.patterns import AT_ONCE, pattern_of, within
+
+
+class CallFinder:
+    """Finds calls by their questions and answers, also those that are folded away, in the order in which they were made."""
+
+    def __init__(self, trees: Trees, show: Callable[[Tree, Node], None], end: Callable[[], object]) -> None:
+        """show: unfolds what a call stands in and goes to it."""
+        self._trees = trees
+        self._show = show
+        self._end = end
+        self._at: Node | None = None
+        """The call that was found last."""
+
+    def begin_find(self) -> str:
+        self._at = None
+        return ""
+
+    def find(self, words: str, step: int, *, regex: bool) -> str:
+        if not words:
+            return ""
+        pattern = pattern_of(words, regex=regex, any_case=True)
+        with within(AT_ONCE):
+            found = [
+                (tree, node)
+                for tree in self._trees
+                for node in list(tree.nodes.values())
+                if pattern.search(node.query) or pattern.search(node.answer)
+            ]
+        if not found:
+            return "nothing found"
+        at = next((place for place, (_, node) in enumerate(found) if node is self._at), None)
+        at = 0 if at is None else (at + step) % len(found)
+        tree, self._at = found[at]
+        self._show(tree, self._at)
+        return f"{at + 1:,} of {len(found):,}"
+
+    def end_find(self) -> None:
+        self._end()

@@ -1,0 +1,121 @@
+"""Rows of code: highlighted, wrapped, and cheap to lengthen while the code streams."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from pygments.lexer import Lexer
+from pygments.lexers import PythonLexer
+from pygments.token import String, Token
+from pygments.token import _TokenType as TokenType
+from rich.style import Style
+
+from mahtab_tui.bus.hidden import places
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import LIMIT, WIDEST, Row, Span, cut_spans, hard_cuts, shorten_line
+
+_PYTHON = PythonLexer(stripnl=False, ensurenl=False)
+_NO_PLACE = (sys.maxsize, "")
+
+
+class CodeRows:
+    """Rows of a piece of Python that may grow."""
+
+    def __init__(self, width: int, palette: Palette, bar: Style, *, whole: bool = False) -> None:
+        """whole: draw all of long code, too, and not its two ends."""
+        self._whole = whole
+        self._width = width
+        self._palette = palette
+        self._bar = bar
+        self._code = ""
+        self._settled = 0
+        """Characters of the code that are highlighted for good: what follows does not change their meaning."""
+        self._settled_rows: list[Row] = []
+        self._rows: list[Row] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Row:
+        return self._rows[index]
+
+    def update(self, code: str) -> None:
+        """Draw this code; where it only grew, only its last lines are done again."""
+        if code == self._code and self._rows:
+            return
+        if not code.startswith(self._code[: self._settled]):
+            self._settled, self._settled_rows = 0, []
+        self._code = code
+        shortened = code if self._whole else shorten(code)
+        if shortened != code:
+            self._rows = list(self._draw(shortened))
+            return
+        tail = code[self._settled :]
+        self._rows = [*self._settled_rows, *self._draw(tail)]
+        safe = safe_length(tail)
+        if safe:
+            self._settled_rows += self._draw(tail[: safe - 1])
+            self._settled += safe
+
+    def _draw(self, code: str) -> Iterator[Row]:
+        for line in highlight(_PYTHON, code.expandtabs(4), self._palette):
+            cuts = hard_cuts("".join(text for text, _ in line), self._width)
+            for number, spans in enumerate(cut_spans(line, cuts)):
+                yield Row(spans, self._bar, soft=number > 0, fill=self._palette.surface)
+
+
+def shorten(code: str) -> str:
+    """Long code as its beginning and end, and each long line so, too."""
+    if code.count("\n") < LIMIT and len(code) <= WIDEST:
+        return code
+    lines = code.split("\n")
+    if len(lines) > LIMIT:
+        head, tail = LIMIT * 3 // 4, LIMIT // 4
+        lines = [*lines[:head], f"# … {len(lines) - head - tail:,} lines left out …", *lines[-tail:]]
+    return "\n".join(map(shorten_line, lines))
+
+
+def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
+    """The lines of code as spans. Each hidden character is a span of its own: its symbol, in the colour of alarm."""
+    lines: list[list[Span]] = [[]]
+    hidden = places(code)
+    place, symbol = next(hidden, _NO_PLACE)
+    position = 0
+    for token, text in tokens(lexer, code):
+        style, done = palette.token(token), 0
+        while place < position + len(text):
+            _add(lines, text[done : place - position], style)
+            lines[-1].append((symbol, palette.alarm))
+            done = place - position + 1
+            place, symbol = next(hidden, _NO_PLACE)
+        _add(lines, text[done:], style)
+        position += len(text)
+    return lines
+
+
+def _add(lines: list[list[Span]], text: str, style: Style) -> None:
+    for number, piece in enumerate(text.split("\n")):
+        if number:
+            lines.append([])
+        if piece:
+            lines[-1].append((piece, style))
+
+
+def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
+    """The lexer's tokens; text that it would take ages over (one huge line) is left plain."""
+    if any(len(line) > 10_000 for line in code.split("\n")):
+        yield Token.Text, code
+        return
+    for _, token, text in lexer.get_tokens_unprocessed(code):
+        yield token, text
+
+
+def safe_length(code: str) -> int:
+    """Characters up to the last line break that is not inside a string: highlighting can begin again behind it."""
+    safe = position = 0
+    for token, text in tokens(_PYTHON, code):
+        position += len(text)
+        if text.endswith("\n") and token not in String:
+            safe = position
+    return safe

@@ -1,0 +1,137 @@
+"""A row of the screen before it is cut to strips, and the wrapping that makes rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from rich.cells import cell_len, get_character_cell_size
+from rich.style import Style
+
+from mahtab_tui.tui.graphics.pictured import Picture
+
+Span = tuple[str, Style]
+
+LIMIT = 400
+"""Lines of one piece of code that are drawn; of more, the two ends."""
+
+
+WIDEST = 10_000
+"""Characters of one line that are drawn; of more, the two ends."""
+
+
+def shorten_line(line: str) -> str:
+    """A long line as its beginning and end, with how much is not shown."""
+    if len(line) <= WIDEST:
+        return line
+    head, tail = WIDEST * 8 // 10, WIDEST // 10
+    return f"{line[:head]} … {len(line) - head - tail:,} characters of this line are not shown … {line[-tail:]}"
+
+
+class Row(NamedTuple):
+    """One row, from the bar on."""
+
+    spans: Sequence[Span] = ()
+    bar: Style | None = None
+    """None: no bar, only its space."""
+    soft: bool = False
+    """It goes on with the row above: copied text has no line break there."""
+    fill: Style | None = None
+    """A background up to the right edge."""
+    indent: int = 0
+    """Characters at the beginning that are not copied where the row goes on with the one above."""
+    right: Sequence[Span] = ()
+    """At the right edge; not copied."""
+    picture: tuple[Picture, int] | None = None
+    """Which picture it is a part of, from its first cell on, and which row of it."""
+
+    @property
+    def text(self) -> str:
+        """What is copied of it."""
+        return "".join(text for text, _ in self.spans)
+
+
+class Rows(Protocol):
+    """Rows, made when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Row: ...
+
+
+class GrowingRows(Rows, Protocol):
+    """Rows of an entry that may grow."""
+
+    def update(self) -> None:
+        """Take in what has changed in the entry."""
+
+
+def hard_cuts(text: str, width: int) -> list[int]:
+    """Where each row of a text begins (character positions) if rows are filled to the last cell."""
+    if len(text) <= width and (text.isascii() or cell_len(text) <= width):
+        return [0]
+    if text.isascii():
+        return list(range(0, len(text), width))
+    cuts, used = [0], 0
+    for position, character in enumerate(text):
+        cells = get_character_cell_size(character)
+        if used + cells > width and used:
+            cuts.append(position)
+            used = 0
+        used += cells
+    return cuts
+
+
+def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
+    """Where each row begins if rows end between words; the first row may have another width. Too wide words are cut."""
+    cuts, used, limit = [0], 0, width if first is None else first
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start)
+        end = len(text) if end < 0 else end
+        word = cell_len(text[start:end])
+        if used and used + word > limit:
+            cuts.append(start)
+            used, limit = 0, width
+        if word > limit:
+            inner = [start + cut for cut in hard_cuts(text[start:end], limit)][1:]
+            cuts += inner
+            word = cell_len(text[(inner or [start])[-1] : end])
+            limit = width if inner else limit
+        spaces = end
+        while spaces < len(text) and text[spaces] == " ":
+            spaces += 1
+        used += word + spaces - end
+        start = spaces
+    return cuts
+
+
+def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]]:
+    """The spans of each row, given where rows begin."""
+    limits = [*cuts[1:], None]
+    row: list[Span] = []
+    position, line = 0, 0
+    for text, style in spans:
+        start, end = 0, position + len(text)
+        while (limit := limits[line]) is not None and end > limit:
+            if limit > position:
+                row.append((text[start : start + limit - position], style))
+            yield row
+            start += limit - position
+            row, position, line = [], limit, line + 1
+        if start < len(text):
+            row.append((text[start:], style))
+            position = end
+    for _ in range(line, len(cuts)):
+        yield row
+        row = []
+
+
+def paragraph(spans: Sequence[Span], width: int, bar: Style | None, indent: str = "") -> Iterator[Row]:
+    """Words wrapped between words; the rows after the first begin with the indent."""
+    text = "".join(part for part, _ in spans)
+    cuts = word_cuts(text, max(1, width - len(indent)), first=width)
+    for number, row in enumerate(cut_spans(spans, cuts)):
+        if number and indent:
+            row = [(indent, Style.null()), *row]
+        yield Row(row, bar, soft=number > 0, indent=len(indent))
