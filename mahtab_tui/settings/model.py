@@ -33,7 +33,7 @@ from mahtab_tui.settings.sources import (
 
 __all__ = ["Settings", "SettingsError", "config_files", "home_folder", "load_settings", "resource_folder"]
 
-PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parents[1]
 
 _FIELD = re.compile(r'field "(?P<name>\w+)" from source "(?P<file>DotEnv)?')
 """So pydantic-settings tells of a variable that it cannot read."""
