@@ -86,3 +86,22 @@ async def test_code_that_is_edited_before_it_runs_is_run_by_the_key_that_maximis
         assert [(decision.action, decision.code) for decision in decisions] == [("run", WAITING.text)]
         await pilot.press("f5")
         assert (len(decisions), app.screen.maximized is not None) == (1, True)
+
+
+@pytest.mark.parametrize("size", [(20, 5), (10, 3), (40, 8)])
+async def test_a_key_answers_nothing_where_the_terminal_is_too_small_to_show_the_answers(
+    make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(chips, "DEAF", 0.0)
+    decisions: list[Decision] = []
+    app = make_app(*story(), WAITING)
+    async with app.run_test(size=size) as pilot:
+        await drawn(pilot)
+        monkeypatch.setattr(app.session, "decide", lambda request, decision: decisions.append(decision))
+        await pilot.press("f7", "y", "f7", "y", "f7", "a")
+        await pilot.pause()
+        assert decisions == []
+        await pilot.resize_terminal(80, 24)
+        await drawn(pilot)
+        await pilot.press("f7", "y")
+        await until(pilot, lambda: bool(decisions))

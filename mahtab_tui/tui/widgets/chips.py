@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from textual.content import Content
+from textual.errors import NoWidget
 from textual.events import Click, Event, Key, Paste
 from textual.message import Message
 from textual.widget import Widget
@@ -90,10 +91,17 @@ class Chips(Widget, can_focus=True):
             return
         event.stop()
         event.prevent_default()
-        if answer is None or early:
+        if answer is None or early or not self._is_in_sight():
             self.post_message(self.Elsewhere(Key(event.key, event.character), early=early))
         else:
             self._choose(answer, Key(event.key, event.character) if event.is_printable else None)
+
+    def _is_in_sight(self) -> bool:
+        """A terminal of a few lines has no room for the row: nobody answers what they cannot see."""
+        try:
+            return self.screen.get_widget_at(*self.region.offset)[0] is self
+        except NoWidget:
+            return False
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
