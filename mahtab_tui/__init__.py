@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mahtab_tui.agent.repl_agent import ReplAgent, create_repl_agent
-    from mahtab_tui.embed import run_repl
+    from mahtab_tui.cli.embed import run_repl
     from mahtab_tui.kernel.worker.capture import LimitedOutput
     from mahtab_tui.knowledge.code import CodeSearcher, search_code
     from mahtab_tui.knowledge.index import SkillsIndex
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from mahtab_tui.knowledge.loader import SkillsLoader
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import get_llm
+    from mahtab_tui.llm.spending import UsageStats
     from mahtab_tui.mcp import start_server
     from mahtab_tui.search.api import rlm
     from mahtab_tui.session import Session
-    from mahtab_tui.state import SessionState, execute_code
-    from mahtab_tui.tools.registry import get_all_tools
-    from mahtab_tui.usage import UsageStats
+    from mahtab_tui.session.state import SessionState, execute_code
+    from mahtab_tui.tools.toolset import get_all_tools
 
 _HOMES = {
     "CodeSearcher": "mahtab_tui.knowledge.code",
@@ -30,18 +30,18 @@ _HOMES = {
     "ModelError": "mahtab_tui.llm.base",
     "ReplAgent": "mahtab_tui.agent.repl_agent",
     "Session": "mahtab_tui.session",
-    "SessionState": "mahtab_tui.state",
+    "SessionState": "mahtab_tui.session.state",
     "SkillsIndex": "mahtab_tui.knowledge.index",
     "SkillsLoader": "mahtab_tui.knowledge.loader",
-    "UsageStats": "mahtab_tui.usage",
+    "UsageStats": "mahtab_tui.llm.spending",
     "create_repl_agent": "mahtab_tui.agent.repl_agent",
-    "execute_code": "mahtab_tui.state",
-    "get_all_tools": "mahtab_tui.tools.registry",
+    "execute_code": "mahtab_tui.session.state",
+    "get_all_tools": "mahtab_tui.tools.toolset",
     "get_llm": "mahtab_tui.llm.providers",
     "load_skill_content": "mahtab_tui.knowledge.library",
     "load_skill_descriptions": "mahtab_tui.knowledge.library",
     "rlm": "mahtab_tui.search.api",
-    "run_repl": "mahtab_tui.embed",
+    "run_repl": "mahtab_tui.cli.embed",
     "search_code": "mahtab_tui.knowledge.code",
     "start_server": "mahtab_tui.mcp",
 }

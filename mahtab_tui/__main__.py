@@ -31,7 +31,7 @@ def _end(number: int, frame: object) -> None:
 if __name__ == "__main__":
     own = [] if sys.flags.safe_path else [sys.path.pop(0)]  # the working directory, whose `json.py` is not ours
     if sys.flags.interactive:
-        from mahtab_tui.embed import run_repl
+        from mahtab_tui.cli.embed import run_repl
 
         sys.path += own  # the person's modules can be imported, and hide none of ours
         del own, gc, main, _end  # the namespace is the person's

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from mahtab_tui.agent import create_initial_state, create_repl_graph, run_graph
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.replay import ChatReplay
-from mahtab_tui.state import SessionState
-from mahtab_tui.workbench import ProgramHost
+from mahtab_tui.session.state import SessionState
+from mahtab_tui.session.workbench import ProgramHost
 
 COMPLETE = {"match": "is_complete", "text": '{"is_complete": true, "reasoning": "It is right.", "next_action": ""}'}
 INCOMPLETE = {"match": "is_complete", "text": '{"is_complete": false, "reasoning": "Half is missing.", "next_action": "Do the rest."}'}

@@ -20,7 +20,7 @@ import mahtab_tui.agent.graph
 import mahtab_tui.cli.ask
 import mahtab_tui.cli.main
 import mahtab_tui.cli.rlm
-import mahtab_tui.mcp.desk
+import mahtab_tui.mcp.handlers
 import mahtab_tui.mcp.library
 import mahtab_tui.search.engine
 import mahtab_tui.tui.open  # noqa: F401

@@ -11,8 +11,8 @@ from mahtab_tui.agent.hearing import Answer, OnToken, hear
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import pictures_in
+from mahtab_tui.llm.spending import OverBudget
 from mahtab_tui.llm.usage import model_name, worst_cost
-from mahtab_tui.usage import OverBudget
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

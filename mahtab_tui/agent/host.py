@@ -6,21 +6,11 @@ import logging
 import threading
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.pictures import Picture
-from mahtab_tui.usage import Spending
-
-
-class Decision(NamedTuple):
-    """What is to become of a code block."""
-
-    action: Literal["run", "skip", "all", "stop", "refuse"]
-    """``all``: run this one, and everything from now on without asking. ``refuse``: code that may not run, which the person was not asked about."""
-    code: str | None = None
-    """Edited code, to run in the block's place."""
-    reason: str = ""
-    """Of a skip or a refusal, for the model."""
+from mahtab_tui.llm.spending import Spending
 
 
 class ApprovalRequest(NamedTuple):

@@ -17,7 +17,7 @@ from langgraph.types import StreamWriter, interrupt
 from mahtab_tui.agent.calling import call
 from mahtab_tui.agent.fitting import fit, size
 from mahtab_tui.agent.hearing import Answer
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest, Decision
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.results import render_results
 from mahtab_tui.agent.routes import is_complete
@@ -26,6 +26,7 @@ from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult
 from mahtab_tui.agent.tool_messages import binding, in_words
 from mahtab_tui.agent.tool_runs import CALLS, Ran, arguments_text, kept, run_call
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.parser import parse_response

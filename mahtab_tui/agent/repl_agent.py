@@ -28,7 +28,7 @@ from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import sees
 from mahtab_tui.llm.prompts import last_surroundings, system_prompt
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.waiting import result_of
+from mahtab_tui.system.waiting import result_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

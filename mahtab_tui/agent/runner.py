@@ -9,10 +9,11 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from mahtab_tui.agent.graph import ReplGraph
-from mahtab_tui.agent.host import AgentHost, ApprovalRequest, Decision
+from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.narration import Callbacks, Narration
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import emit
 
 RECURSION_LIMIT = 10_000

@@ -10,12 +10,11 @@ import tempfile
 import threading
 from collections.abc import Sequence
 
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.dying import die_of
 from mahtab_tui.kernel.base import KernelError, Status
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.session import Session
@@ -23,6 +22,7 @@ from mahtab_tui.session.beginning import process_kernel
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.loading import DataFile
 from mahtab_tui.settings.model import Settings
+from mahtab_tui.system.processes import die_of
 
 ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 

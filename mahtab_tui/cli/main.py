@@ -21,7 +21,7 @@ from mahtab_tui.cli.mcp import mcp_app
 from mahtab_tui.cli.options import Approval, CodeDir, Given, MaxUsd, Model, Python, checked_settings
 from mahtab_tui.cli.printing import fail, guard_terminal, need_folder, say
 from mahtab_tui.cli.skills import SkillsDir, skills_app
-from mahtab_tui.working_folder import leave_deleted_folder
+from mahtab_tui.system.working_folder import leave_deleted_folder
 
 if TYPE_CHECKING:
     from mahtab_tui.session.loading import DataFile

@@ -45,7 +45,7 @@ def say(text: str, *, err: bool = False) -> None:
 
 def need_folder() -> None:
     """Where the folder that the command was started in has been deleted, go to one above it, and say so."""
-    from mahtab_tui.working_folder import leave_deleted_folder
+    from mahtab_tui.system.working_folder import leave_deleted_folder
 
     if moved := leave_deleted_folder():
         say(f"mahtab-tui: {moved}", err=True)

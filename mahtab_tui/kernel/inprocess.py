@@ -49,7 +49,7 @@ from mahtab_tui.kernel.worker.control import python_version, working_directory
 from mahtab_tui.kernel.worker.executor import Executor
 from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.kernel.worker.interrupts import Interrupts
-from mahtab_tui.waiting import result_of
+from mahtab_tui.system.waiting import result_of
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.worker.inspection.inspection import Inspection

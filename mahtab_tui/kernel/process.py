@@ -26,7 +26,7 @@ from mahtab_tui.kernel.base import (
 from mahtab_tui.kernel.launch import environment, find_interpreter
 from mahtab_tui.kernel.told import checked
 from mahtab_tui.kernel.worker_process import WorkerProcess
-from mahtab_tui.working_folder import existing_folder, moved
+from mahtab_tui.system.working_folder import existing_folder, moved
 
 ATTEMPTS = 3
 """Starts in a row that may fail before a dead kernel stays dead."""

@@ -26,7 +26,7 @@ from mahtab_tui.kernel.output import Chunks
 from mahtab_tui.kernel.requests import Requests
 from mahtab_tui.kernel.told import Call, Done, Ready, checked
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
-from mahtab_tui.waiting import result_of
+from mahtab_tui.system.waiting import result_of
 
 START_TIMEOUT = 20.0
 """Seconds that an interpreter may take to say that it is ready: a cold disk, a large site-packages."""

@@ -18,10 +18,10 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from typing import Literal, NamedTuple
 
-from mahtab_tui.dying import tied
 from mahtab_tui.knowledge.encodings import is_encoding, lines_of
 from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.settings.model import PACKAGE
+from mahtab_tui.system.processes import tied
 
 _LOOK = 0.05
 """Seconds between two looks at whether a search was cancelled."""

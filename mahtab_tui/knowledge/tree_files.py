@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mahtab_tui.dying import tied
 from mahtab_tui.knowledge.encodings import lines_of
 from mahtab_tui.knowledge.held import READ_LIMIT, HeldError, HeldFolder
+from mahtab_tui.system.processes import tied
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

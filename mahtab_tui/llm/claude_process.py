@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from mahtab_tui.dying import tied
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import NOTHING_SPENT
 from mahtab_tui.llm.claude_login import PERSONS_SETTINGS, login_environment
+from mahtab_tui.system.processes import tied
 
 _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
 """Settings that come before the person's own: their output style would go into every answer, also into those of the checks."""

@@ -13,7 +13,7 @@ from mahtab_tui.bus.told import told
 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.mcp import information
-from mahtab_tui.mcp.desk import Desk
+from mahtab_tui.mcp.handlers import ToolHandlers
 from mahtab_tui.mcp.journal import log_file
 
 if TYPE_CHECKING:
@@ -54,17 +54,17 @@ def templates() -> list[types.ResourceTemplate]:
     ]
 
 
-async def read(desk: Desk, uri: str) -> str:
+async def read(handlers: ToolHandlers, uri: str) -> str:
     """A resource's text. Raises `NotThere`, `PlaceError`."""
     if uri.startswith(VARIABLE):
-        detail = await (await desk.place()).inspect(unquote(uri.removeprefix(VARIABLE)))
+        detail = await (await handlers.place()).inspect(unquote(uri.removeprefix(VARIABLE)))
         parts = [f"{detail.name}: {detail.type} {detail.summary}".rstrip(), detail.text, detail.doc, detail.source, detail.error]
         return told("\n\n".join(part for part in parts if part))
     if uri == "mahtab://session/log":
         return told(log_tail())
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
-        inside = await (await desk.place()).inside(seen=False)
-        return "\n".join(information.variables(inside)) if uri.endswith("variables") else information.text(inside, desk.mode)
+        inside = await (await handlers.place()).inside(seen=False)
+        return "\n".join(information.variables(inside)) if uri.endswith("variables") else information.text(inside, handlers.mode)
     raise NotThere(f"There is no resource {uri}.")
 
 
@@ -87,28 +87,29 @@ class Skills:
         self._told: frozenset[str] = frozenset()
         """What was wrong when they were last read, which stderr has been told."""
 
-    def _found(self, desk: Desk) -> dict[str, Skill]:
+    def _found(self, handlers: ToolHandlers) -> dict[str, Skill]:
         """Those that suit where code runs: a worker without a person has no model to ask, and no functions of a session."""
-        found = {skill.name: skill for skill in self._loader.load_all() if desk.mode == "shared" or skill.metadata.get("needs") != "session"}
+        found = {skill.name: skill for skill in self._loader.load_all() if handlers.mode == "shared" or skill.metadata.get("needs") != "session"}
         for problem in self._loader.problems:
             if problem not in self._told:
                 print(plain(f"mahtab-tui: {problem}"), file=sys.stderr, flush=True)
         self._told = frozenset(self._loader.problems)
         return found
 
-    def prompts(self, desk: Desk) -> list[types.Prompt]:
+    def prompts(self, handlers: ToolHandlers) -> list[types.Prompt]:
         import mcp_types as types
 
         task = types.PromptArgument(name="task", description="What to do by it", required=False)
         return [
-            types.Prompt(name=skill.name, title=skill.name, description=skill.description, arguments=[task]) for skill in self._found(desk).values()
+            types.Prompt(name=skill.name, title=skill.name, description=skill.description, arguments=[task])
+            for skill in self._found(handlers).values()
         ]
 
-    def prompt(self, desk: Desk, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
+    def prompt(self, handlers: ToolHandlers, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
         """A skill's instructions as a message. Raises `NotThere`."""
         import mcp_types as types
 
-        skills = self._found(desk)
+        skills = self._found(handlers)
         if name not in skills:
             raise NotThere(f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}.")
         task = f"\n\nTask: {arguments['task']}" if arguments.get("task") else ""

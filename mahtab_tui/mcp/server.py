@@ -1,4 +1,4 @@
-"""The server: a desk's tools, resources and prompts over STDIO."""
+"""The server: tools, resources and prompts over STDIO."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mahtab_tui import __version__
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.told import told
-from mahtab_tui.dying import die_of
 from mahtab_tui.mcp.stdio import ProtocolStreams, take_stdio
 from mahtab_tui.settings.model import Settings, SettingsError, load_settings
+from mahtab_tui.system.processes import die_of
 
 if TYPE_CHECKING:
     import mcp_types as types
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
 
-    from mahtab_tui.mcp.desk import Attach, Desk
+    from mahtab_tui.mcp.handlers import Attach, ToolHandlers
     from mahtab_tui.mcp.library import Skills
     from mahtab_tui.mcp.tools import Answer
 
@@ -56,24 +56,24 @@ def serve(python: str | None, project: Path | None, attach: Attach | None = None
         raise ServerError(str(error)) from None
     for sentence in settings.held_back:
         print(plain(f"mahtab-tui: {sentence}"), file=sys.stderr)
-    desk = open_desk(settings, attach)
+    handlers = open_handlers(settings, attach)
     from mahtab_tui.mcp.library import Skills
 
     os.environ.setdefault("MPLBACKEND", "agg")  # a window would wait for a person
-    anyio.run(_serve, streams, desk, Skills(Path.cwd(), settings.skills_dir, of_project=of_project))
+    anyio.run(_serve, streams, handlers, Skills(Path.cwd(), settings.skills_dir, of_project=of_project))
 
 
 def attachment(attach: str | None, private: bool) -> Attach:
     """What ``--attach [NAME]`` and ``--private`` mean; the name ``.`` is this project's session."""
-    from mahtab_tui.mcp.desk import Attach
+    from mahtab_tui.mcp.handlers import Attach
 
     return Attach(attach is not None, None if attach == "." else attach, private)
 
 
-def open_desk(settings: Settings, attach: Attach | None = None) -> Desk:
-    """The desk by the settings, in the project's folder and environment. Raises `ServerError`."""
-    from mahtab_tui.mcp.desk import Attach, Desk
+def open_handlers(settings: Settings, attach: Attach | None = None) -> ToolHandlers:
+    """What serves the tools, in the project's folder and environment as the settings say. Raises `ServerError`."""
     from mahtab_tui.mcp.environments import NoEnvironment, find_environment
+    from mahtab_tui.mcp.handlers import Attach, ToolHandlers
     from mahtab_tui.mcp.journal import Journal, log_file
     from mahtab_tui.mcp.look import Look
 
@@ -94,67 +94,69 @@ def open_desk(settings: Settings, attach: Attach | None = None) -> Desk:
         journal = Journal(settings.viewer, secrets)
     except OSError as error:
         raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
-    return Desk(python, os.getcwd(), Look(settings.output_format, settings.highlight), journal, attach or Attach(), secrets)
+    return ToolHandlers(python, os.getcwd(), Look(settings.output_format, settings.highlight), journal, attach or Attach(), secrets)
 
 
-async def _serve(streams: ProtocolStreams, desk: Desk, skills: Skills) -> None:
+async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skills) -> None:
     import anyio
     from mcp.server.stdio import stdio_server
 
-    server = make_server(desk, skills)
+    server = make_server(handlers, skills)
     try:
         async with (
             anyio.create_task_group() as tasks,
             stdio_server(anyio.wrap_file(streams.stdin), anyio.wrap_file(streams.stdout)) as (read, write),
         ):
-            tasks.start_soon(_end_by_signal, desk, tasks.cancel_scope)
+            tasks.start_soon(_end_by_signal, handlers, tasks.cancel_scope)
             await server.run(read, write, server.create_initialization_options())
             tasks.cancel_scope.cancel()
     except* BrokenPipeError:
         sys.exit(0)  # the client is gone
     finally:
         with anyio.CancelScope(shield=True):
-            await desk.close()
+            await handlers.close()
 
 
-async def _end_by_signal(desk: Desk, calls: CancelScope) -> None:
-    """Stop all calls, close the desk, and die, at the first signal that asks for that. The thread that reads stdin is not waited for."""
+async def _end_by_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
+    """At the first signal that asks for it: stop all calls, end the worker, and die. The thread that reads stdin is not waited for."""
     import anyio
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
         async for number in signals:
             calls.cancel()
             with anyio.move_on_after(CLOSING, shield=True):
-                await desk.close()
+                await handlers.close()
             die_of(number)
 
 
-def make_server(desk: Desk, skills: Skills) -> Server[Any]:
-    """The server of a desk and its skills."""
+def make_server(handlers: ToolHandlers, skills: Skills) -> Server[Any]:
+    """The server of these tools and skills."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
 
     from mahtab_tui.mcp import library
     from mahtab_tui.mcp.place import PlaceError
+    from mahtab_tui.mcp.toolbox import toolbox
     from mahtab_tui.mcp.tools import ToolError
 
-    mask = desk.secrets.mask
+    mask = handlers.secrets.mask
+    tools = toolbox(handlers)
 
     async def list_tools(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[tool.described() for tool in desk.tools.values()])
+        return types.ListToolsResult(tools=[tool.described() for tool in tools.values()])
 
     async def call_tool(context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         async def report(seconds: float, sentence: str) -> None:
             await context.session.report_progress(seconds, None, told(mask(sentence)))
 
         if (client := context.session.client_params) is not None:
-            desk.agent = client.client_info.name
+            handlers.agent = client.client_info.name
         try:
-            tool = desk.tools.get(params.name)
+            tool = tools.get(params.name)
             if tool is None:
-                raise ToolError(f"There is no tool {params.name!r}. Tools: {', '.join(desk.tools)}.")
-            return _result(await tool.call(params.arguments or {}, report), desk.secrets)
+                raise ToolError(f"There is no tool {params.name!r}. Tools: {', '.join(tools)}.")
+            return _result(await tool.call(params.arguments or {}, report), handlers.secrets)
         except (ToolError, PlaceError) as error:
             return types.CallToolResult(content=[types.TextContent(type="text", text=told(mask(str(error))))], is_error=True)
 
@@ -166,17 +168,17 @@ def make_server(desk: Desk, skills: Skills) -> Server[Any]:
 
     async def read_resource(context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
-            text = await library.read(desk, str(params.uri))
+            text = await library.read(handlers, str(params.uri))
         except (library.NotThere, PlaceError) as error:
             raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type="text/plain")])
 
     async def list_prompts(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
-        return types.ListPromptsResult(prompts=skills.prompts(desk))
+        return types.ListPromptsResult(prompts=skills.prompts(handlers))
 
     async def get_prompt(context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
         try:
-            return skills.prompt(desk, params.name, params.arguments or {})
+            return skills.prompt(handlers, params.name, params.arguments or {})
         except library.NotThere as error:
             raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
 

@@ -1,48 +1,17 @@
-"""The tools: their names, what they take, and how they are described to an agent."""
+"""The tools: their names, and how they are described to an agent."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
-
-from pydantic import Field
+from typing import Any
 
 from mahtab_tui.mcp.evaluation import EvalArguments
-from mahtab_tui.mcp.journal import ViewerMode
-from mahtab_tui.mcp.packages import Action
-from mahtab_tui.mcp.tools import Arguments, Tool
-
-if TYPE_CHECKING:
-    from mahtab_tui.mcp.desk import Desk
+from mahtab_tui.mcp.handlers import ActivateArguments, LogArguments, ModeArguments, NoArguments, PackageArguments, ToolHandlers
+from mahtab_tui.mcp.tools import Tool
 
 
-class NoArguments(Arguments):
-    """Nothing."""
-
-
-class ActivateArguments(Arguments):
-    path: str = Field(description="A project's folder, a virtual environment, a conda prefix, an interpreter's file, or . for the working directory")
-
-
-class PackageArguments(Arguments):
-    action: Action = Field(
-        description="add, rm, status, update; install: everything the project wants; resolve: write the lock file; test: run pytest; "
-        "develop: install a folder as editable; free: go back from editable to the released package"
-    )
-    packages: list[str] = Field([], description="Names (numpy, 'httpx>=0.27'), folders for develop, arguments for test")
-
-
-class LogArguments(Arguments):
-    mode: ViewerMode = Field(description="auto: written in colour, for tail -f; file: written as plain text; off")
-
-
-class ModeArguments(Arguments):
-    mode: Literal["private", "shared"] = Field(description="private: a worker of your own; shared: the session that the person is looking at")
-    session: str | None = Field(None, description="The session's name or process id, where several run")
-
-
-def toolbox(desk: Desk) -> list[Tool[Any]]:
-    """All tools of a desk."""
-    return [
+def toolbox(handlers: ToolHandlers) -> dict[str, Tool[Any]]:
+    """All tools by name, served by these handlers."""
+    tools: list[Tool[Any]] = [
         Tool(
             "eval",
             "Run Python",
@@ -50,7 +19,7 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "expression's value, then what was printed, then the error, then what changed in the namespace: [+added, ~rebound or changed, "
             "?perhaps changed in place, −deleted]. Show the person the code readably before you call this.",
             EvalArguments,
-            desk.eval,
+            handlers.eval,
             destructive=True,
         ),
         Tool(
@@ -59,7 +28,7 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "End the worker, a running cell included, and start a fresh one in the same environment. All variables are lost. Needed only "
             "where a module has to be imported anew, or the namespace is beyond repair.",
             NoArguments,
-            desk.reset,
+            handlers.reset,
             destructive=True,
         ),
         Tool(
@@ -68,7 +37,7 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "The Python, its environment and project, the variables with type and size, the modules, the worker's id, and what others have "
             "run since you last asked.",
             NoArguments,
-            desk.info,
+            handlers.info,
             read_only=True,
         ),
         Tool(
@@ -77,7 +46,7 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "Manage the packages of the active environment, with uv where it is installed, else with pip; in a project with a "
             "pyproject.toml, uv keeps that and the lock file up to date. Modules that are already imported stay as they are until reset.",
             PackageArguments,
-            desk.pkg,
+            handlers.pkg,
             destructive=True,
         ),
         Tool(
@@ -85,7 +54,7 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "Change the environment",
             "Go on in another environment. Where that has an interpreter of its own, a new worker starts there and all variables are lost.",
             ActivateArguments,
-            desk.activate,
+            handlers.activate,
             destructive=True,
             idempotent=True,
         ),
@@ -94,7 +63,7 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "Log for the person",
             "Write everything that is evaluated to a file that the person can follow live, or stop doing so.",
             LogArguments,
-            desk.log_viewer,
+            handlers.log_viewer,
             idempotent=True,
         ),
         Tool(
@@ -104,7 +73,8 @@ def toolbox(desk: Desk) -> list[Tool[Any]]:
             "view, and where they want it only after their approval. There reset, pkg and activate always wait for the person. A time limit "
             "counts from the start of the execution, not from the queue.",
             ModeArguments,
-            desk.set_mode,
+            handlers.set_mode,
             idempotent=True,
         ),
     ]
+    return {tool.name: tool for tool in tools}

@@ -10,13 +10,13 @@ from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.failures import explained, is_busy
+from mahtab_tui.llm.spending import OverBudget, Spending, UsageStats
 from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Prices
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.listening import Said
 from mahtab_tui.search.models import Conversation, Model
 from mahtab_tui.search.prompts import tokens
 from mahtab_tui.search.schedule import Gate, Schedule
-from mahtab_tui.usage import OverBudget, Spending, UsageStats
 
 _AGAIN = 0.05
 """Seconds after which a call that the session cannot afford yet is tried again."""

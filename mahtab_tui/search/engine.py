@@ -12,6 +12,7 @@ from typing import Any
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from mahtab_tui.bus import tags
+from mahtab_tui.llm.spending import Spending
 from mahtab_tui.sandbox.base import CallRefused, Sandbox, SandboxError, Sandboxes
 from mahtab_tui.sandbox.text import Span, Text
 from mahtab_tui.search import prompts
@@ -26,7 +27,6 @@ from mahtab_tui.search.models import Model
 from mahtab_tui.search.requests import Request
 from mahtab_tui.search.schedule import Gate, Schedule
 from mahtab_tui.search.turns import Exploration
-from mahtab_tui.usage import Spending
 
 _NODES = 20_000
 """Of a whole tree."""

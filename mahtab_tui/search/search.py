@@ -17,6 +17,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.contexts import take
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import MakeLLM, get_llm
+from mahtab_tui.llm.spending import Spending, UsageStats
 from mahtab_tui.sandbox.base import Sandboxes
 from mahtab_tui.sandbox.open import open_sandboxes
 from mahtab_tui.sandbox.text import Text
@@ -27,8 +28,7 @@ from mahtab_tui.search.fan_out import Consent, FanOut
 from mahtab_tui.search.live import Outcome, State
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.schedule import Gate
-from mahtab_tui.usage import Spending, UsageStats
-from mahtab_tui.waiting import result_of
+from mahtab_tui.system.waiting import result_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

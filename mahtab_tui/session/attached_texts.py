@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from mahtab_tui.bus.told import told_output
-from mahtab_tui.dying import tied
 from mahtab_tui.knowledge.encodings import BinaryFile, decoded, mark_of, marked_encoding
 from mahtab_tui.session.mentions import Mention
+from mahtab_tui.system.processes import tied
 
 LONGEST = 60_000
 """Characters of one attachment; of more the head and the tail are told."""

@@ -12,8 +12,8 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.llm.spending import Spending
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

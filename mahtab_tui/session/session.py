@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import Masking, Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import one_line
@@ -18,6 +18,7 @@ from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import OnNotice, check_model, default_model, full_name, get_llm, model_label
+from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.agent_thread import AgentThread, conversation, summary
 from mahtab_tui.session.attachments import Attachments
 from mahtab_tui.session.broadcast import Broadcast
@@ -33,7 +34,6 @@ from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings.model import ApprovalMode, Settings
-from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

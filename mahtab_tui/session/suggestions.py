@@ -13,8 +13,8 @@ from mahtab_tui.bus.records import emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError, Variable
 from mahtab_tui.llm.prompts import suggestion_request
+from mahtab_tui.llm.spending import Spending
 from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, usage_attrs, worst_cost
-from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

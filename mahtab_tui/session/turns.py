@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.agent.host import ApprovalRequest, Decision, Execution
+from mahtab_tui.agent.host import ApprovalRequest, Execution
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
-from mahtab_tui.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
 from mahtab_tui.llm.pictures import Picture
+from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.settings.model import ApprovalMode
-from mahtab_tui.usage import Spending
+from mahtab_tui.store.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
 
 if TYPE_CHECKING:
     from mahtab_tui.bus.handlers import PromptHandler

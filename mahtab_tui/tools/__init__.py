@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mahtab_tui.tools.definition import Tool, ToolError, Workplace
-    from mahtab_tui.tools.registry import get_all_tools
+    from mahtab_tui.tools.toolset import get_all_tools
 
 _HOMES = {
     "Tool": "mahtab_tui.tools.definition",
     "ToolError": "mahtab_tui.tools.definition",
     "Workplace": "mahtab_tui.tools.definition",
-    "get_all_tools": "mahtab_tui.tools.registry",
+    "get_all_tools": "mahtab_tui.tools.toolset",
 }
 
 __all__ = ["Tool", "ToolError", "Workplace", "get_all_tools"]

@@ -6,18 +6,12 @@ import builtins
 import threading
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING
 
 from mahtab_tui.tools.builtin import BUILTIN
 from mahtab_tui.tools.definition import Tool, in_words
 
-if TYPE_CHECKING:
-    from langchain_core.tools import BaseTool
-
 ENTRY_POINTS = "mahtab_tui.tools"
-
 
 PATIENCE = 5.0
 """Seconds in which a plug-in has to be there."""
@@ -60,19 +54,3 @@ def _loaded(entry: EntryPoint) -> Tool | str:
     thread.start()
     thread.join(PATIENCE)
     return found[0] if found else f"does not answer: it was not loaded within {PATIENCE:g} seconds, and this session goes on without it."
-
-
-def get_all_tools(code_dir: Path | str | None = None, skills_dir: Path | str | None = None) -> list[BaseTool]:
-    """The tools as LangChain's, over a folder of source and one of skills; by default those that a session here would have.
-
-    Errors come back as text. What cannot be used of skills and plug-ins is left out.
-    """
-    from mahtab_tui.knowledge.library import skill_library
-    from mahtab_tui.knowledge.loaded import LoadedSkills
-    from mahtab_tui.settings.model import load_settings
-    from mahtab_tui.tools.toolset import Toolset
-
-    skills = skill_library(skills_dir)
-    settings = load_settings()
-    loaded = LoadedSkills(lambda: skills, settings.skills_budget)
-    return Toolset(Path(code_dir or settings.code_dir), skills, loaded, lambda problem: None).structured

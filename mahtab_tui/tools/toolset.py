@@ -70,3 +70,17 @@ class Toolset:
             )
             for tool in self.tools.values()
         ]
+
+
+def get_all_tools(code_dir: Path | str | None = None, skills_dir: Path | str | None = None) -> list[BaseTool]:
+    """The tools as LangChain's, over a folder of source and one of skills; by default those that a session here would have.
+
+    Errors come back as text. What cannot be used of skills and plug-ins is left out.
+    """
+    from mahtab_tui.knowledge.library import skill_library
+    from mahtab_tui.settings.model import load_settings
+
+    skills = skill_library(skills_dir)
+    settings = load_settings()
+    loaded = LoadedSkills(lambda: skills, settings.skills_budget)
+    return Toolset(Path(code_dir or settings.code_dir), skills, loaded, lambda problem: None).structured

@@ -187,7 +187,7 @@ class SessionActions(PressGuard[int]):
     def action_usage(self) -> None:
         from mahtab_tui.tui.screens.usage import UsageScreen
 
-        self.push_screen(UsageScreen(self.session.spending))
+        self.push_screen(UsageScreen(self.session.spending.table))
 
     def action_clear(self) -> None:
         self.query_one(TranscriptPane).clear()

@@ -16,8 +16,8 @@ from textual.theme import ThemeProvider
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.search.control import Control
 from mahtab_tui.session import Session

@@ -21,7 +21,7 @@ from typing import Any
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
-from mahtab_tui.dying import SHELL_CODE, die_of
+from mahtab_tui.system.processes import SHELL_CODE, die_of
 from mahtab_tui.tui.graphics.encoding import KITTY_CLEARED
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 

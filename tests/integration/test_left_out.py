@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 import pytest
 
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.last_session import load_last_session
 from mahtab_tui.llm.prompts import TAKEN_OUT
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings.model import load_settings
+from mahtab_tui.store.last_session import load_last_session
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.agents import without_surroundings
 from tests.fake_claude import install_fake_claude

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import BaseMessage
 
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.process import ProcessKernel

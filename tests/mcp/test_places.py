@@ -14,14 +14,13 @@ import pytest
 
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.mcp import journal, shared
-from mahtab_tui.mcp.desk import Attach, Desk
 from mahtab_tui.mcp.evaluation import EvalArguments, answer
+from mahtab_tui.mcp.handlers import Attach, ModeArguments, ToolHandlers
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.look import Look
 from mahtab_tui.mcp.place import PlaceError
 from mahtab_tui.mcp.private import PrivatePlace
 from mahtab_tui.mcp.shared import SharedPlace
-from mahtab_tui.mcp.toolbox import ModeArguments
 from mahtab_tui.session.shared_sessions import Running
 from tests.mcp.clients import agent
 from tests.secrecy import KEY, SAY, assert_masked
@@ -126,7 +125,7 @@ async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(
 
 
 async def test_two_calls_that_join_a_session_join_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(None, str(project), Look("plain"), Journal(), Attach(), Secrets())
+    handlers = ToolHandlers(None, str(project), Look("plain"), Journal(), Attach(), Secrets())
     joins: list[str | None] = []
 
     class Joined:
@@ -140,10 +139,10 @@ async def test_two_calls_that_join_a_session_join_once(project: Path, monkeypatc
         await asyncio.sleep(0)
         return Joined()
 
-    monkeypatch.setattr(desk, "_join", join)
-    await asyncio.gather(*(desk.set_mode(ModeArguments(mode="shared", session=None), report) for _ in range(2)))
+    monkeypatch.setattr(handlers, "_join", join)
+    await asyncio.gather(*(handlers.set_mode(ModeArguments(mode="shared", session=None), report) for _ in range(2)))
     assert joins == [None]
-    await desk.close()
+    await handlers.close()
 
 
 async def test_a_worker_that_cannot_start_is_said_to_each_call(project: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import anyio
 
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.mcp.journal import log_file
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited

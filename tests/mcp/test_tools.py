@@ -19,7 +19,7 @@ import pytest
 from mcp import MCPError
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.mcp.desk import Attach, Desk
+from mahtab_tui.mcp.handlers import Attach, ToolHandlers
 from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.library import Skills
 from mahtab_tui.mcp.look import Look
@@ -315,13 +315,13 @@ def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, caps
     broken.parent.mkdir(parents=True)
     broken.write_text("---\nname: odd\n---\nNo description.\n")
     skills = Skills(tmp_path, ())
-    desk = Desk(None, str(tmp_path), Look(), Journal(), Attach(), Secrets())
+    handlers = ToolHandlers(None, str(tmp_path), Look(), Journal(), Attach(), Secrets())
     for _ in range(2):
-        assert "odd" not in [prompt.name for prompt in skills.prompts(desk)]
+        assert "odd" not in [prompt.name for prompt in skills.prompts(handlers)]
     said = capsys.readouterr()
     assert (said.out, said.err.count(str(broken))) == ("", 1)
     broken.write_text("---\nname: other\ndescription: Counts\n---\nCount.\n")
-    skills.prompts(desk)
+    skills.prompts(handlers)
     assert capsys.readouterr().err.startswith(f"mahtab-tui: {broken}"), "another problem of the same file"
 
 

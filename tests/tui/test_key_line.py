@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Label
 from textual.widgets._footer import FooterKey
 
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.activity import Waiting
 from mahtab_tui.tui.app import MahtabApp

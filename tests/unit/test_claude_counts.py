@@ -19,10 +19,10 @@ from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.chunks import REFUSED
 from mahtab_tui.llm.claude_events import Anew, Turn
+from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.tui.panes.transcript.entries import Words
 from mahtab_tui.tui.panes.transcript.fold import Transcript
-from mahtab_tui.usage import Spending
 from tests.agents import Desk
 from tests.fake_claude import RECORDINGS
 from tests.unit.conftest import InstallClaude, MakeClaude

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from tests.agents import COMPLETE, Desk, code, last_text, words
 
 HIDING = "a = '\x1bP'\nhidden = 1\nb = '\x1b\\'\nprint('harmless')"

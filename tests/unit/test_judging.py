@@ -11,9 +11,9 @@ from langchain_core.messages import BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.agent import create_initial_state, create_repl_graph, run_graph
-from mahtab_tui.agent.host import Decision
 from mahtab_tui.agent.routes import ReflectionMode
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.llm.prompts import CLOSING, JUDGING
 from mahtab_tui.llm.spoken import Spoken
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words

@@ -11,8 +11,8 @@ import pytest
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.sizes import tokens_in
+from mahtab_tui.llm.spending import OverBudget, Spending
 from mahtab_tui.llm.usage import price, worst_cost
-from mahtab_tui.usage import OverBudget, Spending
 
 
 def call(cost: float | None, **more: Any) -> dict[str, Any]:

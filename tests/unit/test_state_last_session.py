@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui import ReplAgent, SessionState
-from mahtab_tui.last_session import LastSessionError, last_session_file, load_last_session, save_last_session
+from mahtab_tui.store.last_session import LastSessionError, last_session_file, load_last_session, save_last_session
 from tests.agents import Desk, words
 
 

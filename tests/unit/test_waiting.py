@@ -7,8 +7,8 @@ from threading import Timer
 
 import pytest
 
-from mahtab_tui import waiting
-from mahtab_tui.waiting import result_of
+from mahtab_tui.system import waiting
+from mahtab_tui.system.waiting import result_of
 
 
 def test_a_late_result_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

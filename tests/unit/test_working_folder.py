@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.working_folder import existing_folder, leave_deleted_folder
+from mahtab_tui.system.working_folder import existing_folder, leave_deleted_folder
 
 
 def test_it_is_the_folder_itself_or_the_nearest_above_it_that_exists(tmp_path: Path, home: Path) -> None:

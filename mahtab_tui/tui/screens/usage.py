@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -10,7 +11,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.usage import Spending
 
 _RENEWED = 0.5
 """Seconds."""
@@ -22,15 +22,16 @@ class UsageScreen(Dialog[None]):
     asks = False
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "leave", "Close")]
 
-    def __init__(self, spending: Spending) -> None:
+    def __init__(self, table: Callable[[], str]) -> None:
+        """table: the lines to show, as of now."""
         super().__init__()
-        self._spending = spending
+        self._table = table
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large"):
             yield Static("Usage · Esc closes", classes="quiet", markup=False)
             with VerticalScroll():
-                yield Static(self._spending.table(), id="usage-rows", markup=False)
+                yield Static(self._table(), id="usage-rows", markup=False)
 
     def on_mount(self) -> None:
         self.set_interval(_RENEWED, self._renew)
@@ -39,4 +40,4 @@ class UsageScreen(Dialog[None]):
         self.dismiss(None)
 
     def _renew(self) -> None:
-        self.query_one("#usage-rows", Static).update(self._spending.table())
+        self.query_one("#usage-rows", Static).update(self._table())

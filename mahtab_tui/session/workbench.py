@@ -15,6 +15,7 @@ from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import default_model, get_llm
+from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.cells import YOU, Cells
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.kernel_host import SessionKernelHost
@@ -23,7 +24,6 @@ from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.tool_calls import ToolCalls
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.usage import Spending
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -1,11 +1,13 @@
-"""One agent's desk: the tools, and the place where its code runs."""
+"""What the tools do for one agent, and the place where its code runs."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from pydantic import Field
 
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.masking import Secrets
@@ -14,13 +16,12 @@ from mahtab_tui.mcp import evaluation, information
 from mahtab_tui.mcp.commands import run_command
 from mahtab_tui.mcp.environments import NoEnvironment, find_environment
 from mahtab_tui.mcp.evaluation import EvalArguments
-from mahtab_tui.mcp.journal import Journal, log_file
+from mahtab_tui.mcp.journal import Journal, ViewerMode, log_file
 from mahtab_tui.mcp.look import Look
-from mahtab_tui.mcp.packages import NoCommand, plan
+from mahtab_tui.mcp.packages import Action, NoCommand, plan
 from mahtab_tui.mcp.place import Place, Report
 from mahtab_tui.mcp.private import PrivatePlace
-from mahtab_tui.mcp.toolbox import ActivateArguments, LogArguments, ModeArguments, NoArguments, PackageArguments, toolbox
-from mahtab_tui.mcp.tools import Answer, Tool, ToolError
+from mahtab_tui.mcp.tools import Answer, Arguments, ToolError
 
 if TYPE_CHECKING:
     from mahtab_tui.mcp.shared import SharedPlace
@@ -33,6 +34,31 @@ PACKAGE_TOLD = 2_000
 """Characters of one piece of it that are told while it runs."""
 
 
+class NoArguments(Arguments):
+    """Nothing."""
+
+
+class ActivateArguments(Arguments):
+    path: str = Field(description="A project's folder, a virtual environment, a conda prefix, an interpreter's file, or . for the working directory")
+
+
+class PackageArguments(Arguments):
+    action: Action = Field(
+        description="add, rm, status, update; install: everything the project wants; resolve: write the lock file; test: run pytest; "
+        "develop: install a folder as editable; free: go back from editable to the released package"
+    )
+    packages: list[str] = Field([], description="Names (numpy, 'httpx>=0.27'), folders for develop, arguments for test")
+
+
+class LogArguments(Arguments):
+    mode: ViewerMode = Field(description="auto: written in colour, for tail -f; file: written as plain text; off")
+
+
+class ModeArguments(Arguments):
+    mode: Literal["private", "shared"] = Field(description="private: a worker of your own; shared: the session that the person is looking at")
+    session: str | None = Field(None, description="The session's name or process id, where several run")
+
+
 class Attach(NamedTuple):
     """What the server was told of sessions on a screen."""
 
@@ -43,8 +69,8 @@ class Attach(NamedTuple):
     never: bool = False
 
 
-class Desk:
-    """The tools of one server. Used on its event loop."""
+class ToolHandlers:
+    """Serves the calls of one server's tools. Used on its event loop."""
 
     def __init__(self, python: str | None, cwd: str, look: Look, journal: Journal, attach: Attach, secrets: Secrets) -> None:
         self.secrets = secrets
@@ -59,7 +85,6 @@ class Desk:
         self.agent = "agent"
         """What the client calls itself."""
         self.mode: Literal["private", "shared"] = "shared" if attach.at_once else "private"
-        self.tools: dict[str, Tool[Any]] = {tool.name: tool for tool in toolbox(self)}
 
     async def close(self) -> None:
         """End what was started."""

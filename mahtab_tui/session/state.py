@@ -16,11 +16,11 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import PromptHandler, shorten
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
-from mahtab_tui.last_session import LastSession, LastSessionError, load_last_session, save_last_session
 from mahtab_tui.llm.prompts import MAX_VARIABLES, render_variables
 from mahtab_tui.llm.providers import model_label
-from mahtab_tui.usage import UsageStats
-from mahtab_tui.workbench import Workbench
+from mahtab_tui.llm.spending import UsageStats
+from mahtab_tui.session.workbench import Workbench
+from mahtab_tui.store.last_session import LastSession, LastSessionError, load_last_session, save_last_session
 
 if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent

@@ -1,0 +1,1 @@
+"""What the operating system and the interpreter need of care: processes, folders, waiting."""
