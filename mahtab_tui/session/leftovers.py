@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -13,16 +14,22 @@ from mahtab_tui.session.shared_sessions import SharingError, running_sessions
 from mahtab_tui.store.claim import held
 
 _OLD = 24 * 60 * 60
-"""Seconds after which a folder of an earlier version is taken for left behind."""
+"""Seconds after which a temporary file or folder is taken for left behind."""
 
 
 def remove_leftovers() -> None:
-    """Remove lock files and sockets that no program has any more, and the folders that earlier versions made for `claude`. Waits for sockets."""
+    """Remove lock files and sockets that no program has any more, pictures that were opened in other programs a day ago, and the folders that
+    earlier versions made for `claude`. Waits for sockets."""
     held()
     with contextlib.suppress(SharingError):
         running_sessions()
-    for folder in Path(tempfile.gettempdir()).glob("mahtab-claude-*"):
+    temporary = Path(tempfile.gettempdir())
+    for left in (*temporary.glob("mahtab-claude-*"), *temporary.glob("mahtab-picture-*")):
         with contextlib.suppress(OSError):
-            found = folder.lstat()
-            if found.st_uid == os.getuid() and time.time() - found.st_mtime > _OLD:
-                shutil.rmtree(folder)
+            found = left.lstat()
+            if found.st_uid != os.getuid() or time.time() - found.st_mtime <= _OLD:
+                continue
+            if stat.S_ISREG(found.st_mode):
+                left.unlink()
+            else:
+                shutil.rmtree(left)

@@ -19,7 +19,7 @@ def open_picture(content: bytes, suffix: str) -> str:
     if command is None:
         raise KernelError("No program was found that opens pictures here. Ctrl+S saves it.")
     try:
-        with tempfile.NamedTemporaryFile(prefix="mahtab-", suffix=suffix, delete=False) as file:  # it is read after this has ended
+        with tempfile.NamedTemporaryFile(prefix="mahtab-picture-", suffix=suffix, delete=False) as file:  # it is read after this has ended
             file.write(content)
         nothing = subprocess.DEVNULL
         process = subprocess.Popen([command, file.name], stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)

@@ -35,14 +35,17 @@ def test_locks_and_sockets_go_with_their_program(home: Path) -> None:
     mine.release()
 
 
-def test_folders_of_earlier_versions_go_when_they_are_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opened_pictures_and_folders_of_earlier_versions_go_when_they_are_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     for name in ("mahtab-claude-old", "mahtab-claude-new", "other-old"):
         (tmp_path / name / "empty").mkdir(parents=True)
+    (tmp_path / "mahtab-picture-old.png").touch()
+    (tmp_path / "mahtab-picture-new.png").touch()
     (tmp_path / "mahtab-claude-link").symlink_to(tmp_path / "other-old")
     yesterday = time.time() - 25 * 60 * 60
-    for name in ("mahtab-claude-old", "other-old", "mahtab-claude-link"):
+    for name in ("mahtab-claude-old", "mahtab-picture-old.png", "other-old", "mahtab-claude-link"):
         os.utime(tmp_path / name, (yesterday, yesterday), follow_symlinks=False)
     remove_leftovers()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["mahtab-claude-link", "mahtab-claude-new", "other-old"]
+    left = ["mahtab-claude-link", "mahtab-claude-new", "mahtab-picture-new.png", "other-old"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
     assert (tmp_path / "other-old" / "empty").exists()

@@ -12,7 +12,7 @@ from mahtab_tui.tui.panes.editor.pieces import bare, outside_of_strings
 
 _SESSION = re.compile(r">>>(?: |$)|In \[\d+\]:", re.MULTILINE)
 _PROMPT = re.compile(r"(?:>>>|\.\.\.)(?: |$)|(?:In \[\d+\]| +\.\.\.): ?")
-_FENCE = re.compile(r" {0,3}(`{3,}+|~{3,}+) *+[\w+.#-]*+\s*")
+_FENCE = re.compile(r"\s*+(`{3,}+|~{3,}+)[^`\n]*+")
 _LEADING_TABS = re.compile(r"^[ \t]*\t", re.MULTILINE)
 
 
@@ -58,7 +58,7 @@ def _without_fences(text: str) -> str:
             fence = ""
         else:
             code.append(line if fence or not line.strip() else f"# {line}")
-    return "\n".join(code).strip("\n")
+    return "\n".join(code).strip("\n") or text
 
 
 _STRAIGHT = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\u201c": '"', "\u201d": '"', "\u201e": '"', "\u201f": '"'})
