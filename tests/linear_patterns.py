@@ -60,7 +60,7 @@ def patterns(part: str) -> Iterator[Found]:
     """All patterns of the modules of a part ("bus"), or of those beside the parts ("")."""
     for info in pkgutil.walk_packages(mahtab_tui.__path__, "mahtab_tui."):
         names = info.name.split(".")
-        if (names[1] if len(names) > 2 else "") != part or names[-1] in ("__main__", "pattern_worker") or "plugin" in names:
+        if (names[1] if len(names) > 2 else "") != part or names[-1] == "__main__" or "plugin" in names:
             continue
         module = importlib.import_module(info.name)
         source = Path(str(module.__file__)).read_text()

@@ -1,70 +1,73 @@
-"""Regular expressions that a person types: none of them holds the screen, however it backtracks."""
+"""Patterns that the user types: words as they are, or a regular expression. None holds the screen, however it backtracks."""
 
 from __future__ import annotations
 
-import contextlib
+import math
 import re
-import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+Span = tuple[int, int]
+"""Where a match begins and ends."""
 
 AT_ONCE = 0.25
-"""Seconds of computing that a search may take in one go."""
+"""Seconds that a search on the main thread may take."""
+LARGEST = 500_000
+"""Parts of a compiled expression: its characters times its repetitions, which `regex` writes out (a million take 300 MB)."""
+LONGEST = 10_000
+"""Characters of an expression."""
 TOO_SLOW = "This pattern takes too long: it tries too many ways."
+
+_REPEATED = re.compile(r"\{(\d+)")
 
 
 class PatternError(ValueError):
-    """It cannot be searched for; the message is a sentence."""
+    """The pattern cannot be searched for; the message is a sentence."""
 
 
 class TooSlow(PatternError):
-    """The time was up."""
+    """The search took longer than it may."""
 
     def __init__(self) -> None:
         super().__init__(TOO_SLOW)
 
 
-@contextlib.contextmanager
-def within(seconds: float) -> Iterator[None]:
-    """Ends what is computed here by `TooSlow`. Main thread only, and only around what nothing is left half done of: the engine of regular
-    expressions, which keeps the interpreter to itself, looks for signals there."""
-    armed = True
+class Pattern:
+    """Finds words or a regular expression in texts. Matches of no length do not count: there is nothing to show of them."""
 
-    def rings(*_: object) -> None:
-        nonlocal armed
-        if armed:
-            armed = False
-            raise TooSlow
+    def __init__(self, words: str, *, regex: bool, any_case: bool) -> None:
+        """Raises `PatternError` where the words are no regular expression."""
+        self._compiled: Any = _compiled(words, any_case=any_case) if regex else re.compile(re.escape(words), re.IGNORECASE if any_case else 0)
+        self._limited = regex
 
-    before = signal.signal(signal.SIGVTALRM, rings)
-    timer = signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    def spans(self, text: str, seconds: float = AT_ONCE, start: int = 0) -> Iterator[Span]:
+        """The matches in a text from a place on. Raises `TooSlow` after so many seconds of computing."""
+        # `concurrent` lets other threads run meanwhile.
+        limits = {"timeout": max(seconds, 0.001), "concurrent": True} if self._limited else {}
+        try:
+            for match in self._compiled.finditer(text, start, **limits):
+                if match.end() > match.start():
+                    yield match.span()
+        except TimeoutError:
+            raise TooSlow from None
+
+    def spans_of_all(self, texts: Iterable[str], seconds: float = AT_ONCE) -> Iterator[list[Span]]:
+        """The matches in each of the texts. Raises `TooSlow` where that takes longer than so many seconds for all of them together."""
+        end = time.thread_time() + seconds
+        for text in texts:
+            yield list(self.spans(text, end - time.thread_time()))
+
+
+def _compiled(words: str, *, any_case: bool) -> Any:
+    import regex
+
+    if len(words) > LONGEST or len(words) * math.prod(int(count[:9]) or 1 for count in _REPEATED.findall(words)) > LARGEST:
+        raise PatternError("This regular expression is too large.")
     try:
-        yield
-    finally:
-        armed = False
-        signal.setitimer(signal.ITIMER_VIRTUAL, *timer)
-        if callable(before) or before is signal.SIG_IGN:  # the handler of a program that has opened the screen
-            signal.signal(signal.SIGVTALRM, before)
-        # Where there was none, ours stays: a signal that comes late would end the program.
-
-
-def pattern_of(words: str, *, regex: bool, any_case: bool) -> re.Pattern[str]:
-    """Words as they are, or a regular expression. Raises `PatternError`."""
-    flags = (re.IGNORECASE if any_case else 0) | re.MULTILINE
-    if not regex:
-        return re.compile(re.escape(words), flags)
-    try:
-        with within(AT_ONCE):
-            return re.compile(words, flags)
-    except re.error as error:
-        raise PatternError(f"This is no regular expression: {error.msg}{_where(error)}.") from None
+        return regex.compile(words, (regex.IGNORECASE if any_case else 0) | regex.MULTILINE)
+    except regex.error as error:
+        where = "" if error.pos is None else f" (at character {error.pos + 1})"
+        raise PatternError(f"Invalid regular expression: {error.msg}{where}.") from None
     except (RecursionError, OverflowError, MemoryError):
         raise PatternError("This regular expression is too large.") from None
-
-
-def spans(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
-    """Where it stands in a text; what it finds of no length is nothing that could be shown."""
-    return (found.span() for found in pattern.finditer(text) if found.end() > found.start())
-
-
-def _where(error: re.error) -> str:
-    return "" if error.pos is None else f" (at character {error.pos + 1})"

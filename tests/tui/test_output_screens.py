@@ -109,7 +109,7 @@ async def test_an_output_is_searched_by_a_pattern(look: Look, tmp_path: Path) ->
         await until(pilot, lambda: "line 299997" in seen(pilot))
         assert r"pattern ^line 2\d{4}7$" in text(pilot, "#viewing-status")
         await pilot.press("slash", *["backspace"] * 20, "(", "enter")
-        await until(pilot, lambda: text(pilot, "#viewing-status").startswith("This is no regular expression: "))
+        await until(pilot, lambda: text(pilot, "#viewing-status").startswith("Invalid regular expression: "))
         await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
         await until(pilot, lambda: "line 5 " in seen(pilot))
         await pilot.press("slash", *["backspace"] * 20, *"ne 5.", "enter")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
@@ -10,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from mahtab_tui.tui.patterns import AT_ONCE, spans, within
+from mahtab_tui.tui.patterns import Pattern
 from mahtab_tui.tui.rows.row import Row, Span
 
 MARGIN = 1
@@ -73,10 +72,9 @@ def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style
         position += len(text)
 
 
-def with_sought(row: Row, sought: re.Pattern[str], style: Style) -> Row:
+def with_sought(row: Row, sought: Pattern, style: Style) -> Row:
     """A row with what is sought in a style. Raises `TooSlow`."""
-    with within(AT_ONCE):
-        places = list(spans(sought, row.text))
+    places = list(sought.spans(row.text))
     drawn: Sequence[Span] = row.spans
     for place in places:
         drawn = list(_selected(drawn, place, style))

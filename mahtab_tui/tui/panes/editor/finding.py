@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.document._document import Location, Selection
 
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.patterns import AT_ONCE, pattern_of, spans, within
+from mahtab_tui.tui.patterns import Pattern
 
 
 class AreaFinder:
@@ -24,9 +24,7 @@ class AreaFinder:
     def find(self, words: str, step: int, *, regex: bool) -> str:
         places: list[tuple[int, int]] = []
         if words:
-            pattern = pattern_of(words, regex=regex, any_case=True)
-            with within(AT_ONCE):
-                places = list(spans(pattern, self._area.text))
+            places = list(Pattern(words, regex=regex, any_case=True).spans(self._area.text))
         if not places:
             return "nothing found" if words else ""
         at = next((number for number, (start, _) in enumerate(places) if start >= self._begin), 0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from mahtab_tui.search.node import Node
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
-from mahtab_tui.tui.patterns import AT_ONCE, pattern_of, within
+from mahtab_tui.tui.patterns import Pattern
 
 
 class CallFinder:
@@ -28,14 +28,10 @@ class CallFinder:
     def find(self, words: str, step: int, *, regex: bool) -> str:
         if not words:
             return ""
-        pattern = pattern_of(words, regex=regex, any_case=True)
-        with within(AT_ONCE):
-            found = [
-                (tree, node)
-                for tree in self._trees
-                for node in list(tree.nodes.values())
-                if pattern.search(node.query) or pattern.search(node.answer)
-            ]
+        nodes = [(tree, node) for tree in self._trees for node in list(tree.nodes.values())]
+        texts = (text for _, node in nodes for text in (node.query, node.answer))
+        matches = Pattern(words, regex=regex, any_case=True).spans_of_all(texts)
+        found = [each for each, in_query, in_answer in zip(nodes, matches, matches, strict=True) if in_query or in_answer]
         if not found:
             return "nothing found"
         at = next((place for place, (_, node) in enumerate(found) if node is self._at), None)

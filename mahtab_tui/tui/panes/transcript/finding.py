@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
 from mahtab_tui.tui.panes.transcript.window import Place, Window
-from mahtab_tui.tui.patterns import AT_ONCE, spans, within
+from mahtab_tui.tui.patterns import Pattern
 
 
 class Found(NamedTuple):
@@ -31,9 +30,9 @@ class Texts:
         sought = words.lower()
         return [0 if entry.hidden else self._text(entry).count(sought) for entry in entries]
 
-    def matches(self, entries: Sequence[Entry], pattern: re.Pattern[str]) -> list[int]:
-        """The same of a pattern that finds in any case."""
-        return [0 if entry.hidden else sum(1 for _ in spans(pattern, self._text(entry))) for entry in entries]
+    def matches(self, entries: Sequence[Entry], pattern: Pattern) -> list[int]:
+        """The same of a pattern that finds in any case. Raises `TooSlow`."""
+        return [len(spans) for spans in pattern.spans_of_all("" if entry.hidden else self._text(entry) for entry in entries)]
 
     def _text(self, entry: Entry) -> str:
         version, text = self._texts.get(entry, (None, ""))
@@ -52,18 +51,15 @@ def place_of(number: int, counts: Sequence[int]) -> Found:
     raise IndexError(number)
 
 
-def row_of(found: Found, window: Window, pattern: re.Pattern[str]) -> Place:
+def row_of(found: Found, window: Window, pattern: Pattern) -> Place:
     """The row on which it is drawn; where wrapping or folding divides or hides the words, one near it. Raises `TooSlow`."""
     rows = window.rows(found.entry)
-    texts = [rows[number].text for number in range(len(rows))]
     before, nearest = 0, 0
-    with within(AT_ONCE):
-        for number, text in enumerate(texts):
-            here = sum(1 for _ in spans(pattern, text))
-            if before + here > found.number:
-                return Place(found.entry, number)
-            before += here
-            nearest = number if here else nearest
+    for number, spans in enumerate(pattern.spans_of_all(rows[number].text for number in range(len(rows)))):
+        if before + len(spans) > found.number:
+            return Place(found.entry, number)
+        before += len(spans)
+        nearest = number if spans else nearest
     return Place(found.entry, nearest)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from mahtab_tui.tui.panes.transcript.finding import Found, Texts, place_of, row_of
 from mahtab_tui.tui.panes.transcript.marking import MarkedView, can_be_marked
 from mahtab_tui.tui.panes.transcript.window import Place
-from mahtab_tui.tui.patterns import AT_ONCE, TooSlow, pattern_of, within
+from mahtab_tui.tui.patterns import Pattern, TooSlow
 
 
 class SearchedView(MarkedView, can_focus=True):
@@ -29,7 +27,7 @@ class SearchedView(MarkedView, can_focus=True):
     def find(self, words: str, step: int, *, regex: bool) -> str:
         self.sought = None
         self.refresh()
-        pattern = pattern_of(words, regex=regex, any_case=True) if words else None
+        pattern = Pattern(words, regex=regex, any_case=True) if words else None
         counts = [] if pattern is None else self._counts(words, pattern, regex=regex)
         self.sought, total = pattern, sum(counts)
         if not total or self._window is None or self.sought is None:
@@ -54,13 +52,10 @@ class SearchedView(MarkedView, can_focus=True):
         self.refresh()
         return f"{at + 1:,} of {total:,}"
 
-    def _counts(self, words: str, pattern: re.Pattern[str], *, regex: bool) -> list[int]:
+    def _counts(self, words: str, pattern: Pattern, *, regex: bool) -> list[int]:
         """How many places there are in each entry. Raises `TooSlow`."""
         entries = self._transcript.entries
-        if not regex:
-            return self._texts.counts(entries, words)
-        with within(AT_ONCE):
-            return self._texts.matches(entries, pattern)
+        return self._texts.matches(entries, pattern) if regex else self._texts.counts(entries, words)
 
     def end_find(self) -> None:
         self._finding = False

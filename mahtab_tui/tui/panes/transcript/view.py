@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
@@ -23,7 +22,7 @@ from mahtab_tui.tui.panes.transcript.output import Shown
 from mahtab_tui.tui.panes.transcript.placing import TITLE_HEIGHT, PlacedView
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
 from mahtab_tui.tui.panes.transcript.window import Place
-from mahtab_tui.tui.patterns import TooSlow
+from mahtab_tui.tui.patterns import Pattern, TooSlow
 from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
 from mahtab_tui.tui.rows.palette import BOLD, REVERSE
 from mahtab_tui.tui.rows.row import Row
@@ -38,7 +37,7 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
 
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
         super().__init__(id=id, watched=watched)
-        self.sought: re.Pattern[str] | None = None
+        self.sought: Pattern | None = None
         """What is marked wherever it stands, while the pane is at it."""
         self._finding = False
         """A line to search with is open."""
