@@ -129,7 +129,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     ignored = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_IGN]  # as by nohup
     before = {number: signal.signal(number, stop) for number in _STOPPING if number not in ignored}
     try:
-        session.kernel.start()
+        session.start_kernel()
         if not (_load_stdin(session) and all(session.load(file) for file in files)):
             return FAILED
         answer = session.agent.ask(question, attach="files and variables")

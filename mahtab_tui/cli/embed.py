@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from mahtab_tui.kernel.base import Kernel, KernelHost
 from mahtab_tui.settings.model import load_settings
 
 _IN_A_LOOP = (
@@ -29,20 +28,15 @@ def run_repl(ns: dict[str, Any] | None = None, *, model: str | None = None, appr
         pass
     else:
         raise RuntimeError(_IN_A_LOOP)
+    from mahtab_tui.kernel.inprocess import InProcessKernel
     from mahtab_tui.llm.providers import check_name, full_name
     from mahtab_tui.tui.open import NoTerminal, open_screen
 
-    namespace = {"__name__": "__main__"} if ns is None else ns
-
-    def make_kernel(host: KernelHost) -> Kernel:
-        from mahtab_tui.kernel.inprocess import InProcessKernel
-
-        return InProcessKernel(host, namespace)
-
+    kernel = InProcessKernel({"__name__": "__main__"} if ns is None else ns)
     settings = load_settings(model=model, approval=approval)
     if settings.model is not None:
         check_name(full_name(settings.model, settings.provider))
     try:
-        open_screen(settings, make_kernel, namespace_stays=ns is not None)
+        open_screen(settings, kernel, namespace_stays=ns is not None)
     except NoTerminal as error:
         raise RuntimeError(str(error)) from None

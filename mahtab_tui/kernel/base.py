@@ -235,11 +235,27 @@ class KernelHost(Protocol):
         """The kernel no longer waits for the answer to `call` (it was interrupted)."""
 
 
+class NoHost:
+    """The `KernelHost` of a kernel that was not started yet."""
+
+    def kernel_state(self, info: KernelInfo, text: str) -> None: ...
+
+    def late_output(self, text: str) -> None: ...
+
+    def functions(self) -> Sequence[HostFunction]:
+        return ()
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        raise RuntimeError("The kernel was not started.")
+
+    def call_cancelled(self, name: str) -> None: ...
+
+
 class Kernel(Protocol):
     """A namespace and the means to run code in it. Every method may be called from any thread but the kernel's own."""
 
-    def start(self) -> None:
-        """Start it; returns when it is ready. Raises `KernelError`."""
+    def start(self, host: KernelHost) -> None:
+        """Start it; returns when it is ready. host: what it tells and asks from now on. Raises `KernelError`."""
 
     def execute(
         self,

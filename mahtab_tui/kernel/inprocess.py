@@ -31,6 +31,7 @@ from mahtab_tui.kernel.base import (
     KernelHost,
     KernelInfo,
     KernelState,
+    NoHost,
     OnDisplay,
     OnOutput,
     Origin,
@@ -62,8 +63,8 @@ CLOSE_TIMEOUT = 1.0
 class InProcessKernel:
     """A `Kernel` over `namespace` itself: what cells bind is there after the session."""
 
-    def __init__(self, host: KernelHost, namespace: dict[str, Any]) -> None:
-        self._host = host
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self._host: KernelHost = NoHost()
         self._namespace = namespace
         self._state = KernelState.DEAD
         self._turn = threading.Lock()
@@ -82,10 +83,12 @@ class InProcessKernel:
         self._executor: Executor
         self._output: CellOutput
         self._inspection: Inspection | None = None
-        self._answers = Answers(host, self._deliver)
+        self._answers: Answers
         self._thread = threading.Thread(target=self._live, name="mahtab-kernel", daemon=True)
 
-    def start(self) -> None:
+    def start(self, host: KernelHost) -> None:
+        self._host = host
+        self._answers = Answers(host, self._deliver)
         self._thread.start()
         self._ready.result()
         self._tell(KernelState.IDLE, "")

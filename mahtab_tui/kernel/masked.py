@@ -17,6 +17,7 @@ from mahtab_tui.kernel.base import (
     Display,
     Explanation,
     Kernel,
+    KernelHost,
     KernelInfo,
     OnDisplay,
     OnOutput,
@@ -34,8 +35,8 @@ class MaskedKernel:
         self.inner = inner
         self._secrets = secrets
 
-    def start(self) -> None:
-        self.inner.start()
+    def start(self, host: KernelHost) -> None:
+        self.inner.start(host)
 
     def execute(
         self,

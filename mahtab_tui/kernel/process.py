@@ -17,6 +17,7 @@ from mahtab_tui.kernel.base import (
     KernelHost,
     KernelInfo,
     KernelState,
+    NoHost,
     OnDisplay,
     OnOutput,
     Origin,
@@ -49,7 +50,6 @@ class ProcessKernel:
 
     def __init__(
         self,
-        host: KernelHost,
         python: str | None = None,
         cwd: str | None = None,
         color: bool = True,
@@ -58,7 +58,7 @@ class ProcessKernel:
         reload: bool = False,
     ) -> None:
         """startup: code that runs in each new process before anything else. reload: load changed modules of the project anew."""
-        self._host = host
+        self._host: KernelHost = NoHost()
         self._startup = startup
         self._reload = reload
         self._python = python
@@ -78,7 +78,8 @@ class ProcessKernel:
         self._failure = "The kernel was not started."
         self._closed = False
 
-    def start(self) -> None:
+    def start(self, host: KernelHost) -> None:
+        self._host = host
         executable = find_interpreter(self._python)
         self._tell(KernelState.STARTING, "")
         try:

@@ -31,7 +31,7 @@ class PrivatePlace:
 
     def __init__(self, python: str | None, cwd: str, color: bool, journal: Journal, secrets: Secrets | None = None) -> None:
         self._host = WorkerHost()
-        self._kernel = MaskedKernel(ProcessKernel(self._host, python, cwd, color=color), secrets or Secrets())
+        self._kernel = MaskedKernel(ProcessKernel(python, cwd, color=color), secrets or Secrets())
         self._journal = journal
         self._turn = asyncio.Lock()
         self._starting = asyncio.Lock()
@@ -102,7 +102,7 @@ class PrivatePlace:
         async with self._starting:
             if self._began is None:
                 with anyio.CancelScope(shield=True):  # the thread that starts it cannot be cancelled: the next call would start another one
-                    await self._do(self._kernel.start)
+                    await self._do(lambda: self._kernel.start(self._host))
                     self._began = time.monotonic()
         if self._kernel.info().state is KernelState.STARTING:
             await self._do(self._kernel.variables)  # waits for the one that takes a dead one's place

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from mahtab_tui.kernel.base import Kernel, KernelHost
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.settings.model import Settings, home_folder
 
 
-def process_kernel(settings: Settings) -> Callable[[KernelHost], Kernel]:
-    """Makes the kernel of a session by the settings, in a process of its own."""
-
-    def make(host: KernelHost) -> Kernel:
-        from mahtab_tui.kernel.process import ProcessKernel
-
-        return ProcessKernel(host, settings.python, startup=startup_code(), reload=settings.reload)
-
-    return make
+def process_kernel(settings: Settings) -> Kernel:
+    """The kernel of a session by the settings, in a process of its own."""
+    return ProcessKernel(settings.python, startup=startup_code(), reload=settings.reload)
 
 
 def startup_code() -> str:

@@ -13,7 +13,7 @@ from mahtab_tui.bus.masking import Masking, Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, KernelHost, Status
+from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, Status
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.llm.base import ModelError
@@ -49,7 +49,6 @@ _TAKEN_OVER = (
     "Another terminal has taken this session over: nothing that happens here is kept any more. The variables stay until you leave this screen."
 )
 
-KernelFactory = Callable[[KernelHost], Kernel]
 Stopped = Literal["model", "cell"]
 
 
@@ -59,7 +58,7 @@ class Session:
     def __init__(
         self,
         settings: Settings,
-        make_kernel: KernelFactory,
+        kernel: Kernel,
         face: Face,
         *,
         store: Store | None = None,
@@ -115,7 +114,7 @@ class Session:
             current_cell=lambda: self.cells.last,
             guest_runs=lambda: self.cells.guest_runs,
         )
-        self.kernel: Kernel = MaskedKernel(make_kernel(self.host), self.secrets)
+        self.kernel: Kernel = MaskedKernel(kernel, self.secrets)
         self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
         self.cells.on_end = self.host.cell_ended
         self.cells.functions = lambda: self._tool_calls.names
@@ -161,6 +160,10 @@ class Session:
         self.knowledge.start()
         self._runner.start()
         self.agent.start()
+
+    def start_kernel(self) -> None:
+        """Start the kernel alone, and wait for it. Raises `KernelError`."""
+        self.kernel.start(self.host)
 
     def save(self) -> None:
         """Keep at once what is kept from time to time: what is being printed and said."""
@@ -363,7 +366,7 @@ class Session:
 
     def _run_cells(self) -> None:
         try:
-            self.kernel.start()
+            self.start_kernel()
             if variables := self.kernel.variables():
                 self.cells.adopt(variables)
             self.on_ready(self.kernel.installed("pandas"))

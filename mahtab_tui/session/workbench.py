@@ -88,12 +88,12 @@ class Workbench:
             guest_runs=lambda: False,
         )
         self.brought = kernel
-        self.kernel: Kernel = MaskedKernel(InProcessKernel(host, namespace) if kernel is None else kernel, self.secrets)
+        self.kernel: Kernel = MaskedKernel(InProcessKernel(namespace) if kernel is None else kernel, self.secrets)
         self.cells = Cells(self.kernel, self.log)
         self.cells.functions = lambda: tool_calls.names
         self.host = ProgramHost(self.log, self.kernel, self.cells, prompt, party=YOU, approval="auto", secrets=self.secrets, spending=spending)
         if kernel is None:
-            self.kernel.start()
+            self.kernel.start(host)
 
     def variables(self) -> list[Variable]:
         """All names of the namespace."""

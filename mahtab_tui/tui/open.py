@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from mahtab_tui.bus.handlers import Store
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.session import Session
-from mahtab_tui.session.session import KernelFactory
 from mahtab_tui.settings.model import Settings, home_folder, load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
@@ -67,7 +67,7 @@ def end_with_terminal() -> None:
 
 def open_screen(
     settings: Settings,
-    make_kernel: KernelFactory,
+    kernel: Kernel,
     *,
     store: Store | None = None,
     name: str = "",
@@ -87,7 +87,7 @@ def open_screen(
     if collector is not None:
         end_with_terminal()
     face = ScreenFace()
-    session = Session(settings, make_kernel, face, store=store, name=name or Path.cwd().name, past=past, files=files)
+    session = Session(settings, kernel, face, store=store, name=name or Path.cwd().name, past=past, files=files)
     project = Path.cwd()
     sharing = Sharing(session, project)
     history = History(home_folder() / "history.db", str(project), session.secrets.mask)

@@ -35,8 +35,8 @@ text = "a line of some length\\n" * 5_000_000
 
 def rows() -> Iterator[Row]:
     """A table of ten million rows, a list, a dict and a text as long."""
-    kernel = ProcessKernel(QuietHost())
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(QuietHost())
     try:
         run(kernel, _FRAME)
         look, frame = Look(kernel), _named("df")

@@ -48,9 +48,9 @@ def memory_mib(pid: int) -> float:
 
 
 def _start_and_close() -> float:
-    kernel = ProcessKernel(QuietHost())
+    kernel = ProcessKernel()
     start = time.perf_counter()
-    kernel.start()
+    kernel.start(QuietHost())
     took = (time.perf_counter() - start) * 1000
     kernel.close()
     return took
@@ -60,8 +60,8 @@ def rows() -> Iterator[Row]:
     """Start, reset, a round trip, prints, the listing, memory."""
     bare = timed(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), 10)
     yield Row("kernel start", median([_start_and_close() for _ in range(10)]), "ms", "<= 60 ms", median(bare), "python -c pass")
-    kernel = ProcessKernel(QuietHost())
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(QuietHost())
     try:
         yield Row("reset until ready", median(timed(kernel.reset, 10)), "ms", "<= 150 ms")
         run(kernel, "1")

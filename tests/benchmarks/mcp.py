@@ -94,7 +94,7 @@ def session() -> Iterator[None]:
     before, home = (os.environ["HOME"], Path.cwd()), tempfile.mkdtemp()
     os.environ["HOME"] = home
     os.chdir(home)
-    opened = Session(load_settings(model="demo", approval="auto"), ProcessKernel, NoFace(), name="bench")
+    opened = Session(load_settings(model="demo", approval="auto"), ProcessKernel(), NoFace(), name="bench")
     server = ShareServer(opened, Path.cwd())
     opened.start()
     try:

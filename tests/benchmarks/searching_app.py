@@ -73,7 +73,7 @@ class SearchingApp(MahtabApp):
 
 def main() -> None:
     collector = Collector()
-    session = Session(load_settings(model="demo"), ProcessKernel, NoFace(), name="benchmark")
+    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), name="benchmark")
     history = History(home_folder() / "history.db", "benchmark")
     with ScreenGuard(lambda text: None) as guard:
         SearchingApp(session, guard, history, collector=collector).run()

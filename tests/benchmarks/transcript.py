@@ -21,7 +21,6 @@ from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.benchmarks.table import Row, median
-from tests.integration.kernels import RecordingHost
 
 _FEW, _MANY, _TIMES = 100, 100_000, 200
 _LINES = 1_000_000
@@ -76,7 +75,7 @@ async def _open_time(store: SqliteStore) -> float:
     """Milliseconds from asking for a long output until its first line is seen."""
     app = PagerApp(css_path=list(style_sheets()))
     async with app.run_test(size=(120, 40)) as pilot:
-        kernel = ProcessKernel(RecordingHost())
+        kernel = ProcessKernel()
         screen = PagerScreen(1, lambda: store.output(1), Look(kernel), Path.cwd())
         await pilot.pause()
         start = time.perf_counter()

@@ -30,8 +30,8 @@ from tests.services import PROTOCOLS, Protocol, Service, serving
 def cells(project: Path) -> Iterator[Cells]:
     """A started kernel process, whose working directory is `project`."""
     host = RecordingHost()
-    kernel = ProcessKernel(host)
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(host)
     yield Cells(kernel, host)
     kernel.close()
 
@@ -47,7 +47,7 @@ def open_session(project: Path) -> Iterator[Callable[..., Opened]]:
         path.write_text("".join(json.dumps(value) + "\n" for value in values), "utf-8")
         store = Watched()
         settings = load_settings(model=model or f"replay:{path}", approval=approval, **more)
-        session = Session(settings, ProcessKernel, NoFace(), store=store, name="test", past=past)
+        session = Session(settings, ProcessKernel(), NoFace(), store=store, name="test", past=past)
         opened.append(session)
         session.start()
         return Opened(session, store)

@@ -49,8 +49,8 @@ def named(name: str) -> Path:
 def looking() -> Iterator[Looking]:
     """A kernel of its own, closed at the end."""
     host = RecordingHost()
-    kernel = ProcessKernel(host)
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(host)
     try:
         yield Looking(Cells(kernel, host))
     finally:

@@ -315,7 +315,7 @@ def test_the_cli_is_told_the_summary_in_a_new_process_and_goes_on_from_there(pro
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["One.", "Two.", "They counted.", "Three.", "Four."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
     store = Watched()
-    it = Opened(Session(load_settings(model="claude", max_history=3), ProcessKernel, NoFace(), store=store), store)
+    it = Opened(Session(load_settings(model="claude", max_history=3), ProcessKernel(), NoFace(), store=store), store)
     it.session.start()
     try:
         for turn in range(1, 6):

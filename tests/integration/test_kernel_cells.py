@@ -227,8 +227,8 @@ def test_a_width_that_was_set_for_pandas_stays(cells: Cells) -> None:
 
 
 def test_without_colour_programs_are_told_so(project: Path) -> None:
-    kernel = ProcessKernel(RecordingHost(), color=False)
-    kernel.start()
+    kernel = ProcessKernel(color=False)
+    kernel.start(RecordingHost())
     try:
         assert Cells(kernel, RecordingHost()).text("import os; os.environ['NO_COLOR'], os.environ['TERM']") == "('1', 'dumb')\n"
     finally:

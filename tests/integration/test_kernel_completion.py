@@ -71,8 +71,8 @@ def test_the_worker_loads_it_only_when_it_is_asked(cells: Cells) -> None:
 
 
 def test_the_embedding_kernel_completes_in_the_caller_s_namespace(project: Path) -> None:
-    kernel = InProcessKernel(RecordingHost(), {"price": 3})
-    kernel.start()
+    kernel = InProcessKernel({"price": 3})
+    kernel.start(RecordingHost())
     try:
         assert kernel.complete("pri", 3).items[0].label == "price"
     finally:

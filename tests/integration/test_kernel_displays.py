@@ -134,8 +134,8 @@ def test_what_a_thread_shows_when_no_cell_runs_is_late_text(cells: Cells) -> Non
 
 def test_the_caller_s_own_process_shows_too(project: Path) -> None:
     host = RecordingHost()
-    kernel = InProcessKernel(host, {})
-    kernel.start()
+    kernel = InProcessKernel({})
+    kernel.start(host)
     try:
         result = Cells(kernel, host).run("print('a')\nclass Words:\n    def _repr_markdown_(self): return 'm'\ndisplay(Words())\nprint('b')")
         assert [kind for kind, _ in pieces(result)] == ["stdout", "display", "stdout"]
@@ -207,8 +207,8 @@ def test_the_caller_s_own_help_and_pydoc_stay_as_they_were(project: Path) -> Non
 
     before = builtins.help, pydoc.pager
     host = RecordingHost()
-    kernel = InProcessKernel(host, {})
-    kernel.start()
+    kernel = InProcessKernel({})
+    kernel.start(host)
     try:
         (shown,) = Cells(kernel, host).run("help(len)").displays
         assert shown.text.startswith("Help on built-in function len")

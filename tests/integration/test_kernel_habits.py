@@ -187,8 +187,8 @@ def test_help_and_source(cells: Cells) -> None:
 
 
 def test_the_embedding_kernel_has_them_and_takes_them_away(project: Path) -> None:
-    kernel = InProcessKernel(RecordingHost(), {})
-    kernel.start()
+    kernel = InProcessKernel({})
+    kernel.start(RecordingHost())
     try:
         assert Cells(kernel, RecordingHost()).text("1 + 1\n") == "2\n"
         assert hasattr(builtins, "Out")

@@ -24,8 +24,8 @@ def namespace() -> dict[str, Any]:
 @pytest.fixture
 def embedded(namespace: dict[str, Any]) -> Iterator[Cells]:
     host = RecordingHost()
-    kernel = InProcessKernel(host, namespace)
-    kernel.start()
+    kernel = InProcessKernel(namespace)
+    kernel.start(host)
     yield Cells(kernel, host)
     kernel.close()
 
@@ -60,8 +60,8 @@ def test_the_process_is_as_before_when_the_kernel_is_closed(namespace: dict[str,
         return sys.stdout, sys.stderr, sys.stdin, builtins.input, set(dir(builtins)) - {"_"}, threading.active_count()
 
     before = state()
-    kernel = InProcessKernel(RecordingHost(), namespace)
-    kernel.start()
+    kernel = InProcessKernel(namespace)
+    kernel.start(RecordingHost())
     Cells(kernel, RecordingHost()).text("1 + 1")
     kernel.close()
     assert state() == before

@@ -21,8 +21,8 @@ def test_at_least_the_interpreter_of_the_tests_is_found() -> None:
 @pytest.fixture(params=FOUND)
 def any_python(request: pytest.FixtureRequest, project: Path) -> Iterator[Cells]:
     host = RecordingHost()
-    kernel = ProcessKernel(host, python=request.param)
-    kernel.start()
+    kernel = ProcessKernel(python=request.param)
+    kernel.start(host)
     yield Cells(kernel, host)
     kernel.close()
 

@@ -88,8 +88,8 @@ def test_exit_handlers_run_when_the_kernel_is_closed(cells: Cells) -> None:
 def test_close_leaves_no_process_thread_or_descriptor(project: Path) -> None:
     threads, descriptors = threading.active_count(), len(os.listdir("/dev/fd"))
     host = RecordingHost()
-    kernel = ProcessKernel(host)
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(host)
     cells = Cells(kernel, host)
     child = int(cells.text("import subprocess\np = subprocess.Popen(['sleep', '1000'])\np.pid"))
     pids = [kernel.info().pid, child]
@@ -130,8 +130,8 @@ def test_the_kernel_ends_with_its_host_even_in_c_code(project: Path) -> None:
 HOST_THAT_WAITS = """
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import RecordingHost, executable
-kernel = ProcessKernel(RecordingHost())
-kernel.start()
+kernel = ProcessKernel()
+kernel.start(RecordingHost())
 def on_output(kind, text):
     print(text.strip(), flush=True)
 # A sort that never gives the interpreter away.
@@ -142,8 +142,8 @@ kernel.execute(code, cell=1, origin="user", on_output=on_output)
 
 def test_a_starting_thread_that_ends_does_not_take_the_kernel_with_it(project: Path) -> None:
     host = RecordingHost()
-    kernel = ProcessKernel(host)
-    starter = threading.Thread(target=kernel.start)
+    kernel = ProcessKernel()
+    starter = threading.Thread(target=kernel.start, args=(host,))
     starter.start()
     starter.join()
     try:
@@ -168,9 +168,9 @@ def test_a_starting_thread_that_ends_does_not_take_the_kernel_with_it(project: P
 )
 def test_what_is_not_an_interpreter_is_refused_with_a_sentence(project: Path, make: object, wanted: str) -> None:
     assert callable(make)
-    kernel = ProcessKernel(RecordingHost(), python=make(project))
+    kernel = ProcessKernel(python=make(project))
     with pytest.raises(KernelError, match=wanted) as caught:
-        kernel.start()
+        kernel.start(RecordingHost())
     assert str(caught.value).endswith(".")
     assert "\n" not in str(caught.value)
     assert Cells(kernel, RecordingHost()).run("1").status is Status.DIED
@@ -197,8 +197,8 @@ def test_a_kernel_that_dies_at_each_start_stays_dead_and_says_so(project: Path) 
     switch = project / "broken"
     python = executable(project / "python", f'#!/bin/sh\n[ -e {switch} ] && exit 9\nexec {sys.executable} "$@"')
     host = RecordingHost()
-    kernel = ProcessKernel(host, python=python)
-    kernel.start()
+    kernel = ProcessKernel(python=python)
+    kernel.start(host)
     cells = Cells(kernel, host)
     switch.touch()
     cells.run("import os; os._exit(1)")
@@ -218,8 +218,8 @@ def test_files_of_the_person_do_not_become_ours_and_are_theirs(project: Path, mo
     (project / "other" / "signal.py").write_text("theirs = True")
     monkeypatch.setenv("PYTHONPATH", str(project / "other"))
     host = RecordingHost()
-    kernel = ProcessKernel(host)
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(host)
     try:
         cells = Cells(kernel, host)
         assert cells.text("async def f(): return 5\nawait f()") == "5\n"

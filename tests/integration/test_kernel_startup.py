@@ -26,8 +26,8 @@ def begin(project: Path, home: Path) -> Iterator[Make]:
             (home / ".mahtab").mkdir()
             (home / ".mahtab" / "startup.py").write_text(text, "utf-8")
         host = RecordingHost()
-        kernels.append(ProcessKernel(host, startup=startup_code(), reload=reload))
-        kernels[-1].start()
+        kernels.append(ProcessKernel(startup=startup_code(), reload=reload))
+        kernels[-1].start(host)
         return Cells(kernels[-1], host)
 
     yield make

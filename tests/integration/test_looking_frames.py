@@ -31,8 +31,8 @@ outer()
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[ProcessKernel]:
-    kernel = ProcessKernel(RecordingHost())
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(RecordingHost())
     yield kernel
     kernel.close()
 

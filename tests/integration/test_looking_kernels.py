@@ -43,8 +43,8 @@ def look_at_all(look: Look) -> None:
 def test_in_the_program_itself() -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(CODE, "mine.py", "exec"), names)
-    kernel = InProcessKernel(RecordingHost(), names)
-    kernel.start()
+    kernel = InProcessKernel(names)
+    kernel.start(RecordingHost())
     try:
         look_at_all(Look(kernel))
     finally:
@@ -54,8 +54,8 @@ def test_in_the_program_itself() -> None:
 @pytest.mark.parametrize("python", interpreters())
 def test_under_each_interpreter(python: str) -> None:
     host = RecordingHost()
-    kernel = ProcessKernel(host, python)
-    kernel.start()
+    kernel = ProcessKernel(python)
+    kernel.start(host)
     try:
         Cells(kernel, host).run(CODE)
         look_at_all(Look(kernel))

@@ -242,8 +242,8 @@ def test_the_models_own_code_cannot_ask(desk: Desk) -> None:
 
 
 def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path) -> None:
-    kernel = ProcessKernel(RecordingHost())
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(RecordingHost())
     desk = Desk(tmp_path, kernel=kernel)
     try:
         execute_code("data = [1, 2, 3]", desk.session)
@@ -260,8 +260,8 @@ def test_the_namespace_may_be_in_a_kernel_process(tmp_path: Path, project: Path)
 
 
 def test_stopping_interrupts_the_kernel_process(tmp_path: Path, project: Path) -> None:
-    kernel = ProcessKernel(RecordingHost())
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(RecordingHost())
     desk = Desk(tmp_path, kernel=kernel)
     try:
         agent = agent_of(desk, code("kept = 1\nprint('begun', flush=True)\nimport time; time.sleep(3600)"))

@@ -78,7 +78,7 @@ class Doors(Opened):
 
 def open_doors(settings: Settings) -> Doors:
     store = Watched()
-    session = Session(settings, ProcessKernel, NoFace(), store=store, name="test")
+    session = Session(settings, ProcessKernel(), NoFace(), store=store, name="test")
     doors = Doors(session, store)
     doors.everything = Everything()
     session.log.addHandler(doors.everything)
@@ -183,7 +183,7 @@ def test_the_last_session_and_the_input_history(it: Doors, service: Service, hom
 
 def test_the_database_of_sessions_has_it_nowhere(service: Service, home: Path) -> None:
     path = home / ".mahtab" / "sessions.db"
-    session = Session(load_settings(model="demo"), ProcessKernel, NoFace(), store=SqliteStore(path, "test"), name="test")
+    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), store=SqliteStore(path, "test"), name="test")
     session.start()
     session.kernel.variables()
     session.cells.run(SAY)
@@ -280,7 +280,7 @@ def test_a_search_without_a_screen(service: Service, project: Path, capsys: pyte
         as_json=as_json,
         yes=False,
         make_llm=lambda *args, **more: model,
-        secrets=Session(settings, ProcessKernel, NoFace()).secrets,
+        secrets=Session(settings, ProcessKernel(), NoFace()).secrets,
     )
     told = capsys.readouterr()
     assert code == 0, told.err

@@ -43,7 +43,7 @@ def service(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 @pytest.fixture
 def it(service: Service) -> Iterator[Opened]:
     store = Watched()
-    session = Session(load_settings(model="openai:our-own", reflection="never"), ProcessKernel, NoFace(), store=store, name="test")
+    session = Session(load_settings(model="openai:our-own", reflection="never"), ProcessKernel(), NoFace(), store=store, name="test")
     session.start()
     yield Opened(session, store)
     session.close()
@@ -72,7 +72,7 @@ def test_the_kernel_has_the_persons_variables_and_no_key_of_the_configuration(it
 def test_the_claude_program_is_not_handed_a_key_of_the_configuration(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = install_fake_claude(tmp_path / "bin", "answers", answers=["Hi."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-    session = Session(load_settings(model="claude"), ProcessKernel, NoFace(), store=(store := Watched()))
+    session = Session(load_settings(model="claude"), ProcessKernel(), NoFace(), store=(store := Watched()))
     session.start()
     try:
         session.agent.ask("hi")

@@ -294,7 +294,7 @@ def test_two_sessions_do_not_mix(open_session: Callable[..., Opened]) -> None:
 
 def test_closing_leaves_no_thread_and_no_process(project: Path) -> None:
     before = set(threading.enumerate())
-    session = Session(load_settings(model="demo"), ProcessKernel, NoFace(), store=(store := Watched()))
+    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace(), store=(store := Watched()))
     session.start()
     session.submit("python", "import os; print(os.getpid())")
     pid = int(store.wait(tags.USER_REPL_OUT).text)

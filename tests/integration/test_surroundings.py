@@ -120,8 +120,8 @@ def test_the_cli_runs_where_the_kernel_works(project: Path, monkeypatch: pytest.
     monkeypatch.chdir(project / "work")
     fake = install_fake_claude(project / "bin", "answers", answers=["Yes."])
     monkeypatch.setenv("PATH", f"{fake.folder}{os.pathsep}{os.environ['PATH']}")
-    kernel = ProcessKernel(RecordingHost(), sys.executable)
-    kernel.start()
+    kernel = ProcessKernel(sys.executable)
+    kernel.start(RecordingHost())
     desk = Desk(project, kernel=kernel)
     agent: Any = None
     try:

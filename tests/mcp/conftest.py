@@ -41,7 +41,7 @@ def share(project: Path) -> Iterator[Share]:
 
     def open_it(approval: str = "auto", **settings: object) -> Shared:
         store = Watched()
-        session = Session(load_settings(model="demo", approval=approval, **settings), ProcessKernel, NoFace(), store=store, name="moon")
+        session = Session(load_settings(model="demo", approval=approval, **settings), ProcessKernel(), NoFace(), store=store, name="moon")
         shared = Shared(session, store, ShareServer(session, project))
         opened.append(shared)
         session.start()

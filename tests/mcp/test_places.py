@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.kernel.base import KernelHost
 from mahtab_tui.mcp import journal, shared
 from mahtab_tui.mcp.evaluation import EvalArguments, answer
 from mahtab_tui.mcp.handlers import Attach, ModeArguments, ToolHandlers
@@ -38,9 +39,9 @@ def counting(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PrivatePla
     starts: list[PrivatePlace] = []
     start = place._kernel.start
 
-    def counted() -> None:
+    def counted(host: KernelHost) -> None:
         starts.append(place)
-        start()
+        start(host)
 
     monkeypatch.setattr(place._kernel, "start", counted)
     return place, starts

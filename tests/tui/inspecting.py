@@ -46,7 +46,7 @@ async def look(pilot: Pilot[int], code: str, name: str) -> None:
     app = pilot.app
     assert isinstance(app, MahtabApp)
     await drawn(pilot)
-    await asyncio.to_thread(app.session.kernel.start)
+    await asyncio.to_thread(app.session.start_kernel)
     await asyncio.to_thread(app.session.cells.run, code)
     await app.push_screen(InspectorScreen(name, app.session.look(), ran(app).append))
     await until(pilot, lambda: bool(shown(pilot, "status")))

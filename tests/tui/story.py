@@ -61,7 +61,7 @@ class ToldSession(Session):
     """A session that never starts a kernel: the screen is told records instead."""
 
     def __init__(self, settings: Settings, records: Sequence[Record]) -> None:
-        super().__init__(settings, ProcessKernel, NoFace(), name="sales-march")
+        super().__init__(settings, ProcessKernel(), NoFace(), name="sales-march")
         self._records = records
         self.told = False
 

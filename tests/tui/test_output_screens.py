@@ -28,7 +28,6 @@ from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
 from mahtab_tui.tui.screens.output.pictures import HeldPicture, Picture
 from mahtab_tui.tui.screens.output.screen import saved
 from mahtab_tui.tui.theme import MAHTAB, role_variables
-from tests.integration.kernels import RecordingHost
 from tests.tui.editor_app import until
 from tests.tui.story import drawn
 
@@ -50,7 +49,7 @@ class OutputApp(App[None]):
 @pytest.fixture
 def look() -> Look:
     """Of a kernel that was never started: nothing is asked of it."""
-    return Look(ProcessKernel(RecordingHost()))
+    return Look(ProcessKernel())
 
 
 def text(pilot: Pilot[None], selector: str) -> str:

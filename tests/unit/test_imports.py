@@ -52,8 +52,8 @@ def test_the_kernel_side_loads_nothing_of_the_package_and_little_of_the_standard
     from mahtab_tui.kernel.process import ProcessKernel
     from tests.integration.kernels import RecordingHost
 
-    kernel = ProcessKernel(RecordingHost())
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(RecordingHost())
     try:
         output: list[str] = []
         code = "import sys; print('\\n'.join(sys.modules))"

@@ -120,8 +120,8 @@ def test_the_namespace_is_summarised(state: SessionState) -> None:
 
 
 def test_a_kernel_of_another_process_is_asked_for_its_namespace(project: Path) -> None:
-    kernel = ProcessKernel(RecordingHost())
-    kernel.start()
+    kernel = ProcessKernel()
+    kernel.start(RecordingHost())
     state = SessionState(kernel=kernel)
     try:
         assert execute_code("n = 42", state) == ("", False)

@@ -295,7 +295,7 @@ def test_a_session_tells_it(project: Path, home: Path) -> None:
         def emit(self, record: logging.LogRecord) -> None:
             told.append(record.getMessage())
 
-    session = Session(load_settings(model="demo"), ProcessKernel, NoFace())
+    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace())
     session.log.addHandler(Told())
     session.start()
     session.close()
@@ -330,7 +330,7 @@ def test_links_out_of_a_folder_of_skills_that_a_projects_file_names_are_refused_
     (project / "inside" / "link.md").symlink_to(secret)
     assert "link" not in load_skill_descriptions()
     assert "A private word" not in CliRunner().invoke(app, ["skills", "list"]).stdout
-    session = Session(load_settings(model="demo"), ProcessKernel, NoFace())
+    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace())
     assert "link" not in session.knowledge.skills.descriptions()
     session.close()
 
