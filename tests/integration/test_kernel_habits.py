@@ -175,6 +175,16 @@ def test_files_and_scripts(cells: Cells, project: Path) -> None:
     assert "There is no %%who." in cells.run("%%who\nx").output
 
 
+def test_what_a_cell_prints_can_be_kept_to_itself(cells: Cells) -> None:
+    assert cells.text("%%capture printed\nimport sys\nprint('a')\nprint('b', file=sys.stderr)\nx = 1\nx") == ""
+    assert cells.text("printed.stdout, printed.stderr, x") == "('a\\n', 'b\\n', 1)\n"
+    assert cells.text("printed.show()") == "a\nb\n"
+    assert cells.text("%%capture --no-stderr\nprint('a')\nimport sys\nprint('b', file=sys.stderr)") == "b\n"
+    assert "ZeroDivisionError" in cells.run("%%capture printed\nprint('so far')\n1 / 0").output
+    assert cells.text("print(printed)") == "so far\n\n"
+    assert "takes a name at most" in cells.run("%%capture a b\n1").output
+
+
 def test_help_and_source(cells: Cells) -> None:
     cells.run('def f(a, b: int = 3) -> str:\n    """Say it."""\n    return str(a)\n')
     output = cells.text("f?")

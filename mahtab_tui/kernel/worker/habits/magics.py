@@ -21,16 +21,18 @@ SUMMARIES = {
     "history": "%history: what was entered (-n: with its numbers)",
     "pwd": "%pwd: the working directory",
     "ls": "%ls: what the working directory holds",
+    "capture": "%%capture NAME: run the cell without showing what it prints; NAME, if given, is what it printed (NAME.stdout, NAME.stderr)",
     "bash": "%%bash: the whole cell is a script of the shell (%%sh, too)",
     "writefile": "%%writefile FILE: write the cell to a file (-a: to its end)",
     "lsmagic": "%lsmagic: these lines",
 }
 """What there is to be found. The others are told by these, or are not needed."""
 
-_WHOLE_CELL = frozenset(("time", "timeit", "bash", "sh", "writefile"))
-_WHOLE_CELL_ONLY = frozenset(("bash", "sh", "writefile"))
+_WHOLE_CELL = frozenset(("time", "timeit", "capture", "bash", "sh", "writefile"))
+_WHOLE_CELL_ONLY = frozenset(("capture", "bash", "sh", "writefile"))
 _MODULES = {
     "timing": ("time", "timeit"),
+    "capturing": ("capture",),
     "running": ("cd", "run", "debug", "pip", "ls", "bash", "sh", "writefile"),
     "listing": ("who", "whos", "who_ls", "env", "set_env", "history", "hist", "pwd", "lsmagic"),
     "notebooks": (

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
 import statistics
 import time
-from types import CodeType
 from typing import Any
 
 from ..stdlib import late_import
+from .compiling import compiled
 from .magics import Caller
 
 _NAME = "<%time>"
-_CO_COROUTINE = 0x80
 
 
 def run_once(source: str, caller: Caller) -> Any:
     """Run code, which may await, and say how long it took; its last expression's value is the value."""
-    linecache.cache[_NAME] = (len(source), None, [line + "\n" for line in source.split("\n")], _NAME)
-    tree = ast.parse(source.strip("\n"), _NAME)
-    last = tree.body[-1] if tree.body else None
-    if isinstance(last, ast.Expr):
-        tree.body.pop()
-    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-    body = compile(tree, _NAME, "exec", flags, dont_inherit=True)
-    value = compile(ast.Expression(last.value), _NAME, "eval", flags, dont_inherit=True) if isinstance(last, ast.Expr) else None
+    run = compiled(source, _NAME, caller)
     wall, processor = time.perf_counter(), time.process_time()
     try:
-        _evaluate(body, caller)
-        return None if value is None else _evaluate(value, caller)
+        return run()
     finally:
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
         print(f"took {duration(wall)} (processor: {duration(processor)})")
-
-
-def _evaluate(code: CodeType, caller: Caller) -> Any:
-    result = eval(code, caller.namespace)
-    return caller.await_(result) if code.co_flags & _CO_COROUTINE else result
 
 
 def run_often(source: str, caller: Caller) -> None:

@@ -1,0 +1,58 @@
+"""%%capture."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import Any
+
+from ..stdlib import late_import
+from .compiling import compiled
+from .magics import Caller
+
+
+class Captured:
+    """What a cell printed."""
+
+    def __init__(self, stdout: str, stderr: str) -> None:
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self) -> str:
+        return self.stdout
+
+    def __repr__(self) -> str:
+        return f"<captured: {len(self.stdout):,} characters of stdout, {len(self.stderr):,} of stderr>"
+
+    def show(self) -> None:
+        """Print it again."""
+        sys = late_import("sys")
+        sys.stdout.write(self.stdout)
+        sys.stderr.write(self.stderr)
+
+
+def capture(rest: str, caller: Caller) -> None:
+    """Run the lines below without showing what they print, nor their value; the first line may name a variable that gets it.
+
+    An exception is raised all the same, after the variable was set.
+    """
+    first, _, code = rest.partition("\n")
+    words = late_import("shlex").split(first)
+    names = [word for word in words if not word.startswith("-")]
+    unknown = set(words) - set(names) - {"--no-stdout", "--no-stderr", "--no-display"}
+    if len(names) > 1 or not all(map(str.isidentifier, names)) or unknown:
+        raise ValueError("%%capture takes a name at most, and --no-stdout or --no-stderr for what is to be shown, as in %%capture printed")
+    run = compiled(code, "<%%capture>", caller)
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with contextlib.ExitStack() as stack:
+        if "--no-stdout" not in words:
+            stack.enter_context(contextlib.redirect_stdout(stdout))
+        if "--no-stderr" not in words:
+            stack.enter_context(contextlib.redirect_stderr(stderr))
+        try:
+            run()
+        finally:
+            caller.namespace.update(dict.fromkeys(names, Captured(stdout.getvalue(), stderr.getvalue())))
+
+
+COMMANDS: dict[str, Any] = {"capture": capture}
