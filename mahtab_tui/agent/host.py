@@ -37,7 +37,7 @@ class Execution(NamedTuple):
     """More was printed than `output` has: a part was written over."""
 
 
-class Said(NamedTuple):
+class EarlierMessage(NamedTuple):
     """Something that was said before the agent was made."""
 
     role: str

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.agent.host import Said, Summary
+from mahtab_tui.agent.host import EarlierMessage, Summary
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.left_out import entry_of
 from mahtab_tui.bus.records import Record, emit
@@ -137,7 +137,7 @@ class AgentThread:
                 emit(self._log, tags.NOTICE, f"The question could not be answered: {type(error).__name__}: {error}", level="error")
 
 
-def conversation(past: Sequence[Record]) -> list[Said]:
+def conversation(past: Sequence[Record]) -> list[EarlierMessage]:
     """The conversation of a resumed session."""
     roles = {tags.USER_CHAT: "user", tags.ASSISTANT_CHAT: "assistant"}
     attached: dict[object, list[str]] = {}
@@ -150,7 +150,7 @@ def conversation(past: Sequence[Record]) -> list[Said]:
         return render_context([], "", attachments="\n".join(elements))
 
     return [
-        Said(roles[record.tag], record.text, record.attrs.get("turn"), record.attrs.get("step"), context(record))
+        EarlierMessage(roles[record.tag], record.text, record.attrs.get("turn"), record.attrs.get("step"), context(record))
         for record in past
         if record.tag in roles
     ]

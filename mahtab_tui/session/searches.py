@@ -57,7 +57,7 @@ class Searches:
 
     def from_cell(self, args: Mapping[str, Any], cell: int) -> str:
         """`rlm(…)` in a cell: the answer, once it is there. Raises `RuntimeError` with a sentence where there is none."""
-        from mahtab_tui.kernel.worker.contexts import Taken
+        from mahtab_tui.kernel.worker.contexts import ContextText
         from mahtab_tui.llm.base import ModelError
         from mahtab_tui.sandbox.base import SandboxError
         from mahtab_tui.sandbox.text import Text
@@ -71,7 +71,7 @@ class Searches:
             parts = tuple((str(name), int(start), int(end)) for name, start, end in args["parts"])
             answer = self._engine().run(
                 str(args["query"]),
-                Text.of(Taken(text, args["kind"], parts, args["about"])),
+                Text.of(ContextText(text, args["kind"], parts, args["about"])),
                 model=model or self._model(),
                 sub_model=sub_model or self._settings.sub_model,
                 limits=limits,

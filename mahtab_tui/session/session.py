@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.masking import Masking, Secrets
+from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.setup import close_logging, setup_logging
@@ -78,7 +78,7 @@ class Session:
         self.log, prompt = setup_logging(store)
         self.secrets = Secrets(settings.secrets)
         """What nobody is shown or told: keys of the configuration, and what was typed hidden."""
-        self.log.addFilter(Masking(self.secrets))
+        self.log.addFilter(MaskingFilter(self.secrets))
         self.broadcast = Broadcast()
         self.log.addHandler(self.broadcast)
         self.model = full_name(settings.model or default_model(), settings.provider)

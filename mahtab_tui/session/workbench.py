@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus.masking import Masking, Secrets
+from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.base import Kernel, Variable
 from mahtab_tui.kernel.inprocess import InProcessKernel
@@ -60,7 +60,7 @@ class Workbench:
         self._agent: ReplAgent | None = None
         settings = load_settings()
         self.secrets = Secrets(settings.secrets)
-        self.log.addFilter(Masking(self.secrets))
+        self.log.addFilter(MaskingFilter(self.secrets))
         for sentence in settings.held_back:
             self.log.warning(sentence)
         spending = Spending(lambda: settings.max_usd)
