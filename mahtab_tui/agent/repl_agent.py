@@ -66,7 +66,6 @@ class ReplAgent:
         self._tools = tools
         self._one_at_a_time = threading.Lock()
         self._current: Future[str] | None = None
-        self._turn = 0
         self._conversation = Conversation(said if isinstance(said, EarlierMessage) else EarlierMessage(*said) for said in history)
         self._history = History(host, self._conversation, max_history, summary)
 
@@ -188,21 +187,21 @@ class ReplAgent:
     def _answer(self, prompt: str, callbacks: Callbacks, shown: int | None) -> str:
         self._host.cancelled.clear()
         prompt = encodable(prompt)
-        self._turn = self._turn + 1 if shown is None else shown
+        turn = self._host.new_turn() if shown is None else shown
         if shown is None:
-            emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
-        self._conversation.ask(self._turn, prompt, encodable(self._host.context(self._turn)))
+            emit(self._host.log, tags.USER_CHAT, prompt, turn=turn)
+        self._conversation.ask(turn, prompt, encodable(self._host.context(turn)))
         nodes, system = self._nodes, self._system_prompt()
-        told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, self._turn, nodes.most)
+        told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most)
         surroundings = encodable(self._host.surroundings())
         if surroundings != last_surroundings(str(message.text) for message in told):  # a summary may have taken their place
             self._conversation.precede(surroundings)
             told = self._history.messages
-        state = create_initial_state(prompt, messages=told, system_prompt=system, turn=self._turn)
+        state = create_initial_state(prompt, messages=told, system_prompt=system, turn=turn)
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
-            self._conversation.add(self._turn, state["messages"][len(told) :])
+            self._conversation.add(turn, state["messages"][len(told) :])
         if state["failure"]:
             raise ModelError(state["failure"])
         return parse_response(state["current_response"], ended=state["ended"]).chat
