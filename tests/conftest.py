@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import os
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -16,6 +17,10 @@ from hypothesis import settings
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+# Compiled modules are kept, whatever the shell says: every worker loads all tests, and these start the program hundreds of times.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # How long an example takes says something of the machine only.
 settings.register_profile("any machine", deadline=None)
@@ -47,9 +52,15 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the garbage collector need not go through it again and again."""
+    """What is loaded by now stays: the garbage collector need not go through it again and again, and looks less often at the rest."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 10, 10)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow tests come last."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 
 def pytest_xdist_auto_num_workers() -> int:

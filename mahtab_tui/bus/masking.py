@@ -109,7 +109,7 @@ class MaskedStream:
         return _between(text, self._secrets.spans(text), shown, len(text))
 
 
-class MaskingFilter(logging.Filter):
+class Masking(logging.Filter):
     """On a session's logger: what it hands on, to any handler, is without the secrets."""
 
     def __init__(self, secrets: Secrets) -> None:

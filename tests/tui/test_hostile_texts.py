@@ -13,13 +13,15 @@ from textual.pilot import Pilot
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import Completion
-from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.node_actions import Chosen
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.search_tree.pane import RecursionPane
 from mahtab_tui.tui.screens.node import NodeScreen
+from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.hostile import HOSTILE
 from tests.tui.search_story import LIMITS, Scribe
 from tests.tui.story import IDLE, ToldSession, change, drawn
@@ -31,9 +33,12 @@ MakeApp = Callable[..., MahtabApp]
 def taken_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the gate has had to change."""
     changed: list[str] = []
+    seen = False
     clean = TextOnly.apply
 
     def apply(gate: TextOnly, segments: list[Segment], background: Color) -> list[Segment]:
+        nonlocal seen
+        seen = True
         let_out = clean(gate, segments, background)
         if [segment.text for segment in let_out] != [segment.text for segment in segments]:
             changed.append("".join(segment.text for segment in segments).strip())
@@ -42,6 +47,7 @@ def taken_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(TextOnly, "apply", apply)
     yield changed
     assert changed == []
+    assert seen
 
 
 def records(text: str, number: int) -> Iterator[Record]:
@@ -79,45 +85,64 @@ def search(text: str, number: int) -> Iterator[Record]:
     yield scribe.final("1", text, duration=1.0, spans=[[0, 9]])
 
 
-@pytest.mark.parametrize("part", range(0, len(HOSTILE), 12))
-async def test_the_transcript_and_the_namespace(make_app: MakeApp, part: int) -> None:
-    told = [record for number, text in enumerate(HOSTILE[part : part + 12], 1) for record in records(text, number)]
-    async with make_app(*told).run_test(size=(120, 300)) as pilot:
+# A fifth of the texts, of each kind some, is for every run.
+every_text = pytest.mark.parametrize("texts", [pytest.param(HOSTILE[n::5], id=str(n), marks=[pytest.mark.slow] if n else []) for n in range(5)])
+
+
+class GatedApp(TerminalApp[None]):
+    """Screens behind the gate, over nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(css_path=list(style_sheets()))
+        self.register_theme(MAHTAB)
+        self.theme = MAHTAB.name
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+
+@every_text
+async def test_the_transcript_and_the_namespace(make_app: MakeApp, texts: list[str]) -> None:
+    told = [record for number, text in enumerate(texts, 1) for record in records(text, number)]
+    async with make_app(*told).run_test(size=(120, 60 + 20 * len(texts))) as pilot:
         await drawn(pilot)
 
 
-@pytest.mark.parametrize("part", range(0, len(HOSTILE), 12))
-async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, part: int) -> None:
-    for number, text in enumerate(HOSTILE[part : part + 12], 1):
-        app = make_app(*search(text, number))
-        async with app.run_test(size=(160, 50)) as pilot:
+@every_text
+async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[str]) -> None:
+    app = make_app()
+    async with app.run_test(size=(160, 50)) as pilot:
+        await drawn(pilot)
+        pane, session = app.query_one(RecursionPane), session_of(pilot)
+        for number, text in enumerate(texts, 1):
+            for record in search(text, number):
+                session.tell(record, record.time)
             await drawn(pilot)
-            pane = app.query_one(RecursionPane)
             tree = pane.trees[f"t{number}"]
             for node in tree.nodes.values():
-                app.push_screen(NodeScreen(Chosen(tree, node), pane.control, lambda: 0.0))
+                await app.push_screen(NodeScreen(Chosen(tree, node), pane.control, lambda: 0.0))
                 await drawn(pilot)
-                await pilot.press("escape")
+                app.pop_screen()
 
 
-@pytest.mark.parametrize("part", range(0, len(HOSTILE), 44))
-async def test_completions(make_app: MakeApp, part: int) -> None:
+@every_text
+async def test_completions(make_app: MakeApp, texts: list[str]) -> None:
     app = make_app()
     async with app.run_test(size=(160, 60)) as pilot:
         await drawn(pilot)
         shown = app.query_one(CompletionList)
-        for text in HOSTILE[part : part + 44]:
+        for text in texts:
             at = app.query_one(PromptArea).cursor_screen_offset
             shown.open((Completion(text, text, "data", text),), 0, at, asked_for=True, stale=False)
             await drawn(pilot)
 
 
-@pytest.mark.parametrize("part", range(0, len(HOSTILE), 44))
-async def test_the_header_and_notices(make_app: MakeApp, part: int) -> None:
+@every_text
+async def test_the_header_and_notices(make_app: MakeApp, texts: list[str]) -> None:
     async with make_app().run_test(size=(160, 24), notifications=True) as pilot:
         await drawn(pilot)
         session = session_of(pilot)
-        for text in HOSTILE[part : part + 44]:
+        for text in texts:
             session.tell(Record(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"}), 1.0)
             session.tell(Record(tags.KERNEL, "", {**IDLE, "executable": f"/{text}/.venv{text}/bin/python"}), 1.0)
             pilot.app.notify(text, title=text)
@@ -132,16 +157,15 @@ def session_of(pilot: Pilot[int]) -> ToldSession:
     return app.session
 
 
-@pytest.mark.parametrize("part", range(0, len(HOSTILE), 22))
-async def test_questions_and_choices(make_app: MakeApp, part: int) -> None:
+@every_text
+async def test_questions_and_choices(texts: list[str]) -> None:
     from mahtab_tui.tui.rows.listing import ChooseOne
     from mahtab_tui.tui.screens.confirm import Confirm
     from mahtab_tui.tui.screens.prompt import Prompt
 
-    async with make_app().run_test(size=(120, 40)) as pilot:
-        await drawn(pilot)
-        for text in HOSTILE[part : part + 22]:
+    async with GatedApp().run_test(size=(120, 40)) as pilot:
+        for text in texts:
             for screen in (Prompt(text, f"/{text}"), Confirm(text, yes="Yes", no="No"), ChooseOne(text, [text], text)):
                 await pilot.app.push_screen(screen)
                 await pilot.pause()
-                await pilot.press("escape")
+                pilot.app.pop_screen()

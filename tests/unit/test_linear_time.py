@@ -16,6 +16,8 @@ import mahtab_tui
 from tests.linear_readers import PIECES
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
+
 PARTS = ["", *sorted(info.name for info in pkgutil.iter_modules(mahtab_tui.__path__) if info.ispkg)]
 
 

@@ -152,7 +152,8 @@ def test_a_kept_place_is_gone_back_to_with_its_looks() -> None:
 @pytest.mark.parametrize("piece", ["\x1b[9999999999C.", "\x1b[999999999B", "\x1b[5000;5000H.", "x\x1b[999C.\n", "\x1b[" + "9" * 9_000 + "A"])
 def test_no_move_makes_much_of_little(piece: str) -> None:
     assert len(collapse(piece * 10)) < 120_000
-    assert len(collapse(piece * 100_000)) <= 8 * len(piece) * 100_000 + BLANKS
+    times = max(1_000_000 // len(piece), 1_000)
+    assert len(collapse(piece * times)) <= 8 * len(piece) * times + BLANKS
 
 
 @pytest.mark.parametrize("end", ["\b", ""])

@@ -21,7 +21,7 @@ MOST = 7
 """Views of one object."""
 
 
-class InspectorRegistry:
+class Registered:
     """What is registered in this environment."""
 
     def __init__(self) -> None:
