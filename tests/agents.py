@@ -18,7 +18,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session.state import SessionState
-from mahtab_tui.session.workbench import ProgramHost
+from mahtab_tui.session.turns import TurnHost
 
 COMPLETE = {"match": "is_complete", "text": '{"is_complete": true, "reasoning": "It is right.", "next_action": ""}'}
 INCOMPLETE = {"match": "is_complete", "text": '{"is_complete": false, "reasoning": "Half is missing.", "next_action": "Do the rest."}'}
@@ -44,7 +44,7 @@ class Desk(logging.Handler):
         self.session = SessionState(kernel=kernel)
         self.session.init_namespace(self.namespace)
         host = self.session.agent_host("replay:file")
-        assert isinstance(host, ProgramHost)
+        assert isinstance(host, TurnHost)
         self.host = host
         self.records: list[Record] = []
         self._reactions: list[tuple[Callable[[Record], bool], Callable[[Record], object]]] = []
@@ -73,7 +73,7 @@ class Desk(logging.Handler):
 
     def decide(self, *decisions: Decision) -> None:
         """Ask for approval, and answer one request after the other so."""
-        self.host.approval = "ask"
+        self.host.profile.approval = "ask"
         left = list(decisions)
         self.when(tags.APPROVAL, lambda record: self.host.approvals.answer(record.attrs["request"], left.pop(0)), state="waiting")
 

@@ -20,7 +20,7 @@ from mahtab_tui.llm.search_lines import LAST_CALL, QUERY
 from mahtab_tui.sandbox.base import Sandbox, SandboxHost, TurnResult
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.budget import Limits
-from mahtab_tui.search.search import Answer, Search
+from mahtab_tui.search.search import Search, SearchAnswer
 from mahtab_tui.search.tree import Tree
 
 TEXT = "".join(f"line {number}\n" for number in range(1_000))
@@ -227,11 +227,11 @@ class Bench:
         self._searches.append(search)
         return search
 
-    def run(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> Answer:
+    def run(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> SearchAnswer:
         """A tree whose models all answer so; no text is too small for it."""
         return self.search(turns).run("what?", text, model=ScriptedModel(reply=reply), limits=Limits(**{"small": 0, **limits}), asking="run")
 
-    def start(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> Future[Answer]:
+    def start(self, reply: Reply, turns: Mapping[str, Turn], text: Any = TEXT, **limits: Any) -> Future[SearchAnswer]:
         """The same on a thread; the story goes on meanwhile."""
         search = self.search(turns)
         model, within = ScriptedModel(reply=reply), Limits(**{"small": 0, **limits})

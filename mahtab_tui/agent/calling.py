@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from mahtab_tui.agent.hearing import Answer, OnToken, hear
+from mahtab_tui.agent.hearing import ModelAnswer, OnToken, hear
 from mahtab_tui.agent.host import AgentHost
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import pictures_in
@@ -27,7 +27,7 @@ def call(
     on_pause: Callable[[str], object],
     on_token: OnToken = lambda token: None,
     options: Mapping[str, Any] | None = None,
-) -> Answer:
+) -> ModelAnswer:
     """What the model says, as `hear` has it, when it is told the messages without the secrets; one that could cost too much is not asked, and has failed."""
 
     messages = masked_messages(messages, host.secrets)
@@ -42,5 +42,5 @@ def call(
             if answer.usage is not None:
                 host.usage(**answer.usage, source=source, turn=turn)
     except OverBudget as refusal:
-        return Answer("", stopped=False, cut=False, failure=str(refusal), usage=None)
+        return ModelAnswer("", stopped=False, cut=False, failure=str(refusal), usage=None)
     return answer

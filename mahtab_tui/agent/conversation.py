@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from mahtab_tui.agent.fitting import with_short_outputs
-from mahtab_tui.agent.host import Said
+from mahtab_tui.agent.host import EarlierMessage
 from mahtab_tui.bus.left_out import LeftOut, answer_entry, cell_entry, question_entry, tool_entry
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.llm import prompts
@@ -22,7 +22,7 @@ _ATTACHMENTS = re.compile(r"<attachments>\n.*?\n</attachments>", re.DOTALL)
 _TICKS = re.compile("`{3,}")
 
 
-class Remembered(NamedTuple):
+class KeptMessage(NamedTuple):
     """One message, whole."""
 
     kind: Literal["question", "answer", "results"]
@@ -37,16 +37,16 @@ class Remembered(NamedTuple):
 class Conversation:
     """Everything that was said; nothing is ever taken out of it, so that it can come back."""
 
-    def __init__(self, history: Iterable[Said] = ()) -> None:
+    def __init__(self, history: Iterable[EarlierMessage] = ()) -> None:
         self._messages = [
-            Remembered("question" if said.role == "user" else "answer", said.text, said.turn, said.step, said.context)
+            KeptMessage("question" if said.role == "user" else "answer", said.text, said.turn, said.step, said.context)
             for said in history
             if said.text
         ]
 
     def ask(self, turn: int, question: str, context: str) -> None:
         """The person asks."""
-        self._messages.append(Remembered("question", question, turn, context=context))
+        self._messages.append(KeptMessage("question", question, turn, context=context))
 
     def precede(self, text: str) -> None:
         """Put a text before what goes before the question that was asked last."""
@@ -58,7 +58,7 @@ class Conversation:
         step = -1
         for message in messages:
             step += message.type == "ai"
-            self._messages.append(Remembered("answer" if message.type == "ai" else "results", str(message.text), turn, step))
+            self._messages.append(KeptMessage("answer" if message.type == "ai" else "results", str(message.text), turn, step))
 
     def questions(self, left_out: LeftOut) -> list[int]:
         """Where the questions stand that were not replaced."""
@@ -95,11 +95,11 @@ class Conversation:
         return messages
 
 
-def _whole(message: Remembered) -> str:
+def _whole(message: KeptMessage) -> str:
     return prompts.user_turn(message.context, message.text) if message.kind == "question" else message.text
 
 
-def _rest(message: Remembered, left_out: LeftOut) -> str:
+def _rest(message: KeptMessage, left_out: LeftOut) -> str:
     """What the model is told of a message; empty where it is as if it had never been."""
     if message.kind == "question":
         return _rest_of_question(message, left_out)
@@ -108,7 +108,7 @@ def _rest(message: Remembered, left_out: LeftOut) -> str:
     return _rest_of_answer(message, left_out) if message.kind == "answer" else _without_cells(message.text, left_out)
 
 
-def _rest_of_question(message: Remembered, left_out: LeftOut) -> str:
+def _rest_of_question(message: KeptMessage, left_out: LeftOut) -> str:
     """A question that was replaced leaves the cells that were told with it."""
     entry = question_entry(message.turn)
     context = _EMPTY.sub("", _without_cells(message.context, left_out)).strip()
@@ -119,7 +119,7 @@ def _rest_of_question(message: Remembered, left_out: LeftOut) -> str:
     return prompts.user_turn(context, message.text)
 
 
-def _rest_of_answer(message: Remembered, left_out: LeftOut) -> str:
+def _rest_of_answer(message: KeptMessage, left_out: LeftOut) -> str:
     parts = parse_response(message.text).parts
     blocks = sum(part.kind == "code" for part in parts)
     out = [left_out.code(message.turn, message.step, block) for block in range(blocks)]

@@ -32,7 +32,7 @@ OnToken = Callable[[str | None], object]
 """Is told what a model says, token by token; None where the answer begins anew, so that what was told of it does not count any more."""
 
 
-class Answer(NamedTuple):
+class ModelAnswer(NamedTuple):
     """What a model said."""
 
     text: str
@@ -64,7 +64,7 @@ def hear(
     on_token: OnToken = lambda token: None,
     on_pause: Callable[[str], object] = lambda sentence: None,
     options: Mapping[str, Any] | None = None,
-) -> Answer:
+) -> ModelAnswer:
     """Listen until the answer ends, the turn is cancelled, or the model fails; the tokens that were told are what was said until then.
 
     options: with what the model is called, as `tool_messages.binding` makes it for one that calls tools.
@@ -134,7 +134,7 @@ class _Hearing:
         self._sent = True
         return ModelError(REFUSED) if is_refused(self._metadata) else None
 
-    def answer(self, failure: ModelError | None) -> Answer:
+    def answer(self, failure: ModelError | None) -> ModelAnswer:
         """What was said, when it has ended."""
         stopped = self._cancelled.is_set()
         said = "".join(self.tokens)
@@ -143,7 +143,7 @@ class _Hearing:
             usage = estimated_usage(self._llm, (str(message.text) for message in self._messages), said, pictures_in(self._messages))
         text = said if stopped or failure else str(self._metadata.get("final_text") or said)
         message, calls = (None if stopped or failure else gathered(self._pieces)) or (None, ())
-        return Answer(
+        return ModelAnswer(
             encodable(text),
             stopped,
             is_cut(self._metadata),

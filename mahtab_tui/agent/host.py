@@ -37,7 +37,7 @@ class Execution(NamedTuple):
     """More was printed than `output` has: a part was written over."""
 
 
-class Said(NamedTuple):
+class EarlierMessage(NamedTuple):
     """Something that was said before the agent was made."""
 
     role: str
@@ -65,16 +65,23 @@ class AgentHost(Protocol):
     log: logging.Logger
     cancelled: threading.Event
     """Set by whoever stops the turn; the agent clears it when a turn begins."""
-    party: str
-    """The model's short name."""
-    approval: Literal["ask", "auto"]
-    """``auto``: `decide` answers at once, and nothing is logged as waiting."""
     secrets: Secrets
     """What the model is not told."""
     left_out: LeftOut
     """What of the conversation the model is not told."""
     pictures: dict[str, Picture]
     """Those that have gone with questions, by the ids under which the questions' attachments name them."""
+
+    @property
+    def party(self) -> str:
+        """The model's short name."""
+
+    @property
+    def approval(self) -> Literal["ask", "auto"]:
+        """``auto``: `decide` answers at once, and nothing is logged as waiting."""
+
+    def new_turn(self) -> int:
+        """The number of a new question, from 1; of all agents over this host each question has its own."""
 
     def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
         """Run code in the namespace and wait; the host logs it."""

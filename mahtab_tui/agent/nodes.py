@@ -16,7 +16,7 @@ from langgraph.types import StreamWriter, interrupt
 
 from mahtab_tui.agent.calling import call
 from mahtab_tui.agent.fitting import fit, size
-from mahtab_tui.agent.hearing import Answer
+from mahtab_tui.agent.hearing import ModelAnswer
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.results import render_results
@@ -32,7 +32,7 @@ from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.base import Checking
+from mahtab_tui.llm.base import SelfChecking
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.pictures import Picture, sees
 from mahtab_tui.llm.windows import room_of
@@ -164,7 +164,7 @@ class Nodes:
     def checker(self) -> BaseChatModel:
         """The model that judges what ran."""
         llm = self.reflection_llm or self.llm
-        return llm.checker if isinstance(llm, Checking) else llm
+        return llm.checker if isinstance(llm, SelfChecking) else llm
 
     # Within
 
@@ -192,7 +192,7 @@ class Nodes:
             "failure": answer.failure,
         }
 
-    def _asked(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> Answer:
+    def _asked(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> ModelAnswer:
         """What the model says; where its service takes no pictures, no tools, or not so much at once, it is asked without, or with less."""
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         given = messages if options else in_words(messages)
@@ -218,7 +218,7 @@ class Nodes:
             answer = self._call([*system, *self._shown(in_words(told), pictures)], state, writer, {})
         return answer
 
-    def _call(self, messages: list[AnyMessage], state: AgentState, writer: StreamWriter, options: dict[str, Any]) -> Answer:
+    def _call(self, messages: list[AnyMessage], state: AgentState, writer: StreamWriter, options: dict[str, Any]) -> ModelAnswer:
         return call(self._session, self.llm, messages, state["turn"], "agent", partial(_notice, writer, level="warning"), writer, options)
 
     @property
@@ -296,13 +296,13 @@ def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
     return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
 
 
-def _remembered(answer: Answer) -> str:
+def _remembered(answer: ModelAnswer) -> str:
     """An answer as the conversation keeps it: never empty, which some providers refuse."""
     mark = prompts.STOPPED_ANSWER if answer.stopped else prompts.FAILED_ANSWER if answer.failure else ""
     return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 
-def _refuses(answer: Answer, *what: str) -> bool:
+def _refuses(answer: ModelAnswer, *what: str) -> bool:
     """Whether a service failed since it, or the model, does not know something: it says so in words of its own."""
     return any(word in answer.failure.lower() for word in what)
 

@@ -13,7 +13,7 @@ from langchain_core.messages import AnyMessage, SystemMessage
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.graph import build_graph
 from mahtab_tui.agent.history import History
-from mahtab_tui.agent.host import AgentHost, Interruptible, Said, Summary
+from mahtab_tui.agent.host import AgentHost, EarlierMessage, Interruptible, Summary
 from mahtab_tui.agent.narration import Callbacks
 from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode
@@ -22,7 +22,7 @@ from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import emit
-from mahtab_tui.llm.base import Checking, ModelError, Preparable, Stoppable
+from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import sees
@@ -52,7 +52,7 @@ class ReplAgent:
         reflection_llm: BaseChatModel | None = None,
         skills: Mapping[str, str] | None = None,
         tools: Toolset | None = None,
-        history: Sequence[tuple[str, str] | Said] = (),
+        history: Sequence[tuple[str, str] | EarlierMessage] = (),
         max_history: int = MAX_HISTORY,
         summary: Summary | None = None,
     ) -> None:
@@ -66,8 +66,7 @@ class ReplAgent:
         self._tools = tools
         self._one_at_a_time = threading.Lock()
         self._current: Future[str] | None = None
-        self._turn = 0
-        self._conversation = Conversation(said if isinstance(said, Said) else Said(*said) for said in history)
+        self._conversation = Conversation(said if isinstance(said, EarlierMessage) else EarlierMessage(*said) for said in history)
         self._history = History(host, self._conversation, max_history, summary)
 
     @property
@@ -158,7 +157,7 @@ class ReplAgent:
             self._reflection = reflection
         if isinstance(old, Stoppable):
             old.close()
-        if isinstance(self._nodes.llm, Checking) and (reflection == "never" or reflection_llm is not None):
+        if isinstance(self._nodes.llm, SelfChecking) and (reflection == "never" or reflection_llm is not None):
             self._nodes.llm.close_checker()
 
     def forget(self) -> None:
@@ -188,21 +187,21 @@ class ReplAgent:
     def _answer(self, prompt: str, callbacks: Callbacks, shown: int | None) -> str:
         self._host.cancelled.clear()
         prompt = encodable(prompt)
-        self._turn = self._turn + 1 if shown is None else shown
+        turn = self._host.new_turn() if shown is None else shown
         if shown is None:
-            emit(self._host.log, tags.USER_CHAT, prompt, turn=self._turn)
-        self._conversation.ask(self._turn, prompt, encodable(self._host.context(self._turn)))
+            emit(self._host.log, tags.USER_CHAT, prompt, turn=turn)
+        self._conversation.ask(turn, prompt, encodable(self._host.context(turn)))
         nodes, system = self._nodes, self._system_prompt()
-        told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, self._turn, nodes.most)
+        told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most)
         surroundings = encodable(self._host.surroundings())
         if surroundings != last_surroundings(str(message.text) for message in told):  # a summary may have taken their place
             self._conversation.precede(surroundings)
             told = self._history.messages
-        state = create_initial_state(prompt, messages=told, system_prompt=system, turn=self._turn)
+        state = create_initial_state(prompt, messages=told, system_prompt=system, turn=turn)
         try:
             run_graph(self._graph, state, self._host, callbacks)
         finally:
-            self._conversation.add(self._turn, state["messages"][len(told) :])
+            self._conversation.add(turn, state["messages"][len(told) :])
         if state["failure"]:
             raise ModelError(state["failure"])
         return parse_response(state["current_response"], ended=state["ended"]).chat
@@ -249,7 +248,7 @@ def create_repl_agent(
     reflection_llm: BaseChatModel | None = None,
     skills: Mapping[str, str] | None = None,
     tools: Toolset | None = None,
-    history: Sequence[tuple[str, str] | Said] = (),
+    history: Sequence[tuple[str, str] | EarlierMessage] = (),
     max_history: int = MAX_HISTORY,
     summary: Summary | None = None,
 ) -> ReplAgent:

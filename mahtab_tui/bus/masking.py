@@ -109,7 +109,7 @@ class MaskedStream:
         return _between(text, self._secrets.spans(text), shown, len(text))
 
 
-class Masking(logging.Filter):
+class MaskingFilter(logging.Filter):
     """On a session's logger: what it hands on, to any handler, is without the secrets."""
 
     def __init__(self, secrets: Secrets) -> None:

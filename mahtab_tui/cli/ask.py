@@ -89,7 +89,7 @@ class Approver(logging.Handler):
     def _answer(self, record: Record) -> None:
         assert self.session is not None
         decision = self._ask(record.text) if self._terminal else self._refuse(record.text)
-        self.session.turns.approvals.answer(record.attrs["request"], decision)
+        self.session.decide(record.attrs["request"], decision)
 
     def _refuse(self, code: str) -> Decision:
         assert self.session is not None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.masking import Masking, Secrets
+from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.tags import STREAMS
@@ -127,7 +127,7 @@ def search_once(
     """
     from mahtab_tui.search.search import Search
 
-    progress, stdout, masking = Progress(), Stdout(), Masking(secrets)
+    progress, stdout, masking = Progress(), Stdout(), MaskingFilter(secrets)
     takers: list[Callable[[Record], None]] = [progress.fold]
     kept: Log | None = None
     search: Search | None = None

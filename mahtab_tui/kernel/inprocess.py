@@ -184,14 +184,14 @@ class InProcessKernel:
 
     def look(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         from mahtab_tui.kernel.worker.inspection.inspection import Inspection
-        from mahtab_tui.kernel.worker.inspection.pace import Abandoned, LookError
+        from mahtab_tui.kernel.worker.inspection.pace import AbandonedError, LookError
 
         with self._lock:
             if self._inspection is None:
                 self._inspection = Inspection(self._namespace)
         try:
             return self._inspection.answer(dict(asked))
-        except (LookError, Abandoned) as error:
+        except (LookError, AbandonedError) as error:
             raise KernelError(str(error)) from None
 
     def complete(self, code: str, cursor: int) -> Completions:

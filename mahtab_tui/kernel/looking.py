@@ -14,7 +14,7 @@ from mahtab_tui.kernel.base import Kernel, VariableKind
 Step = Sequence[Any]
 """One step of a way to an object, as the kernel gave it: ``["name", "df"]``, ``["item", 3]``, ``["attribute", "x"]``, …"""
 Path = tuple[Step, ...]
-"""The way from a variable to an object. As it was `Opened`, it leads there only as long as the variable is the same object: what is
+"""The way from a variable to an object. As it was opened (`InspectedObject`), it leads there only as long as the variable is the same object: what is
 fetched piece by piece is of one object."""
 ViewKind = Literal["table", "array", "tree", "text", "bytes", "source", "plot", "picture", "attributes", "repr"]
 ChildState = Literal["", "property", "cycle"]
@@ -23,7 +23,7 @@ _screens = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class InspectedObject:
     """An object as it is opened."""
 
     path: Path
@@ -41,18 +41,18 @@ class Opened:
     """Characters of a text, or bytes."""
     known: str = ""
     """The class that it is seen as, with its package: ``pandas.DataFrame`` also for what is derived from it."""
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[DerivedObject, ...] = ()
     """What an inspector of the kernel's environment makes of it."""
     problem: str = ""
     """What went wrong with that inspector, in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class DerivedObject:
     """A view that an inspector has made of an object: another object, to be seen in its own way."""
 
     title: str
-    opened: Opened
+    opened: InspectedObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Arranged:
+class TableArrangement:
     """How a table is sorted and filtered."""
 
     sort: tuple[int, bool] | None = None
@@ -189,10 +189,10 @@ class Look:
         self._kernel = kernel
         self._client = f"{os.getpid()}-{next(_screens)}"
 
-    def open(self, path: Path, *, again: bool = False) -> Opened:
+    def open(self, path: Path, *, again: bool = False) -> InspectedObject:
         """What an object is; `again`: what the variable is by now, also where it is another object."""
         told = self._ask("open", "open", path, again=again)
-        shown = tuple(Shown(one["title"], _opened(one)) for one in told["shown"])
+        shown = tuple(DerivedObject(one["title"], _opened(one)) for one in told["shown"])
         return replace(_opened(told), shown=shown, problem=told["problem"])
 
     def children(self, path: Path, start: int, stop: int, *, attributes: bool = False) -> tuple[int, tuple[Child, ...]]:
@@ -208,7 +208,7 @@ class Look:
         """Name and type of some columns of a table."""
         return tuple(Heading(**row) for row in self._ask("columns", "columns", path, columns=list(columns))["columns"])
 
-    def rows(self, path: Path, start: int, stop: int, columns: Sequence[int], arranged: Arranged) -> TablePage:
+    def rows(self, path: Path, start: int, stop: int, columns: Sequence[int], arranged: TableArrangement) -> TablePage:
         """Some rows of some columns of a table."""
         told = self._ask(
             "table", "table", path, start=start, stop=stop, columns=list(columns), sort=arranged.sort, filters=[list(one) for one in arranged.filters]
@@ -276,6 +276,6 @@ class Look:
         return self._kernel.look({"client": self._client, "slot": slot, "do": do, "path": [list(step) for step in path], **more})
 
 
-def _opened(told: Mapping[str, Any]) -> Opened:
+def _opened(told: Mapping[str, Any]) -> InspectedObject:
     names = ("type", "known", "summary", "kind", "expression", "rows", "columns", "size")
-    return Opened(**{name: told[name] for name in names}, path=tuple(told["path"]), views=tuple(told["views"]))
+    return InspectedObject(**{name: told[name] for name in names}, path=tuple(told["path"]), views=tuple(told["views"]))

@@ -15,7 +15,7 @@ class OutgoingFullError(ValueError):
     """The kernel does not read, and too much waits for it already."""
 
 
-class Outgoing:
+class SendQueue:
     """Sends whole messages over a socket, one after the other. What the socket does not take at once is sent by a thread, which ends when
     nothing waits any more. Any thread may call."""
 

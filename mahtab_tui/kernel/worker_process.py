@@ -21,7 +21,7 @@ from mahtab_tui.kernel.base import CellResult, KernelError, OnDisplay, OnOutput,
 from mahtab_tui.kernel.cells import RunningCell
 from mahtab_tui.kernel.endings import describe_end, describe_failed_start
 from mahtab_tui.kernel.launch import Process, spawn
-from mahtab_tui.kernel.outgoing import Outgoing, OutgoingFullError
+from mahtab_tui.kernel.outgoing import OutgoingFullError, SendQueue
 from mahtab_tui.kernel.output import Chunks
 from mahtab_tui.kernel.requests import Requests
 from mahtab_tui.kernel.told import Call, Done, Ready, checked
@@ -57,7 +57,7 @@ class WorkerProcess:
         self._listener = listener
         self._ready: Future[None] = Future()
         self._lock = threading.RLock()
-        self._outgoing: Outgoing | None = None
+        self._outgoing: SendQueue | None = None
         self._process: Process | None = None
         self.over = False
         """The process has ended."""
@@ -176,7 +176,7 @@ class WorkerProcess:
         except (OSError, ValueError) as error:
             self._ready.set_exception(KernelError(f"{executable} cannot be started: {getattr(error, 'strerror', None) or error}."))
             return
-        outgoing = self._outgoing = Outgoing(process.channel)
+        outgoing = self._outgoing = SendQueue(process.channel)
         try:
             self._read(process)
         except Exception as error:  # code may have written anything there: its cells end with a sentence, and another process takes its place

@@ -34,7 +34,7 @@ class Preparable(Protocol):
 
 
 @runtime_checkable
-class Checking(Protocol):
+class SelfChecking(Protocol):
     """A model that checks its own answers better by another one."""
 
     @property

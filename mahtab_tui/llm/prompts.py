@@ -9,7 +9,7 @@ from datetime import date
 from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, HostFunction, Variable
-from mahtab_tui.kernel.worker.toolbox import TOOLS, Tool
+from mahtab_tui.kernel.worker.toolbox import TOOLS, ListedTool
 
 MAX_VARIABLES = 50
 SKILLS_ROOM = 40_000
@@ -104,7 +104,7 @@ _SURROUNDINGS = "<surroundings>\n", "\n</surroundings>"
 
 def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[HostFunction] = (), loaded: Mapping[str, str] | None = None) -> str:
     """The stable part: who the model is, the format, the functions, the skills' names with their descriptions, and what is loaded of them."""
-    listed = [*TOOLS, *(Tool(function.name, _signature(function), function.doc.split("\n")[0]) for function in functions)]
+    listed = [*TOOLS, *(ListedTool(function.name, _signature(function), function.doc.split("\n")[0]) for function in functions)]
     tools = "\n".join(f"- {tool.name}{tool.signature}: {tool.summary}" for tool in listed)
     text = _SYSTEM.format(tools=tools, limit=OUTPUT_LIMIT)
     if skills:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from pydantic import BaseModel
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
 
 
 class UsageStats(BaseModel):
@@ -73,6 +76,12 @@ class Spending:
     def max_usd(self) -> float | None:
         """The limit, in US dollars."""
         return self._max_usd()
+
+    def resume(self, past: Iterable[Record]) -> None:
+        """Take in the `usage` records of a session that is resumed."""
+        for record in past:
+            if record.tag == tags.USAGE:
+                self.fold(**record.attrs)
 
     def fold(self, **attrs: Any) -> None:
         """Take in a `usage` record, also one of the past."""

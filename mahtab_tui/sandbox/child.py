@@ -14,7 +14,7 @@ from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.kernel.worker.sandbox.conversation import MAX_FRAME
 from mahtab_tui.sandbox.base import CallRefused, SandboxError, SandboxHost, TurnResult, TurnStatus
 from mahtab_tui.sandbox.characters import whole_characters
-from mahtab_tui.sandbox.fork_server import Forked
+from mahtab_tui.sandbox.fork_server import ForkedProcess
 from mahtab_tui.sandbox.turn import Turn
 from mahtab_tui.sandbox.usage import RunningTime, usage
 
@@ -50,7 +50,7 @@ _MAX_OUTPUT = 20_000
 class Child(asyncio.Protocol):
     """The engine's side of a process that the fork server made."""
 
-    def __init__(self, forked: Forked, host: SandboxHost) -> None:
+    def __init__(self, forked: ForkedProcess, host: SandboxHost) -> None:
         self._loop = asyncio.get_running_loop()
         self._forked = forked
         self._host = host

@@ -37,7 +37,7 @@ _KILLED = -signal.SIGKILL
 
 
 @dataclass(frozen=True)
-class Forked:
+class ForkedProcess:
     """A process that the server has made."""
 
     pid: int
@@ -55,7 +55,7 @@ class ForkServer:
         self._channel = channel
         self._loop = asyncio.get_running_loop()
         self._hello: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        self._asked: dict[int, asyncio.Future[Forked]] = {}
+        self._asked: dict[int, asyncio.Future[ForkedProcess]] = {}
         self._running: dict[int, asyncio.Future[int]] = {}
         self._turn = asyncio.Lock()
         self._count = 0
@@ -94,13 +94,13 @@ class ForkServer:
             raise
         return server
 
-    async def fork(self, channel: socket.socket, text: int) -> Forked:
+    async def fork(self, channel: socket.socket, text: int) -> ForkedProcess:
         """A new sandbox on the other end of a socket, with a text's file. Raises `SandboxError`."""
         async with self._turn:
             if not self.alive:
                 raise SandboxError("The process that makes sandboxes has ended.")
             self._count += 1
-            answer: asyncio.Future[Forked] = self._loop.create_future()
+            answer: asyncio.Future[ForkedProcess] = self._loop.create_future()
             self._asked[self._count] = answer
             try:
                 socket.send_fds(self._channel, [json.dumps({"id": self._count}).encode()], [channel.fileno(), text])
@@ -157,7 +157,7 @@ class ForkServer:
             _fail(answer, f"A sandbox cannot be started: {os.strerror(errno.EMFILE)}.")
             return
         self._running[number] = ended = self._loop.create_future()
-        forked = Forked(pid, fds[0], ended)
+        forked = ForkedProcess(pid, fds[0], ended)
         if answer.cancelled():
             _let_go(forked)
         else:
@@ -189,12 +189,12 @@ class ForkServer:
         return f"{sys.executable} does not work as a sandbox" + (f": {said[-1][:200]}" if said else ".")
 
 
-def _fail(answer: asyncio.Future[Forked], why: str) -> None:
+def _fail(answer: asyncio.Future[ForkedProcess], why: str) -> None:
     if not answer.done():
         answer.set_exception(SandboxError(why))
 
 
-def _let_go(forked: Forked) -> None:
+def _let_go(forked: ForkedProcess) -> None:
     """End a process that nobody waits for any more."""
     with contextlib.suppress(OSError):
         libc.signal_process(forked.handle, signal.SIGKILL)

@@ -9,7 +9,7 @@ import socket
 from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.sandbox.base import SandboxError, SandboxHost, TurnResult
 from mahtab_tui.sandbox.child import Child
-from mahtab_tui.sandbox.fork_server import Forked, ForkServer
+from mahtab_tui.sandbox.fork_server import ForkedProcess, ForkServer
 from mahtab_tui.sandbox.text import Text
 
 _START_SECONDS = 60.0
@@ -77,7 +77,7 @@ class ProcessSandboxes:
             raise
         return child
 
-    async def _fork(self, channel: socket.socket, text: int) -> Forked:
+    async def _fork(self, channel: socket.socket, text: int) -> ForkedProcess:
         server = await self._running_server()
         try:
             return await server.fork(channel, text)

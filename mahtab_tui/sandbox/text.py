@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from mahtab_tui.kernel.worker.contexts import Taken
+    from mahtab_tui.kernel.worker.contexts import ContextText
 
 Span = tuple[int, int]
 """Start and end (exclusive), in characters."""
@@ -16,7 +16,7 @@ Span = tuple[int, int]
 Kind = Literal["str", "list", "dict"]
 
 
-class Named(NamedTuple):
+class Document(NamedTuple):
     """One document of a text that is a list or a dict."""
 
     name: str
@@ -43,7 +43,7 @@ class Text:
     """All of it; documents are joined by line ends."""
     kind: Kind = "str"
     """What `context` is in the node's code."""
-    parts: tuple[Named, ...] = ()
+    parts: tuple[Document, ...] = ()
     """The documents, of a list or a dict."""
     origin: tuple[Piece, ...] = ()
     """Where it comes from, in order; empty for a text that was made on the way (a child's text that is not in the root's)."""
@@ -51,13 +51,13 @@ class Text:
     """What the model is told of it beside its size: "CSV of a DataFrame with the columns …"."""
 
     @classmethod
-    def of(cls, taken: Taken) -> Text:
+    def of(cls, taken: ContextText) -> Text:
         """The text of a whole search, from what was made of a person's input."""
         kind: Kind = "list" if taken.kind == "list" else "dict" if taken.kind == "dict" else "str"
-        return cls.root(taken.text, kind=kind, parts=[Named(*part) for part in taken.parts], about=taken.about)
+        return cls.root(taken.text, kind=kind, parts=[Document(*part) for part in taken.parts], about=taken.about)
 
     @classmethod
-    def root(cls, text: str, *, kind: Kind = "str", parts: Sequence[Named] = (), about: str = "") -> Text:
+    def root(cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = "") -> Text:
         """The text of a whole search, which is its own origin."""
         return cls(text, kind, tuple(parts), (Piece(0, 0, len(text)),) if text else (), about)
 

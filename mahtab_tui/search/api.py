@@ -15,7 +15,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.search.budget import MAX_CALLS, limits_of
 from mahtab_tui.search.log import Log
-from mahtab_tui.search.search import Answer, Search
+from mahtab_tui.search.search import Search, SearchAnswer
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -100,5 +100,5 @@ class _Guarded:
             warnings.warn(f"on_event failed, and is not called any more: {type(error).__name__}: {error}", stacklevel=2)
 
 
-def _partial(answer: Answer) -> str:
+def _partial(answer: SearchAnswer) -> str:
     return f"The answer is the best that was found in {answer.duration:.0f} s and {answer.usage.calls:,} calls; the search had not ended."

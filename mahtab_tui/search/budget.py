@@ -84,7 +84,7 @@ class Amount(NamedTuple):
         return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
 
 
-class Left(NamedTuple):
+class BudgetLeft(NamedTuple):
     """What is left of a budget; None where there is no limit."""
 
     calls: int | None
@@ -156,10 +156,10 @@ class Budget:
         if self.usd_left is not None and usd > self.usd_left:
             raise BudgetSpent(_SPENT.format(f"${self._limits.max_usd:.2f}"))
 
-    def left(self) -> Left:
+    def left(self) -> BudgetLeft:
         """What is neither spent nor promised."""
         used, limits = self.spent.plus(self._held), self._limits
-        return Left(
+        return BudgetLeft(
             None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
             None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
             None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),

@@ -13,7 +13,7 @@ from mahtab_tui.llm.failures import explained, is_busy
 from mahtab_tui.llm.spending import OverBudget, Spending, UsageStats
 from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Prices
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.listening import Said
+from mahtab_tui.search.listening import Reply
 from mahtab_tui.search.models import Conversation, Model
 from mahtab_tui.search.prompts import tokens
 from mahtab_tui.search.schedule import Gate, Schedule
@@ -39,13 +39,13 @@ class Calls:
         """What calls that read so many characters together will take."""
         return self._prices_of(model).estimate(chars, calls)
 
-    async def say(self, node: str, turn: int, turns: int, conversation: Conversation, kept: Amount | None = None) -> Said:
+    async def say(self, node: str, turn: int, turns: int, conversation: Conversation, kept: Amount | None = None) -> Reply:
         """Ask, when it may run. kept: what is held for this call already, and is freed by it.
 
         Raises `BudgetSpent`, `ModelError`.
         """
 
-        async def work() -> Said:
+        async def work() -> Reply:
             self._events.call(node, "turn", turn=turn, turns=turns)  # again after each back-off
             return await self._within_budget(node, turn, conversation, kept)
 
@@ -57,7 +57,7 @@ class Calls:
             if kept is not None:
                 self.budget.free(kept)
 
-    async def _within_budget(self, node: str, turn: int, conversation: Conversation, kept: Amount | None) -> Said:
+    async def _within_budget(self, node: str, turn: int, conversation: Conversation, kept: Amount | None) -> Reply:
         model, chars = conversation.model, conversation.chars
         held, heard = self.estimate(model, chars), False
 
@@ -104,7 +104,7 @@ class Calls:
                     return
             await asyncio.sleep(_AGAIN)
 
-    def _settle(self, node: str, turn: int, model: Model, said: Said, chars: int) -> None:
+    def _settle(self, node: str, turn: int, model: Model, said: Reply, chars: int) -> None:
         used = said.usage or {"model": "", "input_tokens": tokens(chars), "output_tokens": tokens(len(said.text)), "cost": None}
         self._count(node, turn, model, used)
 

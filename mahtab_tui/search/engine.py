@@ -20,8 +20,8 @@ from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline, Limits
 from mahtab_tui.search.calls import Calls, as_sentence
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.fan_out import Consent, FanOuts
-from mahtab_tui.search.kept import Kept, size_of
-from mahtab_tui.search.live import Batch, Node, Outcome, Source
+from mahtab_tui.search.kept import EndedNodes, size_of
+from mahtab_tui.search.live import LiveFanOut, LiveNode, Outcome, Source
 from mahtab_tui.search.memo import Memo
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.requests import Request
@@ -64,15 +64,15 @@ class Engine:
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
         self._reading = Gate(concurrency)
         """Plain calls wait here: one that is under way holds its text twice."""
-        self._nodes: dict[str, Node] = {}
+        self._nodes: dict[str, LiveNode] = {}
         """Those that run, and of those that have ended the ones that can be run again."""
-        self._kept = Kept()
+        self._kept = EndedNodes()
         self._begun = 0
         self._attempts = 0
         """Roots that there have been."""
         self._made = 0
         self._memo = Memo()
-        self._roots = Batch(0, 1)
+        self._roots = LiveFanOut(0, 1)
         self._deadline = Deadline()
         self._text = Text("")
         self._background: set[asyncio.Task[None]] = set()
@@ -127,12 +127,12 @@ class Engine:
         while self._background:
             await asyncio.wait(self._background)
 
-    def _running(self) -> list[Node]:
+    def _running(self) -> list[LiveNode]:
         return [node for node in self._nodes.values() if node.outcome is None]
 
     def _make(
-        self, parent: Node | None, query: str, source: Source, model: Model, batch: Batch, index: int, *, plain: bool, replaces: str = ""
-    ) -> Node:
+        self, parent: LiveNode | None, query: str, source: Source, model: Model, batch: LiveFanOut, index: int, *, plain: bool, replaces: str = ""
+    ) -> LiveNode:
         if parent is None:
             self._attempts += 1
             node_id = str(self._attempts)
@@ -141,12 +141,12 @@ class Engine:
             node_id = f"{parent.id}.{parent.children}"
         depth = 0 if parent is None else parent.depth + 1
         plain = plain or self._limits.is_plain(depth, source.chars)
-        node = Node(node_id, parent, depth, "llm" if plain else "rlm", query, source, model, batch, index, replaces)
+        node = LiveNode(node_id, parent, depth, "llm" if plain else "rlm", query, source, model, batch, index, replaces)
         self._nodes[node_id] = node
         batch.put(node)
         return node
 
-    def _begin(self, node: Node, **about: Any) -> None:
+    def _begin(self, node: LiveNode, **about: Any) -> None:
         parent = node.parent
         self._events.call(
             node.id,
@@ -169,7 +169,7 @@ class Engine:
         node.task = asyncio.get_running_loop().create_task(self._live(node))
         node.task.add_done_callback(partial(self._ended, node, time.monotonic()))
 
-    async def _live(self, node: Node) -> Outcome:
+    async def _live(self, node: LiveNode) -> Outcome:
         """A node's whole life; its children end before it."""
         try:
             return await self._memo.answer(node, self._work, self._events)
@@ -183,7 +183,7 @@ class Engine:
                 asking.cancel()
             await self._unwind(list(node.running))
 
-    def _ended(self, node: Node, began: float, task: asyncio.Task[Outcome]) -> None:
+    def _ended(self, node: LiveNode, began: float, task: asyncio.Task[Outcome]) -> None:
         node.outcome = outcome = Outcome("It was stopped.", "stopped") if task.cancelled() else task.result()
         if node.parent is not None:
             node.parent.running.pop(node, None)
@@ -200,7 +200,7 @@ class Engine:
             for forgotten in self._kept.add(node, made + size_of(node.query) + size_of(outcome.text)):
                 del self._nodes[forgotten.id]
 
-    async def _unwind(self, nodes: list[Node]) -> None:
+    async def _unwind(self, nodes: list[LiveNode]) -> None:
         """Stop nodes, and wait a little for their end."""
         tasks = [node.task for node in nodes if node.task is not None]
         for task in tasks:
@@ -208,7 +208,7 @@ class Engine:
         if tasks:
             await asyncio.wait(tasks, timeout=_UNWINDING)
 
-    async def _work(self, node: Node) -> Outcome:
+    async def _work(self, node: LiveNode) -> Outcome:
         if node.kind == "llm":
             async with self._reading:
                 return await self._plain(node)
@@ -222,7 +222,7 @@ class Engine:
             self._background.add(closing)
             closing.add_done_callback(self._background.discard)
 
-    async def _plain(self, node: Node) -> Outcome:
+    async def _plain(self, node: LiveNode) -> Outcome:
         self._may_be_plain(node.source)
         message = prompts.plain_message(node.query, node.source.take().text)
         conversation = node.model.conversation(SystemMessage(prompts.plain_system()), HumanMessage(message))
@@ -241,11 +241,11 @@ class Engine:
         self._events.send(tags.RLM_CHAT, node.id, said.text, turn=1, cut=False)
         return Outcome(said.text, "partial" if said.cut else "done", node.source.spans)
 
-    def _deadline_of(self, node: Node) -> Deadline:
+    def _deadline_of(self, node: LiveNode) -> Deadline:
         """The time that is kept for a last call is the root's."""
         return self._deadline if node.parent is None else Deadline(self._deadline.work, self._deadline.work)
 
-    async def _ask(self, parent: Node, request: Request, text: Text) -> list[Outcome]:
+    async def _ask(self, parent: LiveNode, request: Request, text: Text) -> list[Outcome]:
         """What a node's code called for on its text. Raises `CallRefused`."""
         if self._begun + len(request.parts) > _NODES:
             raise CallRefused(f"{_NODES:,} sub-calls are the most for one search, and {self._begun:,} have been made.")
@@ -275,9 +275,9 @@ class Engine:
                 f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
             )
 
-    async def _asked(self, parent: Node, request: Request, sources: list[Source]) -> list[Outcome]:
+    async def _asked(self, parent: LiveNode, request: Request, sources: list[Source]) -> list[Outcome]:
         parent.batches += 1
-        batch = Batch(parent.batches, len(sources))
+        batch = LiveFanOut(parent.batches, len(sources))
         if not parent.over:
             await self._fan_outs.consented(parent, request, sources, batch.number)
         if parent.over:
@@ -303,10 +303,10 @@ class Engine:
             return Source(self._text, tuple(found[0] for found in in_root))
         return Source(text, places)
 
-    def _left(self, turns: int) -> prompts.Left:
+    def _left(self, turns: int) -> prompts.PromptBudget:
         seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())
         left = self._budget.left()
-        return prompts.Left(turns, left.calls, left.tokens, left.usd, seconds)
+        return prompts.PromptBudget(turns, left.calls, left.tokens, left.usd, seconds)
 
 
 async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:

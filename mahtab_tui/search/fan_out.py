@@ -10,7 +10,7 @@ from mahtab_tui.sandbox.base import CallRefused
 from mahtab_tui.search.budget import Amount, Limits
 from mahtab_tui.search.calls import Calls
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.live import Node, Source
+from mahtab_tui.search.live import LiveNode, Source
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.requests import Request
 
@@ -20,7 +20,7 @@ _CHARS_OF_A_CALL = 12_000
 """What each of its calls is thought to read."""
 
 
-class FanOut(NamedTuple):
+class ConsentRequest(NamedTuple):
     """A fan-out that needs consent."""
 
     request: str
@@ -31,7 +31,7 @@ class FanOut(NamedTuple):
     """Whether the dollars mean anything."""
 
 
-Consent = Callable[[FanOut], Awaitable[bool]]
+Consent = Callable[[ConsentRequest], Awaitable[bool]]
 
 
 class FanOuts:
@@ -51,7 +51,7 @@ class FanOuts:
         """Nodes and their turns in which the person said no: the rest of that turn's code is not asked about."""
         self._asking = asyncio.Lock()
 
-    async def consented(self, parent: Node, request: Request, sources: Sequence[Source], batch: int) -> None:
+    async def consented(self, parent: LiveNode, request: Request, sources: Sequence[Source], batch: int) -> None:
         """Wait for consent where the tree has made as many sub-calls as it may, no longer than the parent lives. Raises `CallRefused`.
 
         A consent is good for these parts, and for as many sub-calls again as there have been.
@@ -77,7 +77,7 @@ class FanOuts:
         self._made += parts
         return True
 
-    async def _asked(self, parent: Node, request: Request, sources: Sequence[Source], batch: int) -> bool:
+    async def _asked(self, parent: LiveNode, request: Request, sources: Sequence[Source], batch: int) -> bool:
         parts = len(sources)
         async with self._asking:  # one question at a time: its answer may be that of those who wait
             if self._takes(parts):
@@ -92,8 +92,10 @@ class FanOuts:
                 self._refused.add(turn)
             return run
 
-    async def _question(self, parent: Node, request: Request, sources: Sequence[Source], batch: int) -> bool:
-        fan_out = FanOut(f"{self._events.tree}-{parent.id}-{batch}", len(sources), self._estimate(parent, request, sources), self._model.priced)
+    async def _question(self, parent: LiveNode, request: Request, sources: Sequence[Source], batch: int) -> bool:
+        fan_out = ConsentRequest(
+            f"{self._events.tree}-{parent.id}-{batch}", len(sources), self._estimate(parent, request, sources), self._model.priced
+        )
         calls, tokens, usd = fan_out.estimate
         about: dict[str, Any] = {"request": fan_out.request, "batch": batch, "calls": calls, "tokens": tokens, "usd": usd if fan_out.priced else None}
         self._events.call(parent.id, "fan-out", **about, made=self._made, state="waiting")
@@ -109,7 +111,7 @@ class FanOuts:
         rest = f"at most {self._free:,} more may be handed on in this search" if self._free else "no more sub-calls are allowed in this search"
         return f"{what} not allowed. {self._made:,} sub-calls have been made, and {rest}. Filter by code first, or answer with what you have found."
 
-    def _estimate(self, parent: Node, request: Request, sources: Sequence[Source]) -> Amount:
+    def _estimate(self, parent: LiveNode, request: Request, sources: Sequence[Source]) -> Amount:
         read = [source.chars for source in sources if request.plain or self._limits.is_plain(parent.depth + 1, source.chars)]
         plain = self._calls.estimate(self._model, sum(read) + len(request.query) * len(read), len(read))
         calls = _CALLS_OF_AN_EXPLORATION * (len(sources) - len(read))

@@ -29,7 +29,7 @@ OnWords = Callable[[str | None], None]
 """Is told what a model says, piece by piece; None where the answer begins anew, so that what was told of it does not count any more."""
 
 
-class Said(NamedTuple):
+class Reply(NamedTuple):
     """One answer."""
 
     text: str
@@ -39,7 +39,7 @@ class Said(NamedTuple):
     """As attributes of a `usage` record; None where the model did not say."""
 
 
-class Hearing:
+class ReplyReader:
     """Folds the pieces of an answer; words are told in portions."""
 
     def __init__(self, llm: BaseChatModel, on_words: OnWords) -> None:
@@ -66,13 +66,13 @@ class Hearing:
             self._usage = add_usage(self._usage, usage)
         self._metadata |= chunk.response_metadata
 
-    def said(self) -> Said:
+    def said(self) -> Reply:
         """The whole, at its end. Raises `ModelError` where the service refused to answer."""
         self._tell()
         if is_refused(self._metadata):
             raise ModelError(REFUSED)
         text = str(self._metadata.get("final_text") or "".join(self._words))
-        return Said(encodable(text), is_cut(self._metadata), self.used)
+        return Reply(encodable(text), is_cut(self._metadata), self.used)
 
     @property
     def used(self) -> dict[str, Any] | None:
@@ -85,15 +85,15 @@ class Hearing:
             self._told = len(self._words)
 
 
-class Reading:
+class ThreadedReader:
     """A model without a native asynchronous interface, read on a thread of its own: it must not hold up the program's end."""
 
     def __init__(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> None:
         self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[Said] = self._loop.create_future()
+        self.ended: asyncio.Future[Reply] = self._loop.create_future()
         self._llm = llm
         self._messages = messages
-        self.hearing = Hearing(llm, lambda words: self._tell(on_words, words))
+        self.hearing = ReplyReader(llm, lambda words: self._tell(on_words, words))
         self._stopped = threading.Event()
         # An answer that nobody waits for any more may end in an error.
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -107,7 +107,7 @@ class Reading:
             self._loop.call_later(_STOP_AGAIN, self.stop)
 
     def _read(self) -> None:
-        said: Said | None = None
+        said: Reply | None = None
         failure: Exception = ModelError("The call was stopped.")
         try:
             for chunk in self._llm.stream(self._messages):
@@ -128,7 +128,7 @@ class Reading:
     def _tell(self, on_words: OnWords, words: str | None) -> None:
         self._loop.call_soon_threadsafe(on_words, words)
 
-    def _end(self, said: Said | None, failure: Exception) -> None:
+    def _end(self, said: Reply | None, failure: Exception) -> None:
         if said is not None:
             self.ended.set_result(said)
         else:

@@ -52,7 +52,7 @@ class Source(NamedTuple):
         return self.text.to_root([(0, len(self.text.text))] if self.places is None else self.places)
 
 
-class Batch:
+class LiveFanOut:
     """Nodes that were called for at once, and whoever waits for them."""
 
     def __init__(self, number: int, size: int) -> None:
@@ -60,13 +60,13 @@ class Batch:
         self.waiting = True
         """Whether somebody still wants the answers."""
         self.size = size
-        self._nodes: list[Node | None] = [None] * size
+        self._nodes: list[LiveNode | None] = [None] * size
         """By index; the latest where one was run again."""
         self._left = size
         """How many of them have not ended."""
         self._done = asyncio.Event()
 
-    def put(self, node: Node) -> None:
+    def put(self, node: LiveNode) -> None:
         """A node is there, perhaps in the place of another."""
         before = self._nodes[node.index]
         if before is not None and before.outcome is not None:
@@ -74,14 +74,14 @@ class Batch:
             self._done.clear()
         self._nodes[node.index] = node
 
-    def ended(self, node: Node) -> None:
+    def ended(self, node: LiveNode) -> None:
         """A node has ended; it counts where no other has taken its place."""
         if self._nodes[node.index] is node:
             self._left -= 1
             if not self._left:
                 self._done.set()
 
-    def running(self) -> list[Node]:
+    def running(self) -> list[LiveNode]:
         """Those that have not ended."""
         return [node for node in self._nodes if node is not None and node.outcome is None]
 
@@ -96,17 +96,17 @@ class Batch:
 
 
 @dataclass(eq=False)
-class Node:
+class LiveNode:
     """A node, from its call to its end and after it."""
 
     id: str
-    parent: Node | None
+    parent: LiveNode | None
     depth: int
     kind: Kind
     query: str
     source: Source
     model: Model
-    batch: Batch
+    batch: LiveFanOut
     index: int
     replaces: str = ""
     children: int = 0
@@ -115,7 +115,7 @@ class Node:
     """Which of its turns runs, from 1."""
     batches: int = 0
     """How often it has called for some."""
-    running: dict[Node, None] = field(default_factory=dict)
+    running: dict[LiveNode, None] = field(default_factory=dict)
     """Children that have not ended, in order."""
     asking: set[asyncio.Future[bool]] = field(default_factory=set)
     """Its fan-outs that wait for consent."""

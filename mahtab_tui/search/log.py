@@ -72,7 +72,7 @@ class Log:
             self.trouble = f"The log {self._path} is not complete: it had become too long."
 
 
-class Opened(NamedTuple):
+class LogContents(NamedTuple):
     """What could be read of a log."""
 
     records: Sequence[Record]
@@ -87,7 +87,7 @@ def _may_go(path: Path) -> bool:
     return not line or _FORMAT.encode() in line
 
 
-def read_log(path: Path) -> Opened:
+def read_log(path: Path) -> LogContents:
     """The events of a log, also of one whose writer was killed. Raises `OSError`, and `ValueError` where it is no log at all."""
     records: list[Record] = []
     damaged = 0
@@ -106,7 +106,7 @@ def read_log(path: Path) -> Opened:
                 records.append(record)
     if damaged and not records and not known:
         raise ValueError(f"{path} is not the log of a search.")
-    return Opened(records, f"Damaged lines of {path} were left out: {damaged:,}." if damaged else "")
+    return LogContents(records, f"Damaged lines of {path} were left out: {damaged:,}." if damaged else "")
 
 
 def replay(records: Sequence[Record], speed: float | None = None) -> Iterator[tuple[float, Record]]:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.live import Node, Outcome, Source
+from mahtab_tui.search.live import LiveNode, Outcome, Source
 
 _Question = tuple[str, str, bytes, bytes]
 """Model, kind, and the digests of the query and the text: no text is held for a memo."""
@@ -24,7 +24,7 @@ class Memo:
         # A node waits for another's answer only at its own depth, or for a plain call: so no two can wait for each other.
         self._running: dict[tuple[_Question, int], tuple[str, asyncio.Future[Outcome]]] = {}
 
-    async def answer(self, node: Node, work: Callable[[Node], Awaitable[Outcome]], events: Events) -> Outcome:
+    async def answer(self, node: LiveNode, work: Callable[[LiveNode], Awaitable[Outcome]], events: Events) -> Outcome:
         """The answer of an equal node, also of one that still works on it; else the node's own. One that is run again asks anew."""
         if node.parent is None:
             return await work(node)

@@ -16,7 +16,7 @@ from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.usage import is_priced, model_name, usd_per_token, worst_cost
-from mahtab_tui.search.listening import Hearing, OnWords, Reading, Said, left
+from mahtab_tui.search.listening import OnWords, Reply, ReplyReader, ThreadedReader, left
 
 CONCURRENCY = 16
 CLI_CONCURRENCY = 3
@@ -130,7 +130,7 @@ class Conversation:
         """US dollars that the next call may come to; None where nobody knows."""
         return worst_cost(self.model.llm, (str(message.content) for message in self._messages))
 
-    async def say(self, on_words: OnWords) -> Said:
+    async def say(self, on_words: OnWords) -> Reply:
         """One call; its answer is not added. Cancelling it returns at once, and the model is stopped.
 
         Raises `ModelError`, or what the provider's code raises.
@@ -146,7 +146,7 @@ class Conversation:
         if self.model.native:
             return await self._native(instance.llm, messages, hear)
         self.instance, instance.known_by = instance, self
-        reading = Reading(instance.llm, messages, hear)
+        reading = ThreadedReader(instance.llm, messages, hear)
         reading.ended.add_done_callback(lambda ended: self.model.give_back(instance))
         try:
             return await asyncio.shield(reading.ended)
@@ -157,8 +157,8 @@ class Conversation:
             self.used = reading.hearing.used
             raise
 
-    async def _native(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> Said:
-        hearing = Hearing(llm, on_words)
+    async def _native(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> Reply:
+        hearing = ReplyReader(llm, on_words)
         try:
             async for chunk in llm.astream(messages):
                 hearing.take(chunk)

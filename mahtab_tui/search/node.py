@@ -28,7 +28,7 @@ def shortened(text: str, limit: int = WORDS) -> str:
 
 
 @dataclass(slots=True)
-class Used:
+class UsageSum:
     """Sums over calls of a model."""
 
     calls: int = 0
@@ -48,7 +48,7 @@ class Used:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class TreeBudgetLeft:
     """What is left of a tree's budgets; None where there is no limit."""
 
     calls: int | None = None
@@ -64,7 +64,7 @@ class Turn:
     number: int
     begun: float = 0.0
     """Seconds since the epoch."""
-    left: Left = field(default_factory=Left)
+    left: TreeBudgetLeft = field(default_factory=TreeBudgetLeft)
     """What was left of the tree's budgets when it began."""
     whole: bool = False
     """The words are all that the model said."""
@@ -79,7 +79,7 @@ class Turn:
     """How much was printed; `output` may be its ends only."""
     duration: float | None = None
     """Seconds that the code took."""
-    used: Used = field(default_factory=Used)
+    used: UsageSum = field(default_factory=UsageSum)
     version: int = 0
     """Grows with every change."""
     _pieces: list[str] = field(default_factory=list)
@@ -120,13 +120,13 @@ class Turn:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Batch:
+class FanOut:
     """The parts of one fan-out."""
 
     id: str
     of: int = 0
     """How many parts there are, begun or not."""
-    slots: dict[int, Node] = field(default_factory=dict)
+    slots: dict[int, SearchNode] = field(default_factory=dict)
     """By number of the part, the node that works on it now."""
     counts: Counter[State] = field(default_factory=Counter)
     """How many of the slots are in each state."""
@@ -148,11 +148,11 @@ class Batch:
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Node:
+class SearchNode:
     """One call: of the search itself (``rlm``), or of a model alone (``llm``)."""
 
     id: str
-    parent: Node | None
+    parent: SearchNode | None
     query: str
     kind: str
     depth: int
@@ -163,19 +163,19 @@ class Node:
     """Where its text stands in the root's; none where it was made on the way."""
     chars: int = 0
     """Length of its text."""
-    batch: Batch | None = None
+    batch: FanOut | None = None
     index: int = 0
     """Number of the part in its batch, from 0."""
-    replaces: Node | None = None
+    replaces: SearchNode | None = None
     """The node that was run again as this one."""
-    again: list[Node] = field(default_factory=list)
+    again: list[SearchNode] = field(default_factory=list)
     """The nodes as which it was run again."""
     state: State = "waiting"
     back_off: float | None = None
     """Until when the model is left alone, in seconds since the epoch."""
     turn_limit: int = 0
     turns: list[Turn] = field(default_factory=list)
-    used: Used = field(default_factory=Used)
+    used: UsageSum = field(default_factory=UsageSum)
     """With its descendants."""
     alive: int = 0
     """Descendants that have not finished."""
@@ -191,9 +191,9 @@ class Node:
     """Seconds from its beginning to its end; None until then."""
     cut: bool = False
     """The record of the search ended before it did."""
-    children: list[Node] = field(default_factory=list)
+    children: list[SearchNode] = field(default_factory=list)
     """In their order, without those that were run again: these stand behind the first of them."""
-    batches: dict[str, Batch] = field(default_factory=dict)
+    batches: dict[str, FanOut] = field(default_factory=dict)
     version: int = 0
     """Grows with every change of its own."""
     shape: int = 0

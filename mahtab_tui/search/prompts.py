@@ -12,7 +12,7 @@ from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, FUNCTIONS, Search
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import TurnResult, TurnStatus
-from mahtab_tui.sandbox.text import Named, Text
+from mahtab_tui.sandbox.text import Document, Text
 
 CHARACTERS_A_TOKEN = 4
 """A rule of thumb, for estimates before a model has counted."""
@@ -94,7 +94,7 @@ _SAID: dict[TurnStatus, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class PromptBudget:
     """What is left of a search's budget; None where there is no limit."""
 
     turns: int | None = None
@@ -126,7 +126,7 @@ def system_prompt(text: Text, *, turns: int, sub_searches: bool, gaps: str = "")
     )
 
 
-def first_message(query: str, text: Text, left: Left) -> str:
+def first_message(query: str, text: Text, left: PromptBudget) -> str:
     """The query, and what is known of the text; never the text itself."""
     size = len(text.text)
     lines = text.text.count("\n") + (not text.text.endswith("\n") and size > 0)
@@ -142,7 +142,7 @@ def first_message(query: str, text: Text, left: Left) -> str:
     return _joined(_tagged(QUERY, query), known, _left(left), "Look first; then answer the query.")
 
 
-def turn_message(result: TurnResult, left: Left, *, cut: bool = False) -> str:
+def turn_message(result: TurnResult, left: PromptBudget, *, cut: bool = False) -> str:
     """What a turn's code printed and how it ended, and what is left. cut: whether something after the code was dropped."""
     output = told(result.output).rstrip("\n")
     shown = shorten(output, LONGEST_OUTPUT) if output.strip() else "(nothing was printed)"
@@ -152,7 +152,7 @@ def turn_message(result: TurnResult, left: Left, *, cut: bool = False) -> str:
     return _joined(_tagged(OUTPUT, shown, head), _SAID.get(result.status, ""), _CUT if cut else "", _left(left))
 
 
-def feedback_message(feedback: str, left: Left) -> str:
+def feedback_message(feedback: str, left: PromptBudget) -> str:
     """What the model is told of an answer without code that runs."""
     return _joined(feedback, _left(left))
 
@@ -206,13 +206,13 @@ def _context_line(text: Text) -> str:
     return "- context: the text, a str."
 
 
-def _document(part: Named) -> str:
+def _document(part: Document) -> str:
     name = " ".join(part.name.split())
     shown = name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"
     return f"- {shown}: {part.end - part.start:,}"
 
 
-def _left(left: Left) -> str:
+def _left(left: PromptBudget) -> str:
     parts = []
     if left.turns is not None:
         parts.append(f"{left.turns} {'turn' if left.turns == 1 else 'turns'}")
@@ -224,7 +224,7 @@ def _left(left: Left) -> str:
         parts.append(f"${left.usd:.2f}")
     if left.seconds is not None:
         parts.append(f"{max(0.0, left.seconds):,.0f} s")
-    said = f"Left: {', '.join(parts)}." if parts else ""
+    said = f"PromptBudget: {', '.join(parts)}." if parts else ""
     return f"{said} {_LAST_TURN}" if left.turns == 1 else said
 
 

@@ -24,7 +24,7 @@ from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.budget import Limits
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.events import Emit, Events
-from mahtab_tui.search.fan_out import Consent, FanOut
+from mahtab_tui.search.fan_out import Consent, ConsentRequest
 from mahtab_tui.search.live import Outcome, State
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.schedule import Gate
@@ -48,7 +48,7 @@ Asking = Literal["ask", "run", "refuse"]
 """What happens before a large fan-out: the person is asked (by an event; `Search.answer` answers), or nobody is."""
 
 
-class Answer(NamedTuple):
+class SearchAnswer(NamedTuple):
     """What came of a search."""
 
     text: str
@@ -90,7 +90,7 @@ class Search:
         self._closed = False
         self._entering = threading.Lock()
         """Held while a caller comes in, so that none comes in unseen by `close`."""
-        self._callers: set[Future[Answer]] = set()
+        self._callers: set[Future[SearchAnswer]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rlm", daemon=True)
         self._thread.start()
@@ -105,7 +105,7 @@ class Search:
         limits: Limits | None = None,
         asking: Asking = "ask",
         about: Mapping[str, Any] | None = None,
-    ) -> Answer:
+    ) -> SearchAnswer:
         """Answer a query over a context of any kind (see `contexts.take`), or a `Text`. An exception in the caller's thread (Ctrl+C) stops the tree.
 
         sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
@@ -192,7 +192,7 @@ class Search:
         limits: Limits,
         asking: Asking,
         about: Mapping[str, Any],
-    ) -> Answer:
+    ) -> SearchAnswer:
         began = time.monotonic()
         root = self._model(model, limits)
         subs = root if sub_model is None else self._model(sub_model, limits)
@@ -202,7 +202,7 @@ class Search:
         consent = self._consent(asking)
         engine = Engine(events, limits, model=root, sub_model=subs, gates=self._gates, spending=self._spending, sandboxes=sandboxes, consent=consent)
         outcome = await self._rooted(tree, engine, query, text, about)
-        return Answer(outcome.text, outcome.state, tree, engine.calls.usage, time.monotonic() - began)
+        return SearchAnswer(outcome.text, outcome.state, tree, engine.calls.usage, time.monotonic() - began)
 
     async def _rooted(self, tree: str, engine: Engine, query: str, text: Text, about: Mapping[str, Any]) -> Outcome:
         running = asyncio.ensure_future(engine.run(query, text, about))
@@ -239,7 +239,7 @@ class Search:
         return self._opened
 
     def _consent(self, asking: Asking) -> Consent:
-        async def ask(fan_out: FanOut) -> bool:
+        async def ask(fan_out: ConsentRequest) -> bool:
             if asking != "ask":
                 return asking == "run"
             question: asyncio.Future[bool] = self._loop.create_future()
@@ -283,9 +283,9 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
             continue
 
 
-def _stopped() -> Answer:
+def _stopped() -> SearchAnswer:
     """Of a search that never began, or whose end nobody waits for."""
-    return Answer("It was stopped.", "stopped", "", UsageStats(), 0.0)
+    return SearchAnswer("It was stopped.", "stopped", "", UsageStats(), 0.0)
 
 
 async def _telling(work: Coroutine[Any, Any, T], ended: threading.Event) -> T:

@@ -10,7 +10,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.attributes import count, number, numbers, spans_of
 from mahtab_tui.search.coverage import HOWS, Coverage
-from mahtab_tui.search.node import FINISHED, Batch, Left, Node, State, Turn, Used, shortened
+from mahtab_tui.search.node import FINISHED, FanOut, SearchNode, State, TreeBudgetLeft, Turn, UsageSum, shortened
 
 HELD = 16_000_000
 """Characters of the finished nodes that a tree keeps; of the oldest ones beyond, the ends."""
@@ -28,30 +28,30 @@ class Tree:
 
     def __init__(self, id: str) -> None:
         self.id = id
-        self.nodes: dict[str, Node] = {}
-        self.roots: list[Node] = []
+        self.nodes: dict[str, SearchNode] = {}
+        self.roots: list[SearchNode] = []
         """The search itself; behind it, what has no parent besides."""
         self.limits: Mapping[str, float] = {}
         """`max_calls`, `max_tokens`, `max_usd`, `max_seconds`, `max_depth`, as far as they are set."""
         self.cell: int | None = None
         self.coverage = Coverage()
-        self.used = Used()
+        self.used = UsageSum()
         self.counts: Counter[State] = Counter()
         """How many nodes are in each state."""
         self.depth = 0
         """The deepest level that was reached, the root being 0."""
-        self.questions: dict[str, tuple[Node, Batch]] = {}
+        self.questions: dict[str, tuple[SearchNode, FanOut]] = {}
         """Fan-outs that wait for an answer, by request."""
-        self.newest: Node | None = None
+        self.newest: SearchNode | None = None
         """The node that began last."""
         self.structure = 0
         """Grows when nodes come, end or are asked about."""
         self.closed = False
         """There will be no more events: it can only be looked at."""
         self._seq = -1
-        self._finished: deque[tuple[Node, int]] = deque()
+        self._finished: deque[tuple[SearchNode, int]] = deque()
         self._held = 0
-        self._folds: dict[str, Callable[[Node, Record], None]] = {
+        self._folds: dict[str, Callable[[SearchNode, Record], None]] = {
             tags.RLM_CHAT_STREAM: self._piece,
             tags.RLM_CHAT: self._words,
             tags.RLM_REPL_IN: self._code,
@@ -59,7 +59,7 @@ class Tree:
             tags.RLM_FINAL: self._final,
             tags.USAGE: self._usage,
         }
-        self._events: dict[str, Callable[[Node, Record], None]] = {
+        self._events: dict[str, Callable[[SearchNode, Record], None]] = {
             "turn": self._turn,
             "back-off": self._back_off,
             "fan-out": self._fan_out,
@@ -68,7 +68,7 @@ class Tree:
         }
 
     @property
-    def root(self) -> Node | None:
+    def root(self) -> SearchNode | None:
         return self.roots[0] if self.roots else None
 
     @property
@@ -81,7 +81,7 @@ class Tree:
         """Whether anything that a search uses up is limited."""
         return any(name in self.limits for name in ("max_calls", "max_tokens", "max_usd", "max_seconds"))
 
-    def left(self, now: float) -> Left:
+    def left(self, now: float) -> TreeBudgetLeft:
         """What is left of its budgets, `now` being in seconds since the epoch."""
         root, limits = self.root, self.limits
 
@@ -89,7 +89,7 @@ class Tree:
             return max(0.0, limits[name] - used) if name in limits else None
 
         calls, tokens = rest("max_calls", self.used.calls), rest("max_tokens", self.used.tokens)
-        return Left(
+        return TreeBudgetLeft(
             calls=None if calls is None else int(calls),
             tokens=None if tokens is None else int(tokens),
             usd=rest("max_usd", self.used.cost),
@@ -134,7 +134,7 @@ class Tree:
             return
         attrs = record.attrs
         parent = self.nodes.get(str(attrs.get("parent")))
-        node = Node(
+        node = SearchNode(
             id=name,
             parent=parent,
             query=shortened(record.text),
@@ -159,7 +159,7 @@ class Tree:
             self.limits = numbers(limits) if isinstance(limits, dict) else {}
             self.cell = attrs["cell"] if type(attrs.get("cell")) is int else None
 
-    def _stand(self, node: Node, replaced: Node | None, attrs: Mapping[str, Any]) -> None:
+    def _stand(self, node: SearchNode, replaced: SearchNode | None, attrs: Mapping[str, Any]) -> None:
         """Put a node where it belongs."""
         if replaced is not None and replaced.parent is node.parent:
             node.replaces = replaced
@@ -178,10 +178,10 @@ class Tree:
         batch.slots[node.index] = node
         batch.counts[node.state] += 1
 
-    def _batch(self, parent: Node, name: str) -> Batch:
-        return parent.batches.setdefault(name, Batch(name))
+    def _batch(self, parent: SearchNode, name: str) -> FanOut:
+        return parent.batches.setdefault(name, FanOut(name))
 
-    def _state(self, node: Node, state: State) -> None:
+    def _state(self, node: SearchNode, state: State) -> None:
         if node.state == state or node.finished:
             return
         if node.batch is not None and node.batch.slots.get(node.index) is node:
@@ -192,7 +192,7 @@ class Tree:
         self.counts[state] += 1
         node.state = state
 
-    def _end(self, node: Node, state: State, duration: float) -> None:
+    def _end(self, node: SearchNode, state: State, duration: float) -> None:
         self._state(node, state)
         node.duration = max(0.0, duration)
         node.back_off = None
@@ -201,12 +201,12 @@ class Tree:
         self._reshape(node)
         self._hold(node)
 
-    def _reshape(self, node: Node) -> None:
+    def _reshape(self, node: SearchNode) -> None:
         self.structure += 1
         for each in (node, *_ancestors(node)):
             each.shape += 1
 
-    def _hold(self, node: Node) -> None:
+    def _hold(self, node: SearchNode) -> None:
         """The texts of a finished node stay; those of the oldest ones are shortened when there are too many."""
         size = len(node.query) + len(node.answer) + sum(turn.size for turn in node.turns)
         self._finished.append((node, size))
@@ -220,7 +220,7 @@ class Tree:
 
     # What happens to them
 
-    def _turn(self, node: Node, record: Record) -> None:
+    def _turn(self, node: SearchNode, record: Record) -> None:
         if node.finished:
             return
         node.turn_limit = count(record.attrs.get("turns")) or node.turn_limit
@@ -228,12 +228,12 @@ class Tree:
         self._state(node, "thinking")
         node.back_off = None
 
-    def _back_off(self, node: Node, record: Record) -> None:
+    def _back_off(self, node: SearchNode, record: Record) -> None:
         if not node.finished:
             node.back_off = record.time + (number(record.attrs.get("seconds")) or 0.0)
             self._state(node, "waiting")
 
-    def _fan_out(self, node: Node, record: Record) -> None:
+    def _fan_out(self, node: SearchNode, record: Record) -> None:
         attrs = record.attrs
         batch = self._batch(node, str(attrs.get("batch")))
         self.questions.pop(batch.request, None)
@@ -249,17 +249,17 @@ class Tree:
             self.questions[batch.request] = (node, batch)
         self._reshape(node)
 
-    def _touch(self, node: Node, record: Record) -> None:
+    def _touch(self, node: SearchNode, record: Record) -> None:
         how = next((how for how in HOWS if how == record.attrs.get("how")), None)
         if how == "answer" and node.kind == "llm" and node.parent is not None:
             how = "peek"  # A plain call has read all of its text, whatever of it its answer rests on.
         if how is not None:
             self.coverage.add(how, spans_of(record.attrs.get("spans")))
 
-    def _memo(self, node: Node, record: Record) -> None:
+    def _memo(self, node: SearchNode, record: Record) -> None:
         node.memo = str(record.attrs.get("of_node") or "")
 
-    def _piece(self, node: Node, record: Record) -> None:
+    def _piece(self, node: SearchNode, record: Record) -> None:
         if node.finished:
             return
         turn = self._turn_of(node, record)
@@ -270,16 +270,16 @@ class Tree:
             self._state(node, "thinking")
             node.back_off = None
 
-    def _words(self, node: Node, record: Record) -> None:
+    def _words(self, node: SearchNode, record: Record) -> None:
         turn = self._turn_of(node, record)
         turn.say(record.text)
         turn.cut = bool(record.attrs.get("cut"))
 
-    def _code(self, node: Node, record: Record) -> None:
+    def _code(self, node: SearchNode, record: Record) -> None:
         self._turn_of(node, record).code = shortened(record.text)
         self._state(node, "running")
 
-    def _output(self, node: Node, record: Record) -> None:
+    def _output(self, node: SearchNode, record: Record) -> None:
         turn = self._turn_of(node, record)
         turn.output = shortened(record.text)
         turn.status = str(record.attrs.get("status") or "")
@@ -287,7 +287,7 @@ class Tree:
         turn.duration = number(record.attrs.get("duration"))
         self._state(node, "thinking")
 
-    def _final(self, node: Node, record: Record) -> None:
+    def _final(self, node: SearchNode, record: Record) -> None:
         if node.finished:
             return
         attrs = record.attrs
@@ -299,7 +299,7 @@ class Tree:
         ended: State = state if isinstance(state, str) and state in FINISHED else "done"
         self._end(node, ended, record.time - node.begun if duration is None else duration)
 
-    def _usage(self, node: Node, record: Record) -> None:
+    def _usage(self, node: SearchNode, record: Record) -> None:
         attrs = record.attrs
         tokens = count(attrs.get("input_tokens")) + count(attrs.get("output_tokens"))
         cost = number(attrs.get("cost"))
@@ -308,7 +308,7 @@ class Tree:
         if type(attrs.get("turn")) is int:
             self._turn_of(node, record).used.add(tokens, cost)
 
-    def _turn_of(self, node: Node, record: Record) -> Turn:
+    def _turn_of(self, node: SearchNode, record: Record) -> Turn:
         """The turn that an event speaks of; a new one where there is none with its number."""
         wanted = record.attrs.get("turn")
         if type(wanted) is not int:
@@ -321,7 +321,7 @@ class Tree:
         return turn
 
 
-def _ancestors(node: Node) -> list[Node]:
+def _ancestors(node: SearchNode) -> list[SearchNode]:
     found = []
     above = node.parent
     while above is not None:

@@ -17,8 +17,8 @@ from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
 from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline, Limits
 from mahtab_tui.search.calls import Calls, as_sentence
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.listening import Said
-from mahtab_tui.search.live import Node, Outcome
+from mahtab_tui.search.listening import Reply
+from mahtab_tui.search.live import LiveNode, Outcome
 from mahtab_tui.search.requests import Request, read_call, read_final, read_touch
 
 _OUTPUT = 10_000
@@ -31,14 +31,14 @@ _AFTER_FINAL = 0.3
 
 Ask = Callable[[Request, Text], Awaitable[list[Outcome]]]
 """Has sub-nodes answer."""
-LeftOf = Callable[[int], prompts.Left]
+LeftOf = Callable[[int], prompts.PromptBudget]
 """What is left, by the turns that a node has left."""
 
 
-class Desk:
+class SandboxCalls:
     """What a sandbox's code reaches: the engine behind its node."""
 
-    def __init__(self, node: Node, text: Text, events: Events, ask: Ask) -> None:
+    def __init__(self, node: LiveNode, text: Text, events: Events, ask: Ask) -> None:
         self.final: tuple[str, list[Span]] | None = None
         self.answered = asyncio.Event()
         self._node = node
@@ -71,7 +71,7 @@ def said_to_parent(outcome: Outcome) -> str:
 class Exploration:
     """One node's turns."""
 
-    def __init__(self, node: Node, calls: Calls, events: Events, limits: Limits, sandboxes: Sandboxes, left: LeftOf) -> None:
+    def __init__(self, node: LiveNode, calls: Calls, events: Events, limits: Limits, sandboxes: Sandboxes, left: LeftOf) -> None:
         self._node = node
         self._calls = calls
         self._events = events
@@ -100,7 +100,7 @@ class Exploration:
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
         self._conversation.add(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
-        desk, found = Desk(self._node, text, self._events, ask), self._node.found
+        desk, found = SandboxCalls(self._node, text, self._events, ask), self._node.found
         try:
             outcome, reason = await self._until(deadline.work, self._explore(desk, text))
             if outcome is None:
@@ -125,7 +125,7 @@ class Exploration:
             self._too_long = self._too_long or isinstance(error, ContextTooLong)
             return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else as_sentence(error)
 
-    async def _explore(self, desk: Desk, text: Text) -> tuple[Outcome | None, str]:
+    async def _explore(self, desk: SandboxCalls, text: Text) -> tuple[Outcome | None, str]:
         """The answer, or why there is none."""
         starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, desk))  # while the model thinks
         for turn in range(1, self._limits.max_turns + 1):
@@ -153,7 +153,7 @@ class Exploration:
             self._conversation.add(HumanMessage(prompts.turn_message(result, left, cut=found.cut)))
         return None, f"All {self._limits.max_turns} turns are used."
 
-    async def _hear(self, kept: Amount | None = None) -> Said:
+    async def _hear(self, kept: Amount | None = None) -> Reply:
         """What the model says next. kept: what is held for it already."""
         self._turn += 1
         try:
@@ -162,7 +162,7 @@ class Exploration:
             self._turn -= 1
             raise
 
-    async def _run_code(self, turn: int, sandbox: Sandbox, code: str, desk: Desk) -> TurnResult:
+    async def _run_code(self, turn: int, sandbox: Sandbox, code: str, desk: SandboxCalls) -> TurnResult:
         self._node.turn = turn
         self._events.send(tags.RLM_REPL_IN, self._node.id, code, turn=turn)
         running = asyncio.ensure_future(sandbox.run(code, self._limits.turn_seconds))

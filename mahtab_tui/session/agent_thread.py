@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.agent.host import Said, Summary
+from mahtab_tui.agent.host import EarlierMessage, Summary
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.left_out import entry_of
 from mahtab_tui.bus.records import Record, emit
@@ -17,10 +16,16 @@ from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.prompts import render_context
 from mahtab_tui.session.attachments import element_of
 from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.knowledge import Knowledge
+from mahtab_tui.session.models import Models
+from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.turns import TurnHost
+from mahtab_tui.settings.model import Settings
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from mahtab_tui.agent.repl_agent import ReplAgent
-    from mahtab_tui.session.turns import TurnHost
 
 
 Attach = Literal["nothing", "files and variables", "commands too"]
@@ -30,20 +35,35 @@ Attach = Literal["nothing", "files and variables", "commands too"]
 class AgentThread:
     """Takes questions from the inbox and has the agent answer them."""
 
-    def __init__(self, inbox: Inbox, turns: TurnHost, make_agent: Callable[[], ReplAgent], *, asked: int = 0) -> None:
-        """asked: how many questions the session already has."""
-        self._log = turns.log
-        self._inbox = inbox
+    def __init__(
+        self,
+        settings: Settings,
+        profile: Profile,
+        models: Models,
+        knowledge: Knowledge,
+        turns: TurnHost,
+        inbox: Inbox,
+        past: Sequence[Record] = (),
+        *,
+        makes_agent: bool,
+    ) -> None:
+        """past: the records of the session that is resumed. makes_agent: whether it makes the agent; else the program does (`adopt`)."""
+        self._settings = settings
+        self._profile = profile
+        self._models = models
+        self._knowledge = knowledge
         self._turns = turns
-        self._make_agent = make_agent
-        self._numbers = itertools.count(asked + 1)
+        self._inbox = inbox
+        self._past = past
+        self._makes_agent = makes_agent
+        self._log = turns.log
         self._making = threading.Lock()
         self._changing = threading.Lock()
         self._warming = threading.Lock()
         self._agent: ReplAgent | None = None
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         self._withdrawn = threading.Event()
-        """The person has stopped the question that is being answered."""
+        """The user has stopped the question that is being answered."""
 
     def start(self) -> None:
         self._thread.start()
@@ -59,7 +79,7 @@ class AgentThread:
         with self._turns.turn():
             self._withdrawn.clear()
             # Shown before the agent is there: loading what it needs takes a while.
-            turn = next(self._numbers)
+            turn = self._turns.new_turn()
             emit(self._log, tags.USER_CHAT, encodable(prompt), turn=turn)
             self._tell("thinking", turn)
             try:
@@ -76,6 +96,11 @@ class AgentThread:
             self._turns.answered(prompt, answer)
             return answer
 
+    def ask_from_cell(self, prompt: str) -> str:
+        """`ask`, while the cell that asks waits: the agent's own cells run inside it. Raises `ModelError`."""
+        with self._turns.asked_from_cell():
+            return self.ask(prompt)
+
     @property
     def agent(self) -> ReplAgent:
         """The agent, made on first use. Raises `ModelError`."""
@@ -83,6 +108,15 @@ class AgentThread:
             if self._agent is None:
                 self._agent = self._make_agent()
             return self._agent
+
+    def adopt(self, agent: ReplAgent) -> None:
+        """Answer with an agent that the program has made."""
+        self._agent = agent
+
+    @property
+    def model(self) -> str | BaseChatModel:
+        """The model that answers, by its name or itself."""
+        return self._profile.model if self._makes_agent or self._agent is None else self._agent.model
 
     @property
     def sees(self) -> bool | None:
@@ -119,6 +153,23 @@ class AgentThread:
         if self._thread.is_alive():
             self._thread.join(2.0)
 
+    def _make_agent(self) -> ReplAgent:
+        if not self._makes_agent:
+            raise ModelError("ask() needs an agent: make one with create_repl_agent(session).")
+        from mahtab_tui.agent.repl_agent import create_repl_agent
+
+        return create_repl_agent(
+            self._turns,
+            model=self._models.make(),
+            reflection_llm=self._models.reflection(),
+            reflection=self._settings.reflection,
+            max_turns=self._settings.max_turns,
+            tools=self._knowledge.toolset,
+            history=conversation(self._past),
+            max_history=self._settings.max_history,
+            summary=summary(self._past),
+        )
+
     def _tell(self, state: Literal["thinking", "failed", "stopped"], turn: int) -> None:
         emit(self._log, tags.AGENT, state=state, turn=turn, step=0, party=self._turns.party)
 
@@ -137,7 +188,7 @@ class AgentThread:
                 emit(self._log, tags.NOTICE, f"The question could not be answered: {type(error).__name__}: {error}", level="error")
 
 
-def conversation(past: Sequence[Record]) -> list[Said]:
+def conversation(past: Sequence[Record]) -> list[EarlierMessage]:
     """The conversation of a resumed session."""
     roles = {tags.USER_CHAT: "user", tags.ASSISTANT_CHAT: "assistant"}
     attached: dict[object, list[str]] = {}
@@ -150,7 +201,7 @@ def conversation(past: Sequence[Record]) -> list[Said]:
         return render_context([], "", attachments="\n".join(elements))
 
     return [
-        Said(roles[record.tag], record.text, record.attrs.get("turn"), record.attrs.get("step"), context(record))
+        EarlierMessage(roles[record.tag], record.text, record.attrs.get("turn"), record.attrs.get("step"), context(record))
         for record in past
         if record.tag in roles
     ]

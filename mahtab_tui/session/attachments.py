@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -13,13 +12,13 @@ from typing import Any, NamedTuple
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.base import Completions, Kernel, KernelError
+from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.knowledge.encodings import BinaryFile
 from mahtab_tui.llm.pictures import MOST, NoPicture, Picture
 from mahtab_tui.session import attached_pictures as pictures
 from mahtab_tui.session import attached_texts as texts
 from mahtab_tui.session.attached_paths import LeadsOut, Place, followed
-from mahtab_tui.session.mentions import Chip, Mention, begun, is_large, mentions
+from mahtab_tui.session.mentions import Chip, Mention, is_large, mentions
 
 CELL = "cell"
 """As a path with a number for its line, it points at what that cell has shown: ``@cell:3``."""
@@ -58,31 +57,14 @@ def shown_nothing(cell: int) -> list[str]:
 class Attachments:
     """Finds what questions point at, in the kernel's working directory and namespace. Waits for the kernel: not for the main thread."""
 
-    def __init__(self, kernel: Kernel, shown: pictures.Shown = shown_nothing, sees: Callable[[], bool | None] = lambda: None) -> None:
-        """sees: whether the model takes pictures, as far as that is known; it is waited for."""
+    def __init__(self, kernel: Kernel, shown: pictures.Shown = shown_nothing) -> None:
+        """shown: the pictures that a cell has shown."""
         self._kernel = kernel
         self._shown = shown
-        self._sees = sees
 
     def chips(self, question: str) -> list[Chip]:
-        """What would go with a question now; nothing but the heads of pictures is read, and no command runs."""
-        chips = [chip for _, chip in self._found(question)]
-        if any(chip.picture for chip in chips) and self._sees() is False:
-            return [chip._replace(size=f"{chip.size}, which the model does not see", missing=True) if chip.picture else chip for chip in chips]
-        return chips
-
-    def complete(self, question: str, cursor: int) -> Completions:
-        """What a mention that is being typed at the cursor may become: files, or variables. Raises `KernelError`."""
-        stem = begun(question[:cursor])
-        if stem is None:
-            return Completions(cursor, (), 0)
-        code = f'open("{stem.stem}' if stem.kind == "path" else stem.stem
-        found = self._kernel.complete(code, len(code))
-        # Unquoted, a name ends at a blank.
-        items = [item for item in found.items if stem.quoted or not re.search(r"\s", item.text)]
-        wanted = ("file", "folder") if stem.kind == "path" else ("data", "function", "class", "module")
-        items = [item for item in items if item.kind in wanted]
-        return Completions(cursor - (len(code) - found.start), tuple(items), found.more)
+        """What would go with a question now; only the heads of pictures are read, and no command runs."""
+        return [chip for _, chip in self._found(question)]
 
     def gather(self, question: str, stopped: Callable[[], bool], *, commands: bool) -> list[Attachment]:
         """What goes with a question. commands: whether those that it names are run. What is not there and does not look like a path or a

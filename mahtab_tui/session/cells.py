@@ -16,6 +16,8 @@ from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import CellResult, Change, Display, Kernel, KernelError, KernelState, OnOutput, Origin, OutputKind, Status, Variable
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
+from mahtab_tui.session.face import Face
+from mahtab_tui.session.tool_calls import ToolCalls
 
 YOU = "you"
 
@@ -51,14 +53,15 @@ def variable_row(variable: Variable) -> dict[str, Any]:
 class Cells:
     """Every cell of the session, whoever wrote it, gets its number here."""
 
-    def __init__(self, kernel: Kernel, log: logging.Logger, *, first: int = 1) -> None:
-        self._kernel = kernel
+    def __init__(self, log: logging.Logger, kernel: Kernel, tools: ToolCalls, face: Face, *, first: int = 1) -> None:
+        """first: the number of the first cell."""
         self._log = log
+        self._kernel = kernel
+        self._tools = tools
+        self._face = face
         self._numbers = itertools.count(first)
         self._number_lock = threading.Lock()
         self._running: list[str] = []
-        self.functions: Callable[[], frozenset[str]] = frozenset
-        """The names of the host's functions in the namespace."""
         self._alone = threading.Lock()
         """Held by a cell of an agent's or the model's that is not nested: they wait for each other before their time begins."""
         self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
@@ -66,9 +69,9 @@ class Cells:
         self.provenance = Provenance()
         self.last = first - 1
         """The number of the newest cell."""
-        self.on_end: Callable[[], None] = lambda: None
-        """Called when a cell has ended, and all is told of it."""
         self._dead = False
+        self._leaves = threading.Event()
+        """A cell has called `exit()`."""
 
     def ended_since(self, seen: Ended | None) -> list[Ended]:
         """The cells that have ended after one of them, the newest last; None: all that are remembered."""
@@ -172,8 +175,16 @@ class Cells:
             self.forget()
         elif result.changes:
             self._tell_changes(cell, party, result.changes, guest)
-        self.on_end()
+        if self._leaves.is_set():
+            self._leaves.clear()
+            self._face.leave()
         return result
+
+    def leave(self) -> None:
+        """`exit()` was called: leave once the cell that runs has ended, since leaving would cut it off. Raises `RuntimeError` in an agent's cell."""
+        if self.guest_runs:
+            raise RuntimeError("The session is the person's: exit() in an agent's code does not end it.")
+        self._leaves.set()
 
     def follow(self, state: KernelState) -> None:
         """The kernel's state: with a dead one its names are gone, whether a cell ran or not; a new one may begin with some."""
@@ -211,6 +222,6 @@ class Cells:
     def _tell_hidden_tools(self, new: Sequence[str]) -> None:
         from mahtab_tui.kernel.worker import toolbox
 
-        for name in (toolbox.NAMES | self.functions()).intersection(new):
+        for name in (toolbox.NAMES | self._tools.names).intersection(new):
             text = f"{name} hides the tool of that name from now on, for the model too. `del {name}` brings it back."
             emit(self._log, tags.NOTICE, text, level="info")

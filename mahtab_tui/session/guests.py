@@ -15,6 +15,8 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.session.cells import Ended
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import Cancelled, Requests
 
 COLOURS = 4
@@ -92,18 +94,17 @@ class Guest:
 class Guests:
     """All agents of one session. Any thread may call."""
 
-    def __init__(self, log: logging.Logger, hold: Callable[[str, bool], None], model: Callable[[], str]) -> None:
-        """hold: holds an agent's cells back in the queue, or lets them go. model: what the session's model is called, as no agent is."""
+    def __init__(self, log: logging.Logger, inbox: Inbox, approvals: Requests[Decision], profile: Profile) -> None:
         self._log = log
-        self._hold = hold
-        self._model = model
+        self._inbox = inbox
+        self._approvals = approvals
+        self._profile = profile
         self._lock = threading.Condition()
         """Notified when an agent is paused no more, or its call is over."""
         self._guests: list[Guest] = []
         self._numbers = itertools.count(1)
         self._pauses: set[str] = set()
         """Names of the agents that the person has paused. They may be gone: a pause lasts until the person ends it."""
-        self.approvals: Requests[Decision] = Requests()
 
     @property
     def names(self) -> list[str]:
@@ -117,7 +118,7 @@ class Guests:
         """
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
-            taken = {"you", self._model().lower(), *(guest.name for guest in self._guests)}
+            taken = {"you", self._profile.party.lower(), *(guest.name for guest in self._guests)}
             name = next(name for name in _names(base) if name not in taken)
             used = {guest.colour for guest in self._guests}
             colour = next((colour for colour in range(COLOURS) if colour not in used), len(used) % COLOURS)
@@ -126,7 +127,7 @@ class Guests:
             paused = ", ".join(sorted(self._pauses))
             self._guests.append(guest)
         if guest.paused:
-            self._hold(name, True)
+            self._inbox.hold(name, True)
             self._notice(
                 f"{name} has joined the session. It is paused, as {paused} is: /pause {name} lets it go on, /disconnect {name} sends it away."
             )
@@ -147,7 +148,7 @@ class Guests:
         for call in calls:
             if stop or call not in running:
                 call.cancel()
-        self._hold(guest.name, False)  # when nothing of it waits any more
+        self._inbox.hold(guest.name, False)  # when nothing of it waits any more
         goes_on = " Its cell goes on." if running and not stop else ""
         self._notice(f"{guest.name} has left the session.{goes_on}")
 
@@ -163,7 +164,7 @@ class Guests:
         guest.paused = not guest.paused
         with self._lock:
             (self._pauses.add if guest.paused else self._pauses.discard)(guest.name)
-        self._hold(guest.name, guest.paused)
+        self._inbox.hold(guest.name, guest.paused)
         self._look_again()
         if guest.paused:
             return f"{guest.name} is paused: all that it asks for waits, also if it joins again. /pause {guest.name} lets it go on."
@@ -188,7 +189,6 @@ class Guests:
 
     def close(self) -> None:
         """The session ends."""
-        self.approvals.cancel_all()
         with self._lock:
             guests = list(self._guests)
         for guest in guests:
@@ -218,8 +218,8 @@ class Guests:
         call.say("waits for the person's approval")
         emit(self._log, tags.APPROVAL, code, **about, state="waiting", is_code=is_code)
         try:
-            with call.stoppable(lambda: self.approvals.cancel(request)):
-                decision = self.approvals.wait(request)
+            with call.stoppable(lambda: self._approvals.cancel(request)):
+                decision = self._approvals.wait(request)
         except (Cancelled, Refused):
             emit(self._log, tags.APPROVAL, code, **about, state="stopped")
             raise Refused("The call was cancelled before the person had decided.") from None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.base import HostFunction, KernelInfo, KernelState
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.spending import Spending
+from mahtab_tui.session.agent_thread import AgentThread
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.session.searches import Searches
@@ -18,48 +21,34 @@ from mahtab_tui.session.tool_calls import ToolCalls
 
 
 class SessionKernelHost:
-    """`kernel.base.KernelHost` over a session's bus, face and agent."""
+    """Serves a session's kernel: the `kernel.base.KernelHost` over its other parts, made last."""
 
     def __init__(
         self,
         log: logging.Logger,
         face: Face,
-        *,
         secrets: Secrets,
-        ask: Callable[[str], str],
-        stop_asking: Callable[[], None],
-        usage: Callable[[], str],
+        spending: Spending,
+        cells: Cells,
         tools: ToolCalls,
         searches: Searches,
-        current_cell: Callable[[], int],
-        guest_runs: Callable[[], bool],
+        agent: AgentThread,
+        *,
+        reads_input: bool,
     ) -> None:
-        """guest_runs: whether what runs now is an agent's code."""
+        """reads_input: whether somebody can type an answer to `input()`."""
         self._log = log
         self._face = face
         self._secrets = secrets
-        self._current_cell = current_cell
-        self._guest_runs = guest_runs
-        self._stop_asking = stop_asking
-        self._searches = searches
+        self._spending = spending
+        self._cells = cells
         self._tools = tools
+        self._searches = searches
+        self._agent = agent
+        self._reads_input = reads_input
         self.inputs: Requests[str | None] = Requests()
-        self.info: KernelInfo | None = None
-        self._leaves = threading.Event()
-        """A cell has called `exit()`."""
-        self.on_state: Callable[[KernelState], None] = lambda state: None
-        """Called with each state of the kernel, once it was told."""
-        self._calls: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-            "ask": lambda args: ask(str(args["prompt"])),
-            "usage": lambda args: usage(),
-            "rlm": lambda args: searches.from_cell(args, current_cell()),
-            "terminal": lambda args: face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"])),
-            "quit": lambda args: self._quit(),
-            "input": lambda args: self._input(str(args.get("prompt", "")), bool(args.get("password"))),
-        }
 
     def kernel_state(self, info: KernelInfo, text: str) -> None:
-        self.info = info
         emit(
             self._log,
             tags.KERNEL,
@@ -69,49 +58,60 @@ class SessionKernelHost:
             executable=info.executable,
             cwd=info.cwd,
             pid=info.pid,
-            cell=self._current_cell() if info.state is KernelState.BUSY else None,
+            cell=self._cells.last if info.state is KernelState.BUSY else None,
         )
-        self.on_state(info.state)
+        self._cells.follow(info.state)
 
     def late_output(self, text: str) -> None:
         text = self._secrets.mask(text)
-        emit(self._log, tags.USER_REPL_OUT, text, cell=self._current_cell(), late=True, kinds=[["stdout", len(text)]])
+        emit(self._log, tags.USER_REPL_OUT, text, cell=self._cells.last, late=True, kinds=[["stdout", len(text)]])
 
     def functions(self) -> Sequence[HostFunction]:
         return self._tools.functions()
 
     def call(self, name: str, args: Mapping[str, Any]) -> Any:
-        if (served := self._calls.get(name)) is not None:
-            return served(args)
-        if name in self._tools:
-            return self._tools.call(name, args)
+        match name:
+            case "ask":
+                return self._ask(str(args["prompt"]))
+            case "usage":
+                return self._spending.table()
+            case "rlm":
+                return self._searches.from_cell(args, self._cells.last, self._agent.model)
+            case "terminal":
+                return self._face.run_in_terminal([str(word) for word in args["argv"]], str(args["cwd"]))
+            case "quit":
+                return self._cells.leave()
+            case "input":
+                return self._input(str(args.get("prompt", "")), bool(args.get("password")))
+            case _ if name in self._tools:
+                return self._tools.call(name, args)
         raise RuntimeError(f"The host has nothing called {name!r}.")
 
     def call_cancelled(self, name: str) -> None:
         if name == "input":
             self.inputs.cancel_all()
         elif name == "ask":
-            self._stop_asking()
+            self._agent.stop()
         elif name == "rlm":
             self._searches.stop_all()
         else:
             self._tools.cancel(name)
 
-    def cell_ended(self) -> None:
-        """Leave, if the cell has called `exit()`: not earlier, lest the cell itself be what leaving would cut off."""
-        if self._leaves.is_set():
-            self._leaves.clear()
-            self._face.leave()
-
-    def _quit(self) -> None:
-        if self._guest_runs():
-            raise RuntimeError("The session is the person's: exit() in an agent's code does not end it.")
-        self._leaves.set()
+    def _ask(self, prompt: str) -> str:
+        """`ask("…")` in a cell: the answer in words. Raises `RuntimeError`."""
+        if self._cells.assistant_runs or self._cells.guest_runs:
+            raise RuntimeError("ask() cannot be called by code that the model itself runs.")
+        try:
+            return self._agent.ask_from_cell(prompt)
+        except ModelError as error:
+            raise RuntimeError(str(error)) from None
 
     def _input(self, prompt: str, password: bool) -> str | None:
-        """The line that the person enters; None for the end of input."""
+        """The line that the user enters; None for the end of input."""
+        if not self._reads_input:
+            raise RuntimeError("input() has nobody to ask: this session has no screen.")
         request = self.inputs.new_id()
-        about = {"request": request, "cell": self._current_cell(), "password": password}
+        about = {"request": request, "cell": self._cells.last, "password": password}
         emit(self._log, tags.INPUT, prompt, **about, state="waiting")
         try:
             answer = self.inputs.wait(request)

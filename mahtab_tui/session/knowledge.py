@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.sources import project_folder
 
 if TYPE_CHECKING:
@@ -20,27 +21,10 @@ if TYPE_CHECKING:
 class Knowledge:
     """Any thread may call it."""
 
-    def __init__(
-        self,
-        log: logging.Logger,
-        on_problem: Callable[[str], None],
-        *,
-        skills_dir: Sequence[Path],
-        skills_of_project: bool = False,
-        skills_budget: int,
-        code_dir: Path,
-        past: Sequence[Record] = (),
-    ) -> None:
-        """skills_dir, skills_budget, code_dir: as in the settings. skills_of_project: whether a file of the project names skills_dir.
-
-        past: the records of the session that is resumed.
-        """
+    def __init__(self, log: logging.Logger, settings: Settings, past: Sequence[Record] = ()) -> None:
+        """past: the records of the session that is resumed."""
         self._log = log
-        self._on_problem = on_problem
-        self._skills_dir = skills_dir
-        self._of_project = skills_of_project
-        self._skills_budget = skills_budget
-        self._code_dir = code_dir
+        self._settings = settings
         self._past = past
         self._making = threading.RLock()
         self._skills: SkillLibrary | None = None
@@ -58,8 +42,8 @@ class Knowledge:
                 from mahtab_tui.knowledge.library import SkillLibrary
                 from mahtab_tui.knowledge.loader import SkillsLoader, skill_folders
 
-                folders = skill_folders(project_folder(), self._skills_dir, of_project=self._of_project)
-                self._skills = SkillLibrary(SkillsLoader(*folders), self._on_problem)
+                folders = skill_folders(project_folder(), self._settings.skills_dir, of_project=self._settings.of_project("skills_dir"))
+                self._skills = SkillLibrary(SkillsLoader(*folders), self._warn)
             return self._skills
 
     @property
@@ -75,8 +59,11 @@ class Knowledge:
                 from mahtab_tui.knowledge.loaded import LoadedSkills
                 from mahtab_tui.tools.toolset import Toolset
 
-                loaded = LoadedSkills(lambda: self.skills, self._skills_budget, self._log)
+                loaded = LoadedSkills(lambda: self.skills, self._settings.skills_budget, self._log)
                 for record in self._past:
                     loaded.fold(record)
-                self._toolset = Toolset(self._code_dir, self.skills, loaded, self._on_problem)
+                self._toolset = Toolset(self._settings.code_dir, self.skills, loaded, self._warn)
             return self._toolset
+
+    def _warn(self, problem: str) -> None:
+        emit(self._log, tags.NOTICE, problem, level="warning")

@@ -30,7 +30,7 @@ def change_setting(session: Session, key: str, value: Any) -> bool:
     settings.change(key, value)
 
     def configure(agent: ReplAgent) -> None:
-        agent.configure(settings.max_turns, settings.reflection, session.reflection_llm(), settings.max_history)
+        agent.configure(settings.max_turns, settings.reflection, session.models.reflection(), settings.max_history)
 
     if key in _OF_THE_MODEL:
         session.renew_model()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,12 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.spending import Spending
+from mahtab_tui.session.models import Models
 from mahtab_tui.settings.model import Settings
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-    from mahtab_tui.llm.providers import MakeLLM
     from mahtab_tui.search.search import Asking, Search
 
 ROOT = "1"
@@ -26,27 +26,22 @@ ROOT = "1"
 
 
 class Searches:
-    """`recursion.control.Control` over an engine that is loaded with the first search."""
+    """`search.control.Control` over an engine that is loaded with the first search."""
 
     def __init__(
         self,
         log: logging.Logger,
         settings: Settings,
-        *,
-        model: Callable[[], str | BaseChatModel],
-        make_llm: MakeLLM,
+        models: Models,
         spending: Spending,
-        asking: Asking,
         secrets: Secrets,
+        *,
+        asking: Asking,
     ) -> None:
-        """model: the session's at this moment. make_llm: makes one by its name. spending: of the session.
-
-        asking: what happens before a large fan-out; where nobody looks at a screen, nobody can be asked.
-        """
+        """asking: what happens before a large fan-out; where nobody looks at a screen, nobody can be asked."""
         self._log = log
         self._settings = settings
-        self._model = model
-        self._make_llm = make_llm
+        self._models = models
         self._spending = spending
         self._asking = asking
         self._secrets = secrets
@@ -55,9 +50,9 @@ class Searches:
         self._running: set[str] = set()
         """Trees whose answer a cell waits for."""
 
-    def from_cell(self, args: Mapping[str, Any], cell: int) -> str:
+    def from_cell(self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel) -> str:
         """`rlm(…)` in a cell: the answer, once it is there. Raises `RuntimeError` with a sentence where there is none."""
-        from mahtab_tui.kernel.worker.contexts import Taken
+        from mahtab_tui.kernel.worker.contexts import ContextText
         from mahtab_tui.llm.base import ModelError
         from mahtab_tui.sandbox.base import SandboxError
         from mahtab_tui.sandbox.text import Text
@@ -71,8 +66,8 @@ class Searches:
             parts = tuple((str(name), int(start), int(end)) for name, start, end in args["parts"])
             answer = self._engine().run(
                 str(args["query"]),
-                Text.of(Taken(text, args["kind"], parts, args["about"])),
-                model=model or self._model(),
+                Text.of(ContextText(text, args["kind"], parts, args["about"])),
+                model=model or session_model,
                 sub_model=sub_model or self._settings.sub_model,
                 limits=limits,
                 asking="run" if args["yes"] else self._asking,
@@ -122,7 +117,7 @@ class Searches:
 
         with self._making:
             if self._search is None:
-                self._search = Search(self._happened, make_llm=self._make_llm, spending=self._spending, secrets=self._secrets)
+                self._search = Search(self._happened, make_llm=self._models.make, spending=self._spending, secrets=self._secrets)
             return self._search
 
     def _happened(self, record: Record) -> None:

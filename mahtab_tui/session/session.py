@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.masking import Masking, Secrets
+from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Record, emit
-from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError, Status
+from mahtab_tui.kernel.base import Completions, Explanation, Kernel, KernelError
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.masked import MaskedKernel
-from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.providers import OnNotice, check_model, default_model, full_name, get_llm, model_label
+from mahtab_tui.llm.providers import check_model, full_name
 from mahtab_tui.llm.spending import Spending
-from mahtab_tui.session.agent_thread import AgentThread, conversation, summary
-from mahtab_tui.session.attachments import Attachments
+from mahtab_tui.session.agent_thread import AgentThread
+from mahtab_tui.session.attachments import Attachments, shown_nothing
 from mahtab_tui.session.broadcast import Broadcast
-from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.cell_thread import CellThread
+from mahtab_tui.session.cells import Cells
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.guests import Guests
 from mahtab_tui.session.inbox import Inbox, Item, Mode
 from mahtab_tui.session.kernel_host import SessionKernelHost
 from mahtab_tui.session.knowledge import Knowledge
-from mahtab_tui.session.loading import DataFile, loading_cell
+from mahtab_tui.session.loading import DataFile
+from mahtab_tui.session.models import Models
+from mahtab_tui.session.preview import Preview
+from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.requests import Requests
 from mahtab_tui.session.searches import Searches
 from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.session.tool_calls import ToolCalls
@@ -36,13 +40,9 @@ from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings.model import ApprovalMode, Settings
 
 if TYPE_CHECKING:
-    from langchain_core.language_models import BaseChatModel
-
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
 
-ANSWER_TOKENS = 8_192
-"""Of one answer, where the session may not cost more than so much: what it may come to must be known before."""
 _REPLACED = "What is greyed has left the conversation; the namespace stays as it is."
 
 _TAKEN_OVER = (
@@ -65,133 +65,108 @@ class Session:
         name: str = "",
         past: Sequence[Record] = (),
         files: Sequence[DataFile] = (),
+        by_program: bool = False,
     ) -> None:
-        """files: become variables once the kernel has started."""
+        """past: the records of the conversation that is resumed, in order. files: become variables once the kernel has started.
+
+        by_program: a program uses the session, and nobody types. It brings the agent (`AgentThread.adopt`), `input()` fails, and the last exchange
+        is neither kept for the next session nor told from the one before, unless the program says so.
+        """
         self.settings = settings
-        self._files = files
-        self.on_ready: Callable[[bool], None] = lambda pandas: None
-        """Called on the thread of the cells when the first kernel is ready: whether its Python has pandas."""
-        self._store = store
-        self.name = name
         self.past = past
-        """The records of the conversation that is resumed, in order; empty for a new one."""
+        self._store = store
+        self._closed = False
+        # From here on each part gets those above it: nothing is assigned afterwards.
         self.log, prompt = setup_logging(store)
         self.secrets = Secrets(settings.secrets)
         """What nobody is shown or told: keys of the configuration, and what was typed hidden."""
-        self.log.addFilter(Masking(self.secrets))
+        self.log.addFilter(MaskingFilter(self.secrets))
+        prompt.resume(past)
         self.broadcast = Broadcast()
-        self.log.addHandler(self.broadcast)
-        self.model = full_name(settings.model or default_model(), settings.provider)
-        self.spending = Spending(lambda: settings.max_usd)
-        self.searches = Searches(
-            self.log,
-            settings,
-            model=lambda: self.model,
-            make_llm=self._llm,
-            spending=self.spending,
-            asking="ask" if face.can_ask else "refuse",
-            secrets=self.secrets,
-        )
-        self.knowledge = Knowledge(
-            self.log,
-            lambda problem: self.notice(problem, "warning"),
-            skills_dir=settings.skills_dir,
-            skills_of_project=settings.of_project("skills_dir"),
-            skills_budget=settings.skills_budget,
-            code_dir=settings.code_dir,
-            past=past,
-        )
-        self._tool_calls = ToolCalls(lambda: self.knowledge.toolset)
-        self.host = SessionKernelHost(
-            self.log,
-            face,
-            secrets=self.secrets,
-            ask=self._ask_from_cell,
-            stop_asking=self._stop_turn,
-            usage=self.spending.table,
-            tools=self._tool_calls,
-            searches=self.searches,
-            current_cell=lambda: self.cells.last,
-            guest_runs=lambda: self.cells.guest_runs,
-        )
         self.kernel: Kernel = MaskedKernel(kernel, self.secrets)
-        self.cells = Cells(self.kernel, self.log, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
-        self.cells.on_end = self.host.cell_ended
-        self.cells.functions = lambda: self._tool_calls.names
-        self.host.on_state = self.cells.follow
-        self.attachments = Attachments(self.kernel, self._shown, lambda: self.agent.sees)
-        """What questions point at."""
-        self.inbox = Inbox(self.log)
-        self.guests = Guests(self.log, self.inbox.hold, lambda: self.turns.party)
+        self.profile = Profile(self.log, settings, name)
+        self.models = Models(self.log, settings, self.profile, self.kernel)
+        self.spending = Spending(lambda: settings.max_usd)
+        self.spending.resume(past)
+        self.knowledge = Knowledge(self.log, settings, past)
+        tools = ToolCalls(self.knowledge)
+        asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
+        self.searches = Searches(self.log, settings, self.models, self.spending, self.secrets, asking=asking)
+        self.cells = Cells(self.log, self.kernel, tools, face, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
+        self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures)
+        self.approvals: Requests[Decision] = Requests()
         self.turns = TurnHost(
             self.log,
             self.kernel,
             self.cells,
             prompt,
-            party=model_label(self.model),
-            approval=settings.approval,
-            secrets=self.secrets,
-            resumed=bool(past),
-            spending=self.spending,
-            attachments=self.attachments,
+            self.profile,
+            self.secrets,
+            self.spending,
+            self.attachments,
+            self.approvals,
+            past,
+            keeps_exchange=not by_program,
         )
-        prompt.resume(past)
-        for record in past:
-            if record.tag == tags.USAGE:
-                self.spending.fold(**record.attrs)
-            elif record.tag == tags.USER_ATTACHMENT:
-                self.turns.resume(record)
-        suggestion_model = settings.suggestion_model
+        self.inbox = Inbox(self.log)
+        self.agent = AgentThread(settings, self.profile, self.models, self.knowledge, self.turns, self.inbox, past, makes_agent=not by_program)
+        self.preview = Preview(self.kernel, self.attachments, self.agent)
+        self.guests = Guests(self.log, self.inbox, self.approvals, self.profile)
         self._suggestions = (
-            Suggestions(self.log, lambda: self._llm(suggestion_model, thinking=False), self.kernel.variables, self.spending, self.secrets)
-            if suggestion_model
+            Suggestions(self.log, partial(self.models.make, suggesting, thinking=False), self.kernel.variables, self.spending, self.secrets)
+            if (suggesting := settings.suggestion_model)
             else None
         )
-        self.turns.on_run_all = lambda: self.set_approval("auto")
-        self.agent = AgentThread(self.inbox, self.turns, self._make_agent, asked=max((record.attrs.get("turn") or 0 for record in past), default=0))
-        self._runner = threading.Thread(target=self._run_cells, name="cells", daemon=True)
-        self._closed = False
+        self.host = SessionKernelHost(
+            self.log, face, self.secrets, self.spending, self.cells, tools, self.searches, self.agent, reads_input=not by_program
+        )
+        self._cell_thread = CellThread(self.log, self.kernel, self.host, self.cells, self.inbox, files)
 
     def start(self) -> None:
         """Begin: the kernel starts on a thread, and inputs are served from now on."""
-        self._tell_session()
+        self.log.addHandler(self.broadcast)
+        self.profile.tell()
         for sentence in self.settings.held_back:
             self.notice(sentence, "warning")
         self.knowledge.start()
-        self._runner.start()
+        self._cell_thread.start()
         self.agent.start()
 
     def start_kernel(self) -> None:
-        """Start the kernel alone, and wait for it. Raises `KernelError`."""
+        """Start the kernel alone, and wait for it; nothing serves the inbox. Raises `KernelError`."""
         self.kernel.start(self.host)
+
+    @property
+    def ready(self) -> Future[bool]:
+        """Done once the first kernel is ready: whether its Python has pandas. Never done where the kernel cannot be started."""
+        return self._cell_thread.ready
 
     def save(self) -> None:
         """Keep at once what is kept from time to time: what is being printed and said."""
         for handler in self.log.handlers:
             handler.flush()
 
-    def close(self) -> None:
-        """End everything: the kernel, the model, the threads. Waits for them."""
+    def close(self, *, keep_kernel: bool = False) -> None:
+        """End everything: the model, the threads, and the kernel unless it is kept. Waits for them."""
         if self._closed:
             return
         self._closed = True
         self.inbox.close()
         self.guests.close()
         self.host.inputs.cancel_all()
-        self.turns.approvals.cancel_all()
+        self.approvals.cancel_all()
         self.agent.close()
-        self.kernel.close()
+        if not keep_kernel:
+            self.kernel.close()
         self.searches.close()
         if self._suggestions is not None:
             self._suggestions.close()
-        if self._runner.is_alive():
-            self._runner.join(2.0)
+        self._cell_thread.close()
         close_logging(self.log)
 
     def taken_over(self) -> None:
         """Say that another program writes the session from now on: what happens here is not kept."""
-        self.name = f"{self.name} (taken over)"
-        self._tell_session()
+        self.profile.rename(f"{self.name} (taken over)")
         self.notice(_TAKEN_OVER, "warning")
 
     # What the person enters
@@ -210,9 +185,7 @@ class Session:
 
     def decide(self, request: str, decision: Decision) -> bool:
         """Answer an approval."""
-        if request.startswith("guest-"):
-            return self.guests.approvals.answer(request, decision)
-        return self.turns.approvals.answer(request, decision)
+        return self.approvals.answer(request, decision)
 
     # What the model is told of it
 
@@ -255,7 +228,7 @@ class Session:
     def stop(self) -> Stopped | None:
         """Stop what goes on now, the model's turn before the person's cell; says which it was."""
         if self.turns.in_turn:
-            self._stop_turn()
+            self.agent.stop()
             return "model"
         if self.kernel.interrupt():
             return "cell"
@@ -294,49 +267,46 @@ class Session:
     # Settings of the session
 
     @property
+    def name(self) -> str:
+        return self.profile.name
+
+    @property
+    def model(self) -> str:
+        """The full name of the model that answers."""
+        return self.profile.model
+
+    @property
     def approval(self) -> ApprovalMode:
-        return self.turns.approval
+        return self.profile.approval
 
     def set_approval(self, approval: ApprovalMode) -> None:
-        """Whether the model's code waits for the person from now on. What waits already goes on waiting."""
-        self.turns.approval = approval
-        self.settings.change("approval", approval)
-        self._tell_session()
+        """Whether the model's code waits for the user from now on. What waits already goes on waiting."""
+        self.profile.set_approval(approval)
 
     def set_model(self, model: str) -> None:
         """Answer with another model from the next question on; the conversation stays. Raises `ModelError`."""
         model = full_name(model, self.settings.provider)
         check_model(model, **self.settings.model_access())
-        self.model = model
-        self.turns.party = model_label(model)
-        self.settings.change("model", model)
+        self.profile.set_model(model)
         self.renew_model()
-        self._tell_session()
 
     def renew_model(self) -> None:
         """Make the model anew, by the settings as they are now."""
-        self.agent.change(lambda agent: agent.set_model(self._llm()))
+
+        def renew(agent: ReplAgent) -> None:
+            agent.set_model(self.models.make())
+
+        self.agent.change(renew)
 
     def load(self, file: DataFile) -> bool:
-        """Make a variable of a file, by a cell of the person's; says whether it worked. Waits for it."""
-        loading = loading_cell(file, Path(self.kernel.info().cwd), pandas=self.kernel.installed("pandas"))
-        if loading.module:  # not one that lies beside the file: nothing of a folder runs because a file in it is opened
-            self.kernel.installed(loading.module, load=True)
-        result = self.cells.run(loading.code, origin="user", party=YOU)
-        if result.status is not Status.OK:
-            self.notice(f"{one_line(file.path.name)} could not be loaded: the cell above says why. There is no variable {file.name}.", "warning")
-        elif loading.note:
-            self.notice(loading.note, "warning")
-        return result.status is Status.OK
+        """Run a cell that makes a variable of a file; says whether that worked. Waits for it."""
+        return self._cell_thread.load(file)
 
     # Looking
 
     def output(self, cell: int) -> str | None:
         """All that a cell has printed, from the store; None where it was not kept. Waits. Raises `StoreError`."""
         return None if self._store is None else self._store.output(cell)
-
-    def _shown(self, cell: int) -> list[str]:
-        return [] if self._store is None else self._store.pictures(cell)
 
     def look(self) -> Look:
         """The means to look inside objects, for one screen, which is to close it."""
@@ -359,30 +329,6 @@ class Session:
         """Tell the person something, in the transcript."""
         emit(self.log, tags.NOTICE, text, level=level)
 
-    # Within
-
-    def _tell_session(self) -> None:
-        emit(self.log, tags.SESSION, name=self.name, model=self.model, approval=self.turns.approval)
-
-    def _run_cells(self) -> None:
-        try:
-            self.start_kernel()
-            if variables := self.kernel.variables():
-                self.cells.adopt(variables)
-            self.on_ready(self.kernel.installed("pandas"))
-            for file in self._files:
-                self.load(file)
-        except KernelError as error:
-            self.notice(str(error), "error")
-        while (item := self.inbox.take("python")) is not None:
-            try:
-                if item.work is not None:
-                    item.work()
-                else:
-                    self.cells.run(item.text, origin="user", party=YOU)
-            except Exception as error:  # the thread's outermost frame
-                self.notice(f"The cell could not be run: {type(error).__name__}: {error}", "error")
-
     def _on_thread(self, failure: str, work: Callable[[], None]) -> None:
         def guarded() -> None:
             try:
@@ -391,56 +337,3 @@ class Session:
                 self.notice(f"{failure}. {error}", "error")
 
         threading.Thread(target=guarded, name="kernel-work", daemon=True).start()
-
-    def _make_agent(self) -> ReplAgent:
-        from mahtab_tui.agent.repl_agent import create_repl_agent
-
-        return create_repl_agent(
-            self.turns,
-            model=self._llm(),
-            reflection_llm=self.reflection_llm(),
-            reflection=self.settings.reflection,
-            max_turns=self.settings.max_turns,
-            tools=self.knowledge.toolset,
-            history=conversation(self.past),
-            max_history=self.settings.max_history,
-            summary=summary(self.past),
-        )
-
-    def reflection_llm(self) -> BaseChatModel | None:
-        """The model for checks and summaries, where one was chosen for them. Raises `ModelError`."""
-        name = self.settings.reflection_model
-        try:
-            return self._llm(name) if name else None
-        except ModelError as error:
-            raise ModelError(f"reflection_model: {error}") from None
-
-    def _llm(self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True) -> BaseChatModel:
-        """A model by its name, by default the session's. Raises `ModelError`."""
-        settings = self.settings
-        bounded = None if settings.max_usd is None else ANSWER_TOKENS
-        return get_llm(
-            name or self.model,
-            timeout=settings.model_timeout,
-            on_notice=on_notice or self._model_notice,
-            folder=lambda: self.kernel.info().cwd,
-            max_tokens=bounded,
-            thinking=thinking,
-            **settings.model_access(),
-        )
-
-    def _model_notice(self, level: str, text: str) -> None:
-        emit(self.log, tags.NOTICE, text, level=level)
-
-    def _stop_turn(self) -> None:
-        self.agent.stop()
-
-    def _ask_from_cell(self, prompt: str) -> str:
-        """`ask("…")` in a cell: the answer in words. Raises `RuntimeError`."""
-        if self.cells.assistant_runs or self.cells.guest_runs:
-            raise RuntimeError("ask() cannot be called by code that the model itself runs.")
-        with self.turns.asked_from_cell():
-            try:
-                return self.agent.ask(prompt)
-            except ModelError as error:
-                raise RuntimeError(str(error)) from None

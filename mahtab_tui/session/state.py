@@ -1,4 +1,4 @@
-"""A session as a program holds it: in a script, in a notebook. Loads nothing of the model's libraries."""
+"""A `Session` as a script or a notebook uses it. Loads nothing of the model's libraries."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import PromptHandler, shorten
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
+from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.prompts import MAX_VARIABLES, render_variables
 from mahtab_tui.llm.providers import model_label
 from mahtab_tui.llm.spending import UsageStats
-from mahtab_tui.session.workbench import Workbench
+from mahtab_tui.session.face import NoFace
+from mahtab_tui.session.session import Session
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.last_session import LastSession, LastSessionError, load_last_session, save_last_session
 
 if TYPE_CHECKING:
@@ -59,7 +62,10 @@ class SessionState(BaseModel):
     kernel: SkipValidation[Kernel | None] = Field(default=None, exclude=True, repr=False)
     """A started kernel to run code in; by default code runs in this process, in `globals_ns`."""
 
-    _bench: Workbench | None = PrivateAttr(None)
+    _session: Session | None = PrivateAttr(None)
+    _over: object = PrivateAttr(None)
+    """The kernel or the namespace that the session is over."""
+    _owns_kernel: bool = PrivateAttr(False)
     _agents: weakref.WeakSet[ReplAgent] = PrivateAttr(default_factory=weakref.WeakSet)
 
     def init_namespace(self, ns: dict[str, Any]) -> None:
@@ -87,7 +93,7 @@ class SessionState(BaseModel):
 
     def summarize_namespace(self, max_vars: int = MAX_VARIABLES) -> str:
         """A line a variable: ``name: type = summary``. No code of the objects' own runs."""
-        return render_variables(self._workbench().variables(), max_vars)
+        return render_variables(self._open().kernel.variables(), max_vars)
 
     def get_activity_context(self, max_chars: int = 20_000) -> str:
         """The newest cells and outputs as XML of at most `max_chars` characters; what is left out is counted."""
@@ -103,20 +109,20 @@ class SessionState(BaseModel):
         said = {message["role"]: message["content"] for message in self.messages}
         if "user" in said:
             try:
-                mask = self._workbench().secrets.mask
+                mask = self._open().secrets.mask
                 save_last_session(mask(said["user"]), mask(said.get("assistant", "")))
             except LastSessionError as error:
-                self._workbench().log.warning(str(error))
+                self._open().notice(str(error), "warning")
 
     def load_last_session(self) -> LastSession | None:
         """What an earlier session has kept; it goes with the next question. A broken file is ignored with a notice."""
         try:
             last = load_last_session()
         except LastSessionError as error:
-            self._workbench().log.warning(str(error))
+            self._open().notice(str(error), "warning")
             return None
         if last is not None:
-            self._workbench().host.prior = last.as_text()
+            self._open().turns.tell_prior(last.as_text())
         return last
 
     # What works on it
@@ -124,24 +130,24 @@ class SessionState(BaseModel):
     @property
     def log(self) -> logging.Logger:
         """The bus of this session."""
-        return self._workbench().log
+        return self._open().log
 
     def close(self) -> None:
         """Let go of the kernel, the agents and the bus; the namespace stays."""
-        if self._bench is not None:
-            self._bench.close()
-            self._bench = None
+        if (session := self._session) is not None:
+            self._session = None
+            session.close(keep_kernel=not self._owns_kernel)
 
     def run_code(self, code: str) -> tuple[str, bool]:
         """`execute_code`."""
-        result = self._workbench().cells.run(code, limit=OUTPUT_LIMIT)
+        result = self._open().cells.run(code, limit=OUTPUT_LIMIT)
         return result.output or result.detail, result.status is not Status.OK
 
     def agent_host(self, model: str) -> AgentHost:
         """The session as an agent sees it."""
-        host = self._workbench().host
-        host.party = model_label(model)
-        return host
+        session = self._open()
+        session.profile.party = model_label(model)
+        return session.turns
 
     def conversation(self) -> Sequence[tuple[str, str]]:
         """Pairs of role and text."""
@@ -149,23 +155,33 @@ class SessionState(BaseModel):
 
     def skills(self) -> dict[str, str]:
         """Descriptions of skills by name."""
-        return self._workbench().knowledge.skills.descriptions()
+        return self._open().knowledge.skills.descriptions()
 
     def tools(self) -> Toolset:
         """What it knows, and the tools over that."""
-        return self._workbench().knowledge.toolset
+        return self._open().knowledge.toolset
 
     def adopt(self, agent: ReplAgent) -> None:
         """An agent has been made over this session."""
         self._agents.add(agent)
-        self._workbench().adopt(agent)
+        self._open().agent.adopt(agent)
 
-    def _workbench(self) -> Workbench:
-        bench = self._bench
-        if bench is None or bench.brought is not self.kernel or (self.kernel is None and bench.namespace is not self.globals_ns):
+    def _open(self) -> Session:
+        """The session over the kernel, or else the namespace, that this state has now."""
+        over = self.globals_ns if self.kernel is None else self.kernel
+        if (session := self._session) is None or self._over is not over:
             self.close()
-            bench = self._bench = Workbench(self.globals_ns, self.kernel, self.skills_dir, _Listener(self))
-        return bench
+            given = {"skills_dir": (self.skills_dir,)} if self.skills_dir else {}
+            settings = load_settings(approval="auto", **given)
+            kernel = self.kernel or InProcessKernel(self.globals_ns)
+            session = Session(settings, kernel, NoFace(), by_program=True)
+            self._session, self._over, self._owns_kernel = session, over, kernel is not self.kernel
+            session.log.addHandler(_Listener(self))
+            for sentence in settings.held_back:
+                session.notice(sentence, "warning")
+            if self._owns_kernel:
+                session.start_kernel()
+        return session
 
 
 class _Listener(logging.Handler):

@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mahtab_tui.kernel.base import HostFunction
-
-if TYPE_CHECKING:
-    from mahtab_tui.tools.toolset import Toolset
+from mahtab_tui.session.knowledge import Knowledge
 
 
 class ToolCalls:
-    """Serves what cells want of the session's tools; a call that a cell no longer waits for is cancelled."""
+    """Calls the session's tools for cells; cancels a call when its cell no longer waits."""
 
-    def __init__(self, toolset: Callable[[], Toolset]) -> None:
-        self._toolset = toolset
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._knowledge = knowledge
         self.names: frozenset[str] = frozenset()
         """Of the functions that the last namespace got."""
         self._waiting: set[tuple[str, threading.Event]] = set()
 
     def functions(self) -> Sequence[HostFunction]:
         """What a namespace gets."""
-        functions = self._toolset().functions()
+        functions = self._knowledge.toolset.functions()
         self.names = frozenset(function.name for function in functions)
         return functions
 
     def __contains__(self, name: str) -> bool:
-        return name in self._toolset().tools
+        return name in self._knowledge.toolset.tools
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What a tool gives. Raises `ToolError`."""
         waiting = (name, threading.Event())
         self._waiting.add(waiting)
         try:
-            return self._toolset().run(name, arguments, waiting[1])
+            return self._knowledge.toolset.run(name, arguments, waiting[1])
         finally:
             self._waiting.discard(waiting)
 
     def cancel(self, name: str) -> None:
-        """Nobody waits any more for the calls of a tool."""
+        """Cancel the calls of a tool: their cell no longer waits."""
         for called, cancelled in list(self._waiting):
             if called == name:
                 cancelled.set()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from mahtab_tui.llm.pictures import Picture
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.attachments import Attachments, element_of
 from mahtab_tui.session.cells import Cells
+from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import Cancelled, Requests
 from mahtab_tui.settings.model import ApprovalMode
 from mahtab_tui.store.last_session import LastSessionError, forget_last_session, load_last_session, save_last_session
@@ -38,40 +40,56 @@ class TurnHost:
         kernel: Kernel,
         cells: Cells,
         prompt: PromptHandler,
-        *,
-        party: str,
-        approval: ApprovalMode,
+        profile: Profile,
         secrets: Secrets,
-        resumed: bool = False,
-        spending: Spending | None = None,
-        attachments: Attachments | None = None,
+        spending: Spending,
+        attachments: Attachments,
+        approvals: Requests[Decision],
+        past: Sequence[Record] = (),
+        *,
+        keeps_exchange: bool,
     ) -> None:
+        """past: the records of the session that is resumed. keeps_exchange: whether the last question and its answer are kept for the session
+        after this one, and those of the session before are told in this one."""
         self.log = log
         self.cancelled = threading.Event()
-        self.party = party
-        self.approval: ApprovalMode = approval
+        self.profile = profile
         self.secrets = secrets
-        self.approvals: Requests[Decision] = Requests()
-        self.spending = spending or Spending()
-        """What the models have used, the resumed part of the session included."""
-        self.on_run_all: Callable[[], None] = lambda: None
-        self.pictures: dict[str, Picture] = {}
-        """Those that have gone with questions, by their ids."""
-        self._attachments = attachments or Attachments(kernel)
+        self.spending = spending
+        self.approvals = approvals
+        self.left_out = prompt.left_out
+        self.pictures = dict(_pictures(past))
         self._kernel = kernel
         self._cells = cells
         self._prompt = prompt
-        self.left_out = prompt.left_out
+        self._attachments = attachments
+        self._numbers = itertools.count(1 + max((record.attrs.get("turn") or 0 for record in past), default=0))
+        self._keeps_exchange = keeps_exchange
         self._exchange: tuple[str, str] | None = None
         """The last question and its answer."""
         self._kept = False
         """Whether it is kept for the session after this one."""
-        self._tell_prior = not resumed
+        self._tells_prior = keeps_exchange and not past
+        self._prior = ""
+        """What is told of the session before, with the next question."""
         self._attached: dict[int, str] = {}
         """What goes with the questions that were not asked yet, as XML, by their numbers."""
         self._turns = 0
         self._waiting_cells = 0
+        self._asked: str | None = None
+        """The approval that is waited for."""
         self._said_rights = False
+
+    @property
+    def party(self) -> str:
+        return self.profile.party
+
+    @property
+    def approval(self) -> ApprovalMode:
+        return self.profile.approval
+
+    def new_turn(self) -> int:
+        return next(self._numbers)
 
     @property
     def in_turn(self) -> bool:
@@ -116,11 +134,14 @@ class TurnHost:
             self._say_rights()
             return Decision("run")
         try:
+            self._asked = request.request
             decision = self.approvals.wait(request.request, self.cancelled.is_set)
         except Cancelled:
             return Decision("stop")
+        finally:
+            self._asked = None
         if decision.action == "all":
-            self.on_run_all()
+            self.profile.set_approval("auto")
             self._say_rights()
         return decision
 
@@ -137,17 +158,11 @@ class TurnHost:
             elements.append(element_of(record))
         self._attached[turn] = "\n".join(elements)
 
-    def resume(self, record: Record) -> None:
-        """Take in the record of an attachment from before the session was resumed."""
-        if (data := record.attrs.get("data")) is not None:
-            attrs = record.attrs
-            self.pictures[str(attrs.get("picture"))] = Picture(str(attrs.get("mime")), str(data), int(attrs["width"]), int(attrs["height"]))
-
     def context(self, turn: int) -> str:
         from mahtab_tui.llm.prompts import render_context
 
         attached = self._attached.pop(turn, "")
-        text = render_context(self._kernel.variables(), self._prompt.get_context(), self._prior(), attached)
+        text = render_context(self._kernel.variables(), self._prompt.get_context(), self._take_prior(), attached)
         self._prompt.clear()
         return text
 
@@ -166,27 +181,32 @@ class TurnHost:
         emit(self.log, tags.USAGE, **attrs)
 
     def interrupt(self) -> None:
-        """Withdraw the approvals that wait, and interrupt the model's cell."""
-        self.approvals.cancel_all()
+        """Withdraw the approval that waits, and interrupt the model's cell."""
+        if (asked := self._asked) is not None:
+            self.approvals.cancel(asked)
         if self._cells.assistant_runs:
             self._kernel.interrupt()
 
-    def _prior(self) -> str:
-        """The last exchange of the session before, told once; nothing where this one was resumed."""
-        tell, self._tell_prior = self._tell_prior, False
-        if not tell:
-            return ""
-        try:
-            last = load_last_session()
-        except LastSessionError as error:
-            emit(self.log, tags.NOTICE, str(error), level="warning")
-            return ""
-        return last.as_text() if last is not None else ""
+    def tell_prior(self, text: str) -> None:
+        """Tell the model of the session before, once, with the next question."""
+        self._prior = text
+
+    def _take_prior(self) -> str:
+        if self._tells_prior:
+            self._tells_prior = False
+            try:
+                if (last := load_last_session()) is not None:
+                    self._prior = last.as_text()
+            except LastSessionError as error:
+                emit(self.log, tags.NOTICE, str(error), level="warning")
+        prior, self._prior = self._prior, ""
+        return prior
 
     def answered(self, question: str, answer: str) -> None:
         """Keep an exchange for the session after this one."""
-        self._exchange, self._kept = (question, answer), False
-        self.keep_exchange()
+        if self._keeps_exchange:
+            self._exchange, self._kept = (question, answer), False
+            self.keep_exchange()
 
     def keep_exchange(self) -> None:
         """What is left out of this session's conversation is not told in the next one either."""
@@ -206,3 +226,11 @@ class TurnHost:
         if not self._said_rights:
             self._said_rights = True
             emit(self.log, tags.NOTICE, _RIGHTS, level="warning")
+
+
+def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, Picture]]:
+    """The pictures that have gone with questions, by their ids."""
+    for record in past:
+        attrs = record.attrs
+        if record.tag == tags.USER_ATTACHMENT and (data := attrs.get("data")) is not None:
+            yield str(attrs.get("picture")), Picture(str(attrs.get("mime")), str(data), int(attrs["width"]), int(attrs["height"]))

@@ -19,9 +19,9 @@ from mahtab_tui.settings.sources import (
     PREFIX,
     EnvFile,
     HeldBack,
-    Place,
     SettingsError,
     TomlFile,
+    ValueOrigin,
     all_held_back,
     config_files,
     env_file_line,
@@ -154,7 +154,7 @@ class Settings(BaseSettings):
         """What nobody is to see, the longest first: a key may begin as another one does."""
         return sorted([*(key.get_secret_value() for key in self.api_keys.values()), *self._other_keys], key=len, reverse=True)
 
-    def place_of(self, key: str) -> Place:
+    def place_of(self, key: str) -> ValueOrigin:
         """Where a value comes from, or one entry of a table ("keymap.help"). Raises `SettingsError` where a file cannot be read any more."""
         return place_of(type(self), key, self._given)
 

@@ -220,7 +220,7 @@ def _line(lines: list[str], pattern: str, start: int) -> int | None:
     return next((number for number in range(start, len(lines)) if re.match(rf"\s*{pattern}", lines[number])), None)
 
 
-class Place(NamedTuple):
+class ValueOrigin(NamedTuple):
     """Where a value was given."""
 
     text: str
@@ -240,25 +240,25 @@ def _variables_of(key: str, value: Any) -> list[str]:
     return [variable_of(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
 
 
-def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Place:
+def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> ValueOrigin:
     """Where the effective value of a setting comes from, or of one entry of a table ("keymap.help"). `given`: as for `load_settings`."""
     table, _, name = key.partition(".")
     for place, values in _places(settings_cls, key, given):
         value = values.get(table)
         if value is not None and (not name or (isinstance(value, Mapping) and name in value)):
             return place
-    return Place(DEFAULT)
+    return ValueOrigin(DEFAULT)
 
 
-def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Iterator[tuple[ValueOrigin, Mapping[str, Any]]]:
     """What each source says, the one that wins first, and how a key in it is told."""
     table, _, name = key.partition(".")
-    yield Place(COMMAND_LINE), given
-    yield Place(variable_of(table)), EnvSettingsSource(settings_cls)()
-    yield Place(env_file_line(_variables_of(table, {name: None}))), EnvFile(DotEnvSettingsSource(settings_cls))()
+    yield ValueOrigin(COMMAND_LINE), given
+    yield ValueOrigin(variable_of(table)), EnvSettingsSource(settings_cls)()
+    yield ValueOrigin(env_file_line(_variables_of(table, {name: None}))), EnvFile(DotEnvSettingsSource(settings_cls))()
     for path in config_files(project_folder()):
         values = _holding(settings_cls, path, read_config(path))
-        yield Place(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
+        yield ValueOrigin(f"{path}, line {line_of(path, key)}" if table in values else str(path), path), values
 
 
 def env_file_line(names: list[str]) -> str:

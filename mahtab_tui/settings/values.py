@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from pydantic import SecretStr, ValidationError
 
 from mahtab_tui.settings.model import Settings, SettingsError, reason
-from mahtab_tui.settings.sources import Place, no_setting
+from mahtab_tui.settings.sources import ValueOrigin, no_setting
 
 THIS_SESSION = "this session"
 NOT_SET = "(not set)"
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
     key: str
     value: str
-    place: Place
+    place: ValueOrigin
     description: str
 
 
@@ -36,7 +36,7 @@ def entries(settings: Settings) -> list[Entry]:
         names = [f"{key}.{name}" for name in value] if isinstance(value, dict) else []
         for each in names or [key]:
             text = shown(value[each.partition(".")[2]]) if names else shown(value)
-            found.append(Entry(each, text, settings.place_of(each) if same else Place(THIS_SESSION), field.description or ""))
+            found.append(Entry(each, text, settings.place_of(each) if same else ValueOrigin(THIS_SESSION), field.description or ""))
     return found
 
 

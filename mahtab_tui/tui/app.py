@@ -126,7 +126,7 @@ class MahtabApp(OfferActions, SkillActions, PaneActions, KeyOrder, Drawn[int]):
                     yield InputRow()
                     yield QueueRow()
                     yield EditorPane(
-                        self.history, self.session.complete, self.session.explain, self.session.suggest, self.session.attachments, id="editor"
+                        self.history, self.session.complete, self.session.explain, self.session.suggest, self.session.preview, id="editor"
                     )
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.search.control import Control
-from mahtab_tui.search.node import Node
+from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import NODE_COMMANDS, Command, bindings
@@ -23,7 +23,7 @@ class Chosen(NamedTuple):
     """A call, and the search that it is of."""
 
     tree: Tree
-    node: Node
+    node: SearchNode
 
 
 class NodeActions(Widget):
@@ -41,7 +41,7 @@ class NodeActions(Widget):
         """What the actions are about."""
         raise NotImplementedError
 
-    def choose(self, node: Node) -> None:
+    def choose(self, node: SearchNode) -> None:
         """Go to another call of the same search."""
         raise NotImplementedError
 

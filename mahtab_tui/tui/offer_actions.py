@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,7 @@ class OfferActions(App[int]):
     def greet(self) -> None:
         """Say on an empty screen what this is, and, once the kernel is ready, which Python it has."""
         self._say_greeting()
-        self.session.on_ready = lambda pandas: threading.Thread(target=self._look_around, args=(pandas,), name="welcome", daemon=True).start()
+        self.session.ready.add_done_callback(self._greet_kernel)
 
     def fold_offers(self, records: Sequence[Record]) -> None:
         """Offer what a cell has lacked."""
@@ -56,6 +57,9 @@ class OfferActions(App[int]):
         else:
             editor.mode, editor.text = self.offer.mode, self.offer.line
             editor.focus()
+
+    def _greet_kernel(self, ready: Future[bool]) -> None:
+        threading.Thread(target=self._look_around, args=(ready.result(),), name="welcome", daemon=True).start()
 
     def _look_around(self, pandas: bool) -> None:
         info = self.session.kernel.info()

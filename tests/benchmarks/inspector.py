@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from mahtab_tui.kernel.looking import Arranged, Look, Path
+from mahtab_tui.kernel.looking import Look, Path, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.graphics.pictured import Picture
@@ -44,7 +44,7 @@ def rows() -> Iterator[Row]:
         def opened() -> None:
             look.open(frame)
             look.headings(frame, _COLUMNS)
-            look.rows(frame, 0, 100, _COLUMNS, Arranged())
+            look.rows(frame, 0, 100, _COLUMNS, TableArrangement())
 
         yield Row("a table of 10,000,000 rows opens, the first time", median(timed(opened, 1)), "ms", "<= 150 ms")
         yield Row("a table of 10,000,000 rows opens, again", median(timed(opened, 20)), "ms", "<= 150 ms")
@@ -52,16 +52,16 @@ def rows() -> Iterator[Row]:
 
         def scrolled() -> None:
             start = next(starts)
-            look.rows(frame, start, start + 100, _COLUMNS, Arranged())
+            look.rows(frame, start, start + 100, _COLUMNS, TableArrangement())
 
         yield Row("a page of it", median(timed(scrolled, 100)), "ms", "<= 50 ms")
         for column, what in ((1, "floats"), (2, "small integers")):
-            arranged = Arranged((column, True))
+            arranged = TableArrangement((column, True))
             took = median(timed(lambda a=arranged: look.rows(frame, 0, 100, _COLUMNS, a), 1))  # type: ignore[misc]
             yield Row(f"it is sorted by {what}", took, "ms", "-")
-        sorted_page = timed(lambda: look.rows(frame, 5_000_000, 5_000_100, _COLUMNS, Arranged((2, True))), 20)
+        sorted_page = timed(lambda: look.rows(frame, 5_000_000, 5_000_100, _COLUMNS, TableArrangement((2, True))), 20)
         yield Row("a page of it as sorted", median(sorted_page), "ms", "<= 50 ms")
-        yield Row("it is filtered", median(timed(lambda: look.rows(frame, 0, 100, _COLUMNS, Arranged(None, ((1, "> 0.5"),))), 1)), "ms", "-")
+        yield Row("it is filtered", median(timed(lambda: look.rows(frame, 0, 100, _COLUMNS, TableArrangement(None, ((1, "> 0.5"),))), 1)), "ms", "-")
         yield Row("the figures of a column", median(timed(lambda: look.figures(frame, 1), 5)), "ms", "-")
         for name in ("items", "keys"):
             path = _named(name)

@@ -6,7 +6,7 @@ import threading
 
 from langchain_core.messages import HumanMessage
 
-from mahtab_tui.agent.hearing import Answer, hear
+from mahtab_tui.agent.hearing import ModelAnswer, hear
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.remote import ChatRemote
 from tests.services import Protocol, Reply, Service
@@ -15,7 +15,7 @@ PATIENCE = 30.0
 """Seconds after which something that must come counts as lost."""
 
 
-def ask(service: Service, protocol: Protocol, *replies: Reply, timeout: float = PATIENCE) -> Answer:
+def ask(service: Service, protocol: Protocol, *replies: Reply, timeout: float = PATIENCE) -> ModelAnswer:
     """One question to a service that answers so."""
     service.replies = list(replies)
     return hear(get_llm(protocol.spec, timeout=timeout), [HumanMessage("hi")], threading.Event())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mahtab_tui.kernel.base import Status
-from mahtab_tui.kernel.looking import Arranged, Look, Path, TablePage
+from mahtab_tui.kernel.looking import Look, Path, TableArrangement, TablePage
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost
 
@@ -36,7 +36,7 @@ class Looking:
 
     def table(self, name: str, *columns: int, start: int = 0, stop: int = 100, sort: tuple[int, bool] | None = None, **filters: str) -> TablePage:
         """A page; a filter is given as ``c2="> 5"``, for the column 2."""
-        arranged = Arranged(sort, tuple((int(column[1:]), text) for column, text in filters.items()))
+        arranged = TableArrangement(sort, tuple((int(column[1:]), text) for column, text in filters.items()))
         return self.look.rows(named(name), start, stop, columns, arranged)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Arranged
+from mahtab_tui.kernel.looking import TableArrangement
 from tests.integration.looks import Looking, looking, named
 
 
@@ -26,7 +26,7 @@ def test_the_way_leads_only_to_the_object_that_was_opened(kernel: Looking) -> No
         with pytest.raises(KernelError, match=r"^df is another object by now; r looks again\.$"):
             kernel.look.open(path)
     with pytest.raises(KernelError, match="another object"):
-        kernel.look.rows(opened.path, 100, 200, [0], Arranged())
+        kernel.look.rows(opened.path, 100, 200, [0], TableArrangement())
     again = kernel.look.open((*opened.path, ["column", 0]), again=True)
     assert kernel.look.headings(again.path, [0])[0].name == "b"
 
@@ -49,7 +49,7 @@ def test_what_became_something_else_inside_is_told_in_a_sentence(kernel: Looking
         "data": lambda: look.data(path, 0, 5),
         "find": lambda: look.find(path, "a", 0, backwards=False),
         "array": lambda: look.array(path),
-        "rows": lambda: look.rows(path, 0, 5, [0], Arranged()),
+        "rows": lambda: look.rows(path, 0, 5, [0], TableArrangement()),
         "plot": lambda: look.plot(path, "line", 5, 5),
         "picture": lambda: look.picture(path),
     }
@@ -69,4 +69,4 @@ def test_a_page_says_how_many_columns_the_table_has_by_now(kernel: Looking) -> N
     kernel.run("wider = pd.DataFrame({'a': [1], 'b': [2]})")
     path = kernel.look.open(named("wider")).path
     kernel.run("wider.insert(0, 'new', 0)")
-    assert kernel.look.rows(path, 0, 5, [0], Arranged()).columns == 3
+    assert kernel.look.rows(path, 0, 5, [0], TableArrangement()).columns == 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mahtab_tui.kernel.looking import Opened
+from mahtab_tui.kernel.looking import InspectedObject
 from mahtab_tui.tui.screens.inspector.exporting import export_code, suggested
 from tests.integration.looks import Looking, looking, named
 
@@ -143,5 +143,5 @@ def test_a_file_in_the_home_folder_can_be_named(objects: Looking, monkeypatch: p
     ("name", "file"), [("frame", "frame.csv"), ("cube", "cube.csv"), ("queue", "queue.pkl"), ("thing", "thing.pkl"), ("table", "table.json")]
 )
 def test_a_file_is_proposed_by_what_the_object_is(objects: Looking, name: str, file: str) -> None:
-    opened: Opened = objects.look.open(named(name))
+    opened: InspectedObject = objects.look.open(named(name))
     assert suggested(opened) == file

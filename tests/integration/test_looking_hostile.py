@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Arranged, Look, Opened, Path
+from mahtab_tui.kernel.looking import InspectedObject, Look, Path, TableArrangement
 from tests.integration.kernels import PATIENCE
 from tests.integration.looks import TRAP, Looking, looking, named
 
@@ -118,18 +118,18 @@ def zoo() -> Iterator[Looking]:
         yield found
 
 
-def look_everywhere(look: Look, path: Path, opened: Opened) -> None:
+def look_everywhere(look: Look, path: Path, opened: InspectedObject) -> None:
     """Ask everything that no view asks on demand only."""
     for attributes in (False, True):
         look.children(path, 0, 50, attributes=attributes)
     if "table" in opened.views:
         columns = range(opened.columns)
         look.headings(path, columns)
-        look.rows(path, 0, 100, columns, Arranged())
+        look.rows(path, 0, 100, columns, TableArrangement())
         for column in columns:
             look.figures(path, column)
             for condition in ("missing", "a", "> 1"):
-                look.rows(path, 0, 100, columns, Arranged((column, True), ((column, condition),)))
+                look.rows(path, 0, 100, columns, TableArrangement((column, True), ((column, condition),)))
     if "text" in opened.views:
         look.text(path, 0, 100)
         look.find(path, "needle", 0, backwards=False)

@@ -9,7 +9,7 @@ import pytest
 
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.inprocess import InProcessKernel
-from mahtab_tui.kernel.looking import Arranged, Look
+from mahtab_tui.kernel.looking import Look, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost, interpreters
 from tests.integration.looks import looking, named
@@ -30,7 +30,7 @@ def look_at_all(look: Look) -> None:
     _, children = look.children(named("point"), 0, 10)
     assert [(child.label, child.state) for child in children] == [("x", ""), ("p", "property")]
     assert look.evaluate(named("point"), "p").summary == "'asked'"
-    assert look.rows(named("rows"), 0, 10, [0], Arranged((0, False))).cells == (("1", "2"),)
+    assert look.rows(named("rows"), 0, 10, [0], TableArrangement((0, False))).cells == (("1", "2"),)
     assert look.text(named("text"), 4, 9).line == 1
     assert look.find(named("text"), "two", 0, backwards=True) == (4, 7)
     assert look.source(named("far")).signature == "far(days)"

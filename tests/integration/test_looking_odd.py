@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Arranged, Look
+from mahtab_tui.kernel.looking import Look, TableArrangement
 from tests.integration.looks import Looking, looking, named
 
 
@@ -111,7 +111,7 @@ def test_two_filters_hold_at_once_whatever_the_library(odd: Looking) -> None:
     odd.run("data = {'a': [1, 2, 3, 4], 'b': [4, 3, 2, 1]}; p, q, r = pd.DataFrame(data), pl.DataFrame(data), pa.table(data)")
     odd.run("s = [{'a': n + 1, 'b': 4 - n} for n in range(4)]")
     for name in "pqrs":
-        page = odd.look.rows(named(name), 0, 10, [0], Arranged((1, False), ((0, "> 1"), (1, "> 1"))))
+        page = odd.look.rows(named(name), 0, 10, [0], TableArrangement((1, False), ((0, "> 1"), (1, "> 1"))))
         assert page.positions == (2, 1)
 
 

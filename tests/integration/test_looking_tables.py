@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Arranged
+from mahtab_tui.kernel.looking import TableArrangement
 from mahtab_tui.tui.screens.inspector.exporting import rows_code
 from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
 from tests.integration.looks import Looking, looking, named
@@ -137,7 +137,7 @@ def test_columns_of_each_library(
     assert libraries.table(name, column).cells == (texts,)
     assert libraries.table(name, sort=(column, False)).positions == upwards
     assert libraries.table(name, sort=(column, True)).positions == downwards
-    assert libraries.look.rows(named(name), 0, 100, (), Arranged(None, ((column, "missing"),))).positions == missing
+    assert libraries.look.rows(named(name), 0, 100, (), TableArrangement(None, ((column, "missing"),))).positions == missing
     assert libraries.look.figures(named(name), column).missing == len(missing)
 
 
@@ -224,7 +224,7 @@ own = Own(rows)
 @pytest.mark.parametrize("name", ["frame", "polar", "arrow", "records", "own"])
 def test_the_rows_that_are_seen_can_be_had_in_code(frame: Looking, name: str) -> None:
     frame.run(TABLES)
-    arranged = Arranged((0, True), ((1, "bonn"), (0, "< 5")))
+    arranged = TableArrangement((0, True), ((1, "bonn"), (0, "< 5")))
     page = frame.look.rows(named(name), 0, 10, [0, 1], arranged)
     assert page.cells[0] == ("3", "2")
     code = rows_code(name, arranged, TableColumns(2))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Arranged, ArrayFacts, ArrayFigures
+from mahtab_tui.kernel.looking import ArrayFacts, ArrayFigures, TableArrangement
 from tests.integration.looks import Looking, looking, named
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -109,7 +109,7 @@ def test_the_list_tells_shape_and_type_of_parameters_too(looked: Looking) -> Non
 @pytest.mark.parametrize(("name", "places", "cells"), [("t3", [1, None, 2], ("14", "18", "22")), ("coo", [None, None], ("1", "0", "0"))])
 def test_slices_are_read_as_tables(looked: Looking, name: str, places: list[int | None], cells: tuple[str, ...]) -> None:
     path = (*named(name), ["slice", places])
-    page = looked.look.rows(path, 0, 3, [0], Arranged())
+    page = looked.look.rows(path, 0, 3, [0], TableArrangement())
     assert tuple(str(cell).rstrip("0").rstrip(".") or "0" for cell in page.cells[0]) == cells
 
 

@@ -275,7 +275,7 @@ def test_stopping_interrupts_the_kernel_process(tmp_path: Path, project: Path) -
 
 
 def test_a_person_at_a_screen_may_decide_from_another_thread(desk: Desk) -> None:
-    desk.host.approval = "ask"
+    desk.host.profile.approval = "ask"
 
     def decide(record: Record) -> None:
         threading.Thread(target=desk.host.approvals.answer, args=(record.attrs["request"], Decision("skip", reason="later"))).start()

@@ -17,7 +17,7 @@ from mahtab_tui.bus.masking import MASK
 from mahtab_tui.bus.records import Record
 from mahtab_tui.cli.ask import ask_once
 from mahtab_tui.cli.rlm import search_once
-from mahtab_tui.kernel.looking import Arranged
+from mahtab_tui.kernel.looking import TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.search.budget import Limits
 from mahtab_tui.session import Session
@@ -239,7 +239,7 @@ def test_no_page_of_the_inspector_shows_it(it: Doors) -> None:
     assert look.text(path("long"), 100, 120).size == 180 + len(KEY)
     headings = look.headings(path("rows"), [0, 1])
     assert [heading.name for heading in headings] == ["k", "n"]
-    assert_masked(str(look.rows(path("rows"), 0, 2, [0, 1], Arranged())))
+    assert_masked(str(look.rows(path("rows"), 0, 2, [0, 1], TableArrangement())))
     look.close()
 
 

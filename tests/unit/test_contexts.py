@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 from mahtab_tui.kernel.worker import contexts
-from mahtab_tui.kernel.worker.contexts import ContextError, Taken, take
+from mahtab_tui.kernel.worker.contexts import ContextError, ContextText, take
 
 
-def parts(taken: Taken) -> dict[str, str]:
+def parts(taken: ContextText) -> dict[str, str]:
     """The documents by name, cut out of the whole."""
     return {name: taken.text[start:end] for name, start, end in taken.parts}
 
@@ -43,7 +43,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, shut: Path) -> None:
 
 @pytest.mark.parametrize("given", ["a text\n", b"a text\n", bytearray(b"a text\n"), memoryview(b"a text\n"), io.StringIO("a text\n")])
 def test_texts_are_what_they_are(given: object) -> None:
-    assert take(given) == Taken("a text\n")
+    assert take(given) == ContextText("a text\n")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_texts_are_what_they_are(given: object) -> None:
     [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF32_LE, "utf-32-le")],
 )
 def test_a_mark_says_how_bytes_are_read(mark: bytes, encoding: str) -> None:
-    assert take(mark + "Grüße 🌙".encode(encoding)) == Taken("Grüße 🌙")
+    assert take(mark + "Grüße 🌙".encode(encoding)) == ContextText("Grüße 🌙")
 
 
 def test_bytes_that_are_no_text_are_replaced_and_told_of() -> None:
@@ -63,7 +63,7 @@ def test_bytes_that_are_no_text_are_replaced_and_told_of() -> None:
 def test_a_file(tmp_path: Path) -> None:
     file = tmp_path / "events.log"
     file.write_text("one\ntwo\n")
-    assert take(file) == Taken("one\ntwo\n", about="the file events.log")
+    assert take(file) == ContextText("one\ntwo\n", about="the file events.log")
     with pytest.raises(ContextError, match=r"missing\.log cannot be read: No such file"):
         take(tmp_path / "missing.log")
 
@@ -73,8 +73,8 @@ def test_the_name_of_a_file_is_a_text_but_perhaps_not_the_one_that_was_meant(pro
     taken = take("events.log")
     assert taken.text == "events.log"
     assert "give pathlib.Path('events.log')" in taken.notices[0]
-    assert take("other.log") == Taken("other.log")
-    assert take("a\0b" * 10) == Taken("a\0b" * 10)
+    assert take("other.log") == ContextText("other.log")
+    assert take("a\0b" * 10) == ContextText("a\0b" * 10)
 
 
 def test_a_folder_is_its_text_files(tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_lists_and_dicts_of_texts_and_documents() -> None:
     assert list(parts(taken).values()) == ["plain", "bytes", "of LangChain", "of a dict", '{"id": 4}', "5"]
     assert list(parts(taken)) == list("012345")
     assert parts(take(iter(["a", "", "b\n"]))) == {"0": "a", "1": "", "2": "b\n"}
-    assert take({"x": "first", 2: "second"}) == Taken("first\nsecond", "dict", (("x", 0, 5), ("2", 6, 12)))
-    assert take([]) == Taken("", "list")
-    assert take(SimpleNamespace(text="alone")) == Taken("alone")
+    assert take({"x": "first", 2: "second"}) == ContextText("first\nsecond", "dict", (("x", 0, 5), ("2", 6, 12)))
+    assert take([]) == ContextText("", "list")
+    assert take(SimpleNamespace(text="alone")) == ContextText("alone")
 
 
 def test_a_table_is_csv_with_its_columns_named() -> None:

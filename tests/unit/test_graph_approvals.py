@@ -108,14 +108,11 @@ def test_stop_ends_the_turn(desk: Desk) -> None:
 
 
 def test_all_runs_this_block_and_every_later_one_without_asking(desk: Desk) -> None:
-    def switch() -> None:
-        desk.host.approval = "auto"
-
-    desk.host.on_run_all = switch
     desk.decide(Decision("all"))
     desk.run(code("a = 1", "b = 2"), COMPLETE, words("Done."))
     assert desk.namespace["b"] == 2
     assert desk.approvals() == ["waiting", "run"]
+    assert desk.host.approval == "auto"
 
 
 def test_auto_never_waits_and_says_once_what_rights_the_code_has(desk: Desk) -> None:

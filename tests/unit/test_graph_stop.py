@@ -42,7 +42,7 @@ def test_code_of_an_answer_that_was_stopped_does_not_run(desk: Desk) -> None:
 
 def test_while_a_block_waits_for_the_person(desk: Desk) -> None:
     agent = ReplAgent(desk.host, desk.replay(code("a = 1")))
-    desk.host.approval = "ask"
+    desk.host.profile.approval = "ask"
     desk.when(tags.APPROVAL, lambda record: agent.stop(), state="waiting")
     agent.ask_sync("count")
     assert "a" not in desk.namespace

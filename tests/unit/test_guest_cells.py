@@ -5,19 +5,46 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.prompt import PromptHandler
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
+from mahtab_tui.kernel.process import ProcessKernel
+from mahtab_tui.session import Session
+from mahtab_tui.session.face import NoFace
 from mahtab_tui.session.guests import Call, Guests
 from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.profile import Profile
+from mahtab_tui.session.requests import Requests
+from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.panes.namespace.columns import fitted_author
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 
 ABOUT: dict[str, Any] = {"call": "guest-1", "request": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0, "blocks": 1}
+
+
+class RecordingInbox(Inbox):
+    """Writes down whose cells it holds back."""
+
+    def __init__(self, log: logging.Logger, held: list[tuple[str, bool]]) -> None:
+        super().__init__(log)
+        self._told_held = held
+
+    def hold(self, party: str, on: bool) -> None:
+        self._told_held.append((party, on))
+        super().hold(party, on)
+
+
+def guests_of(log: logging.Logger, held: list[tuple[str, bool]] | None = None) -> Guests:
+    """The agents of a session that Claude answers in."""
+    inbox = RecordingInbox(log, [] if held is None else held)
+    return Guests(log, inbox, Requests(), Profile(log, load_settings(model="claude"), "moon"))
 
 
 def record(tag: str, text: str = "", **attrs: Any) -> Record:
@@ -67,7 +94,7 @@ def test_the_model_is_told_what_other_agents_ran_but_not_its_own_code_again() ->
 def test_names_and_colours_are_each_agents_own() -> None:
     log, _ = setup_logging(None)
     try:
-        guests = Guests(log, lambda party, on: None, lambda: "Claude")
+        guests = guests_of(log)
         joined = [guests.join(name, lambda text: None, None) for name in ("Claude Code", "claude-code", "you", "", "é" * 50, "claude")]
         assert [guest.name for guest in joined] == ["claude-code", "claude-code-2", "you-2", "agent", "agent-2", "claude-2"]
         assert [guest.colour for guest in joined[:4]] == [0, 1, 2, 3]
@@ -81,7 +108,7 @@ def test_joining_again_ends_no_pause_by_whatever_name() -> None:
     log, _ = setup_logging(None)
     held: list[tuple[str, bool]] = []
     try:
-        guests = Guests(log, lambda party, on: held.append((party, on)), lambda: "Claude")
+        guests = guests_of(log, held)
         first = guests.join("codex", lambda text: None, None)
         assert not first.paused
         guests.pause("codex")
@@ -104,16 +131,18 @@ def test_joining_again_ends_no_pause_by_whatever_name() -> None:
 
 def test_what_a_paused_agent_has_in_the_queue_is_withdrawn_before_its_name_is_free() -> None:
     log, _ = setup_logging(None)
+    held: list[tuple[str, bool]] = []
     order: list[str] = []
     try:
-        guests = Guests(log, lambda party, on: order.append(f"held: {on}"), lambda: "Claude")
+        guests = guests_of(log, held)
         guest = guests.join("codex", lambda text: None, None)
         guests.pause("codex")
         call = Call(lambda told: None)
         guest.calls.add(call)
-        with call.stoppable(lambda: order.append("withdrawn")):
+        with call.stoppable(lambda: order.append(f"withdrawn while {held}")):
             guests.left(guest, stop=False)
-        assert order == ["held: True", "withdrawn", "held: False"]
+        assert order == ["withdrawn while [('codex', True)]"]
+        assert held == [("codex", True), ("codex", False)]
     finally:
         close_logging(log)
 
@@ -122,7 +151,7 @@ def test_an_agent_that_does_not_read_is_sent_away_without_waiting_for_it() -> No
     log, _ = setup_logging(None)
     read = threading.Event()
     try:
-        guests = Guests(log, lambda party, on: None, lambda: "Claude")
+        guests = guests_of(log)
         guests.join("codex", lambda text: [read.wait()].clear(), None)
         assert guests.disconnect("codex") == "codex is disconnected."
     finally:
@@ -175,3 +204,19 @@ def test_a_long_name_is_cut_before_its_cells_number() -> None:
     assert fitted_author("claude-code 12", 10) == "claude… 12"
     assert fitted_author("claude-code 12", 20) == "claude-code 12"
     assert fitted_author("you", 3) == "you"
+
+
+def test_what_stops_the_models_turn_leaves_the_approval_of_an_agent_waiting(project: Path) -> None:
+    session = Session(load_settings(model="demo"), ProcessKernel(), NoFace())
+    try:
+        guest = session.guests.join("codex", lambda text: None, None)
+        ran: Future[str] = Future()
+        shown = threading.Event()
+        call, request = Call(lambda frame: shown.set()), session.guests.new_call()
+        threading.Thread(target=lambda: ran.set_result(session.guests.approved(guest, call, request, "x = 1")), daemon=True).start()
+        assert shown.wait(60)
+        session.turns.interrupt()
+        assert session.decide(request, Decision("run"))
+        assert ran.result(60) == "x = 1"
+    finally:
+        session.close()

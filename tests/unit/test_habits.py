@@ -81,7 +81,7 @@ def test_out_keeps_the_newest_values(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_", "__", "___"):
         monkeypatch.setitem(builtins.__dict__, name, None)
     monkeypatch.setattr(past, "KEPT", 2)
-    kept = past.Past()
+    kept = past.CellHistory()
     for cell, value in enumerate("abc", 1):
         kept.result(cell, value)
     assert kept.outputs == {2: "b", 3: "c"}

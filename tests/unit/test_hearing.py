@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-from mahtab_tui.agent.hearing import Answer, hear
+from mahtab_tui.agent.hearing import ModelAnswer, hear
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
 
@@ -73,7 +73,7 @@ def kind(request: pytest.FixtureRequest) -> type[Scripted]:
 def test_tokens_are_told_as_they_come(kind: type[Scripted]) -> None:
     told: list[str | None] = []
     answer = hear(kind(script=["It ", "", "is."]), QUESTION, threading.Event(), told.append)
-    assert answer == Answer("It is.", stopped=False, cut=False, failure="", usage=None)
+    assert answer == ModelAnswer("It is.", stopped=False, cut=False, failure="", usage=None)
     assert answer.ended
     assert told == ["It ", "is."]
 

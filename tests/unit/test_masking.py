@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.masking import MASK, Masking, Secrets, masked
+from mahtab_tui.bus.masking import MASK, MaskingFilter, Secrets, masked
 from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import BusLogger
 from mahtab_tui.settings.model import load_settings
@@ -31,7 +31,7 @@ class Kept(logging.Handler):
 
 def bus(*secrets: str) -> tuple[BusLogger, Kept]:
     log, kept = BusLogger(), Kept()
-    log.addFilter(Masking(Secrets(lambda: secrets)))
+    log.addFilter(MaskingFilter(Secrets(lambda: secrets)))
     log.addHandler(kept)
     return log, kept
 

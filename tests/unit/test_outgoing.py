@@ -8,17 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from mahtab_tui.kernel.outgoing import LIMIT, Outgoing, OutgoingFullError
+from mahtab_tui.kernel.outgoing import LIMIT, OutgoingFullError, SendQueue
 from tests.waiting import wait_for
 
 MEGABYTE = 2**20
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Outgoing, socket.socket]]:
+def ends() -> Iterator[tuple[SendQueue, socket.socket]]:
     """The host's side, and the kernel's end of the socket."""
     ours, theirs = socket.socketpair()
-    outgoing = Outgoing(ours)
+    outgoing = SendQueue(ours)
     yield outgoing, theirs
     theirs.close()
     outgoing.close()
@@ -36,7 +36,7 @@ def senders() -> list[threading.Thread]:
 
 
 @pytest.mark.timeout(60)
-def test_what_the_kernel_does_not_read_yet_waits_and_comes_in_order(ends: tuple[Outgoing, socket.socket]) -> None:
+def test_what_the_kernel_does_not_read_yet_waits_and_comes_in_order(ends: tuple[SendQueue, socket.socket]) -> None:
     outgoing, kernel = ends
     messages = [bytes([number]) * MEGABYTE for number in range(20)]
     for message in messages:
@@ -49,7 +49,7 @@ def test_what_the_kernel_does_not_read_yet_waits_and_comes_in_order(ends: tuple[
 
 
 @pytest.mark.timeout(60)
-def test_what_may_wait_is_limited_but_one_message_may_be_larger(ends: tuple[Outgoing, socket.socket]) -> None:
+def test_what_may_wait_is_limited_but_one_message_may_be_larger(ends: tuple[SendQueue, socket.socket]) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(2 * LIMIT))
     with pytest.raises(OutgoingFullError):
@@ -61,7 +61,7 @@ def test_what_may_wait_is_limited_but_one_message_may_be_larger(ends: tuple[Outg
 
 
 @pytest.mark.timeout(60)
-def test_closing_drops_what_waits_and_leaves_no_thread(ends: tuple[Outgoing, socket.socket]) -> None:
+def test_closing_drops_what_waits_and_leaves_no_thread(ends: tuple[SendQueue, socket.socket]) -> None:
     outgoing, _ = ends
     outgoing.send(bytes(10 * MEGABYTE))
     assert senders()
@@ -71,7 +71,7 @@ def test_closing_drops_what_waits_and_leaves_no_thread(ends: tuple[Outgoing, soc
 
 
 @pytest.mark.timeout(60)
-def test_a_kernel_that_ends_while_something_waits_is_no_error(ends: tuple[Outgoing, socket.socket]) -> None:
+def test_a_kernel_that_ends_while_something_waits_is_no_error(ends: tuple[SendQueue, socket.socket]) -> None:
     outgoing, kernel = ends
     outgoing.send(bytes(10 * MEGABYTE))
     kernel.close()

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.llm.base import ModelBusy, ModelError
-from mahtab_tui.search.search import Answer
+from mahtab_tui.search.search import SearchAnswer
 from tests.recursion_scripts import Bench, Seat, TurnStatusError, code
 from tests.waiting import wait_for
 
@@ -32,7 +32,7 @@ def waiting(bench: Bench) -> list[str]:
     return [request for request, state in asked.items() if state == "waiting"]
 
 
-def has_come_so_far(bench: Bench, running: Future[Answer], events: int) -> bool:
+def has_come_so_far(bench: Bench, running: Future[SearchAnswer], events: int) -> bool:
     """Whether there are so many events, or there will not be for now."""
     return len(bench.story) >= events or running.done() or bool(waiting(bench))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.search.node import FINISHED, Node
+from mahtab_tui.search.node import FINISHED, SearchNode
 from mahtab_tui.search.tree import HELD, Tree
 from mahtab_tui.search.trees import KEPT, Trees
 from tests.tui.search_story import Scribe, asking, done, running, wide
@@ -48,7 +48,7 @@ def check(tree: Tree) -> None:
     below: Counter[str] = Counter()
     seen: set[str] = set()
 
-    def walk(node: Node) -> None:
+    def walk(node: SearchNode) -> None:
         assert node.id not in seen
         seen.add(node.id)
         assert tree.nodes[node.id] is node

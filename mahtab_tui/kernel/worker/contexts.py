@@ -34,7 +34,7 @@ class ContextError(Exception):
     """The input cannot be searched; the message is a sentence that says why."""
 
 
-class Taken(NamedTuple):
+class ContextText(NamedTuple):
     """A text, and what the person should know of how it was made."""
 
     text: str
@@ -48,16 +48,16 @@ class Taken(NamedTuple):
     notices: tuple[str, ...] = ()
 
 
-def take(given: Any) -> Taken:
+def take(given: Any) -> ContextText:
     """The text of any input: str, bytes, a path object (of a file or a folder), an open file, a list of texts or documents, a dict of them, a DataFrame.
 
     Documents are objects with `page_content` or `text`, or dicts with one of these keys. Raises `ContextError`.
     """
     if isinstance(given, str):
-        return Taken(str(given), notices=_meant_a_file(str(given)))
+        return ContextText(str(given), notices=_meant_a_file(str(given)))
     if isinstance(given, (bytes, bytearray, memoryview)):
         text, notice = _decoded(bytes(given), "The bytes")
-        return Taken(text, notices=notice)
+        return ContextText(text, notices=notice)
     if isinstance(given, os.PathLike):
         return _path(Path(given))
     if hasattr(given, "columns") and (hasattr(given, "to_csv") or hasattr(given, "write_csv")):
@@ -68,7 +68,7 @@ def take(given: Any) -> Taken:
         return take(given.read())
     own = _own_text(given)
     if own is not None:
-        return Taken(own)
+        return ContextText(own)
     if hasattr(given, "__iter__"):
         return _joined("list", ((str(number), _document(value)) for number, value in enumerate(given)))
     raise ContextError(
@@ -91,7 +91,7 @@ def _decoded(data: bytes, what: str) -> tuple[str, tuple[str, ...]]:
         return text, (f"{what} are not all {encoding.upper().removesuffix('-SIG')}; characters that were replaced: {text.count(chr(0xFFFD)):,}.",)
 
 
-def _path(path: Path) -> Taken:
+def _path(path: Path) -> ContextText:
     try:
         if path.is_dir():
             return _folder(path)
@@ -102,7 +102,7 @@ def _path(path: Path) -> Taken:
         raise ContextError(f"{path} is larger than the memory that there is.") from None
     except ValueError as error:  # a name that no file can have
         raise ContextError(f"{str(path)!r} cannot be read: {error}.") from None
-    return Taken(text, about=f"the file {path.name}", notices=notice)
+    return ContextText(text, about=f"the file {path.name}", notices=notice)
 
 
 def _read(path: Path) -> bytes:
@@ -114,7 +114,7 @@ def _read(path: Path) -> bytes:
         return file.read()
 
 
-def _folder(path: Path) -> Taken:
+def _folder(path: Path) -> ContextText:
     """The text files of a folder, hidden ones left out, as documents under their names."""
     notices: list[str] = []
 
@@ -171,7 +171,7 @@ def _may_be_read(path: Path) -> bool:
         return False
 
 
-def _table(frame: Any) -> Taken:
+def _table(frame: Any) -> ContextText:
     columns = [str(column) for column in frame.columns]
     if hasattr(frame, "to_csv"):
         labelled = type(getattr(frame, "index", None)).__name__ not in ("NoneType", "RangeIndex")  # it says more than the row's number
@@ -181,7 +181,7 @@ def _table(frame: Any) -> Taken:
     else:
         text = str(frame.write_csv())
     named = ", ".join(columns[:_COLUMNS]) + (f", and {len(columns) - _COLUMNS} more" if len(columns) > _COLUMNS else "")
-    return Taken(text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}")
+    return ContextText(text, about=f"CSV of a DataFrame of {len(frame):,} rows with the columns {named}")
 
 
 def _document(value: Any) -> str:
@@ -208,7 +208,7 @@ def _own_text(value: Any) -> str | None:
     return None
 
 
-def _joined(kind: str, documents: Iterator[tuple[str, str]]) -> Taken:
+def _joined(kind: str, documents: Iterator[tuple[str, str]]) -> ContextText:
     texts: list[str] = []
     parts = []
     start = 0
@@ -216,4 +216,4 @@ def _joined(kind: str, documents: Iterator[tuple[str, str]]) -> Taken:
         parts.append((name, start, start + len(text)))
         texts.append(text)
         start += len(text) + 1
-    return Taken("\n".join(texts), kind, tuple(parts))
+    return ContextText("\n".join(texts), kind, tuple(parts))

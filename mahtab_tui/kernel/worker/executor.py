@@ -13,7 +13,7 @@ from .awaiting import EventLoop
 from .capture import LimitedOutput, OutputLimitError, shorten
 from .console import Leave
 from .habits import SIGNS, magics
-from .habits.past import Past
+from .habits.past import CellHistory
 from .interrupts import Interrupts
 from .readable import cell_ended, form_of
 from .stdlib import late_import
@@ -88,7 +88,7 @@ class Executor:
         self._surroundings = surroundings
         self._interrupts = interrupts
         self._loop = loop
-        self._past = Past()
+        self._past = CellHistory()
         self._past.install()
         magics.install(loop.run)
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT

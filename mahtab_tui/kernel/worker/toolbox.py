@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .host import CallHost
 
 
-class Tool(NamedTuple):
+class ListedTool(NamedTuple):
     """A tool as a prompt lists it."""
 
     name: str
@@ -100,7 +100,7 @@ _FUNCTIONS: tuple[Callable[..., Any], ...] = (
 NAMES = frozenset(function.__name__ for function in _FUNCTIONS)
 
 if TYPE_CHECKING:
-    TOOLS: tuple[Tool, ...]
+    TOOLS: tuple[ListedTool, ...]
     """The catalogue of what is always there: from the functions' own signatures and docstrings."""
 
 
@@ -110,7 +110,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     signature = late_import("inspect").signature
     return tuple(
-        Tool(function.__name__, str(signature(function)).replace("'", ""), (function.__doc__ or "").split("\n")[0]) for function in _FUNCTIONS
+        ListedTool(function.__name__, str(signature(function)).replace("'", ""), (function.__doc__ or "").split("\n")[0]) for function in _FUNCTIONS
     )
 
 

@@ -15,8 +15,8 @@ from .describing import describe
 from .keys import keys_of, literal
 from .modules import member_names, module_members, module_names
 from .paths import files, split
-from .place import Place, place_at
-from .resolve import Instance, Unknown, resolve
+from .place import CompletionPoint, place_at
+from .resolve import Instance, UnresolvedError, resolve
 from .signatures import function_of, parameters
 from .tokens import tokenize
 
@@ -42,7 +42,7 @@ def _listing(candidates: Iterator[Candidate], stem: str, start: int) -> dict[str
     return {"start": start, "items": items, "more": more}
 
 
-def _candidates(namespace: dict[str, Any], place: Place, code: str) -> Iterator[Candidate]:
+def _candidates(namespace: dict[str, Any], place: CompletionPoint, code: str) -> Iterator[Candidate]:
     if place.kind == "magic":
         yield from (Candidate(name, fixed("magic", summary)) for name, summary in SUMMARIES.items())
     elif place.kind == "module":
@@ -60,7 +60,7 @@ def _candidates(namespace: dict[str, Any], place: Place, code: str) -> Iterator[
         yield from _names(namespace, place, code)
 
 
-def _names(namespace: dict[str, Any], place: Place, code: str) -> Iterator[Candidate]:
+def _names(namespace: dict[str, Any], place: CompletionPoint, code: str) -> Iterator[Candidate]:
     if not place.stem and place.target:
         return
     names = dict(list(namespace.items()))
@@ -77,7 +77,7 @@ def _names(namespace: dict[str, Any], place: Place, code: str) -> Iterator[Candi
         yield Candidate(word, fixed("keyword"), order=2)
 
 
-def _words(code: str, place: Place) -> set[str]:
+def _words(code: str, place: CompletionPoint) -> set[str]:
     """The names that the text itself has: those of a cell that has not run yet."""
     around = code[: place.start] + " " + code[place.start + len(place.stem) :]
     return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(keyword.kwlist)
@@ -90,7 +90,7 @@ def _named(name: str, value: Any) -> Candidate:
 def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:
     try:
         value = resolve(target, namespace)
-    except Unknown:
+    except UnresolvedError:
         return
     if type(value) is Instance:
         value = value.cls
@@ -106,7 +106,7 @@ def _attributes(namespace: dict[str, Any], target: str) -> Iterator[Candidate]:
 def _arguments(namespace: dict[str, Any], call: str) -> Iterator[Candidate]:
     try:
         function, bound = function_of(resolve(call, namespace))
-    except Unknown:
+    except UnresolvedError:
         return
     for parameter in parameters(function, bound) if function is not None else ():
         if parameter.keyword:
@@ -116,12 +116,12 @@ def _arguments(namespace: dict[str, Any], call: str) -> Iterator[Candidate]:
 def _keys(namespace: dict[str, Any], target: str) -> list[Candidate]:
     try:
         value = resolve(target, namespace)
-    except Unknown:
+    except UnresolvedError:
         return []
     return keys_of(value)
 
 
-def _in_string(namespace: dict[str, Any], place: Place, code: str, cursor: int) -> dict[str, Any]:
+def _in_string(namespace: dict[str, Any], place: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
     """Keys and columns where a string is one; else files."""
     keys = [key for key in _keys(namespace, place.target) if key.text is not None] if place.target else []
     if not keys and place.call:
@@ -142,5 +142,5 @@ def _columns_of_call(namespace: dict[str, Any], call: str) -> list[Candidate]:
     holder, dot, _ = call.rpartition(".")
     try:
         return [Candidate(name, fixed("column"), name) for name in columns_of(resolve(holder, namespace))] if dot else []
-    except Unknown:
+    except UnresolvedError:
         return []

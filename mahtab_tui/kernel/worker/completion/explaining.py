@@ -11,7 +11,7 @@ from ..secret_names import summary_of
 from ..statics import Classes, class_dict, is_class
 from ..summary import kind_of, one_line, type_name
 from .place import call_at
-from .resolve import Instance, Unknown, resolve
+from .resolve import Instance, UnresolvedError, resolve
 from .signatures import annotated, annotations_of, function_of, parameters
 
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
@@ -39,7 +39,7 @@ def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation
     expression = call_at(code, cursor)
     try:
         value = resolve(expression, namespace) if expression else None
-    except Unknown:
+    except UnresolvedError:
         return None
     return explain(value, expression) if expression else None
 

@@ -12,7 +12,7 @@ _BINDS = frozenset(("def", "class", "as", "global", "nonlocal"))
 _FIELD = re.compile(r"\{\{|\}\}|[{}]")
 
 
-class Place(NamedTuple):
+class CompletionPoint(NamedTuple):
     """What is to be completed."""
 
     kind: str
@@ -31,10 +31,10 @@ class Place(NamedTuple):
     """In a string: its prefix and quotes."""
 
 
-NONE = Place("none")
+NONE = CompletionPoint("none")
 
 
-def place_at(code: str, cursor: int) -> Place:
+def place_at(code: str, cursor: int) -> CompletionPoint:
     """What stands before a cursor."""
     return _place(code[:cursor])
 
@@ -57,7 +57,7 @@ def call_at(code: str, cursor: int) -> str:
     return _text(code, tokens.all, last)
 
 
-def _place(before: str) -> Place:
+def _place(before: str) -> CompletionPoint:
     tokens = tokenize(before)
     last = tokens.all[-1] if tokens.all else None
     if last is not None and last.kind == "comment":
@@ -76,16 +76,16 @@ def _place(before: str) -> Place:
     if previous in _BINDS:
         return NONE
     if previous == "%" and not tokens.open and not before[before.rfind("\n") + 1 : start].strip(" \t%"):
-        return Place("magic", start, stem)
+        return CompletionPoint("magic", start, stem)
     if previous == ".":
         target = _text(before, rest, len(rest) - 2)
-        return Place("attribute", start, stem, target) if target else NONE
+        return CompletionPoint("attribute", start, stem, target) if target else NONE
     target = _callee(before, rest, len(rest) - 1) if previous == "[" else ""
     call = _open_call(before, rest, tokens.open)
-    return Place("name", start, stem, target, call, bool(call) and previous in ("(", ","))
+    return CompletionPoint("name", start, stem, target, call, bool(call) and previous in ("(", ","))
 
 
-def _in_string(before: str, tokens: Tokens, string: Token) -> Place:
+def _in_string(before: str, tokens: Tokens, string: Token) -> CompletionPoint:
     start = string.start + len(string.quote)
     if "f" in string.quote.lower():
         field = _open_field(before, start)
@@ -99,7 +99,7 @@ def _in_string(before: str, tokens: Tokens, string: Token) -> Place:
         target = _callee(before, rest, bracket)
         if not target and len(tokens.open) > 1 and tokens.open[-2] == bracket - 1:
             target = _callee(before, rest, bracket - 1) if rest[bracket - 1].text == "[" else ""
-    return Place("string", start, before[start:], target, _open_call(before, rest, tokens.open), quote=string.quote)
+    return CompletionPoint("string", start, before[start:], target, _open_call(before, rest, tokens.open), quote=string.quote)
 
 
 def _open_field(before: str, start: int) -> int | None:
@@ -113,7 +113,7 @@ def _open_field(before: str, start: int) -> int | None:
     return opened[-1] if opened else None
 
 
-def _in_import(tokens: list[Token], stem: str, start: int) -> Place | None:
+def _in_import(tokens: list[Token], stem: str, start: int) -> CompletionPoint | None:
     """The place, if the statement is an import."""
     first = max((place for place, token in enumerate(tokens) if token.kind == "newline" or token.text == ";"), default=-1) + 1
     words = [token.text for token in tokens[first:]]
@@ -123,15 +123,15 @@ def _in_import(tokens: list[Token], stem: str, start: int) -> Place | None:
         return NONE
     if words[0] == "from" and "import" in words:
         module = "".join(words[1 : words.index("import")])
-        return Place("member", start, stem, module) if words[-1] in ("import", ",", "(") else NONE
+        return CompletionPoint("member", start, stem, module) if words[-1] in ("import", ",", "(") else NONE
     module = ""
     for word in reversed(words[1:]):
         if word == "," or (word != "." and not (module.startswith(".") or not module)):
             break
         module = word + module
     if module and not module.endswith("."):
-        return NONE if words[0] == "import" else Place("name", start, stem)
-    return Place("module", start, stem, module[:-1]) if not module.startswith(".") else NONE
+        return NONE if words[0] == "import" else CompletionPoint("name", start, stem)
+    return CompletionPoint("module", start, stem, module[:-1]) if not module.startswith(".") else NONE
 
 
 def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:

@@ -16,7 +16,7 @@ _SLOTS = Classes(types.GetSetDescriptorType, types.MemberDescriptorType)
 _SEQUENCES = Classes(list, tuple)
 
 
-class Unknown(Exception):
+class UnresolvedError(Exception):
     """It is not known what the expression is."""
 
 
@@ -39,17 +39,17 @@ _DISPLAYS: dict[type, type] = {
 
 
 def resolve(expression: str, namespace: dict[str, Any]) -> Any:
-    """The object that an expression means, or an `Instance`. Raises `Unknown`."""
+    """The object that an expression means, or an `Instance`. Raises `UnresolvedError`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(f"({expression}\n)", mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise Unknown from None
+        raise UnresolvedError from None
     try:
         return _value(tree.body, namespace)
     except RecursionError:
-        raise Unknown from None
+        raise UnresolvedError from None
 
 
 def _value(node: ast.expr, namespace: dict[str, Any]) -> Any:
@@ -66,7 +66,7 @@ def _value(node: ast.expr, namespace: dict[str, Any]) -> Any:
         return _result(_value(node.func, namespace))
     if type(node) in _DISPLAYS:
         return Instance(_DISPLAYS[type(node)])
-    raise Unknown
+    raise UnresolvedError
 
 
 def _attribute(value: Any, name: str) -> Any:
@@ -85,26 +85,26 @@ def _attribute(value: Any, name: str) -> Any:
     if type(found) is property:
         return _result(found.fget)
     if type(found) in _SLOTS:
-        raise Unknown
+        raise UnresolvedError
     return _known(found)
 
 
 def _item(value: Any, key: ast.expr) -> Any:
     if type(value) is Instance or not isinstance(key, ast.Constant):
-        raise Unknown
+        raise UnresolvedError
     if type(value) is dict:
         try:
             return _known(value.get(key.value, MISSING))
         except Exception:  # the `__eq__` of a key
-            raise Unknown from None
+            raise UnresolvedError from None
     if type(value) in _SEQUENCES and type(key.value) is int:
         try:
             return value[key.value]
         except IndexError:
-            raise Unknown from None
+            raise UnresolvedError from None
     if type(value) is loaded("pandas", "DataFrame") and type(key.value) is str:
         return Instance(_known(loaded("pandas", "Series")))
-    raise Unknown
+    raise UnresolvedError
 
 
 def _result(value: Any) -> Any:
@@ -114,16 +114,16 @@ def _result(value: Any) -> Any:
     if type(value) is types.MethodType:
         value = value.__func__
     if type(value) is not types.FunctionType:
-        raise Unknown
+        raise UnresolvedError
     promised = annotations_of(value).get("return")
     if type(promised) is str:
         promised = value.__globals__.get(promised, builtins.__dict__.get(promised))
     if promised is None or not is_class(promised):
-        raise Unknown
+        raise UnresolvedError
     return Instance(promised)
 
 
 def _known(found: Any) -> Any:
     if found is MISSING:
-        raise Unknown
+        raise UnresolvedError
     return found

@@ -11,7 +11,7 @@ from .compiling import compiled
 from .magics import Caller
 
 
-class Captured:
+class CapturedOutput:
     """What a cell printed."""
 
     def __init__(self, stdout: str, stderr: str) -> None:
@@ -52,7 +52,7 @@ def capture(rest: str, caller: Caller) -> None:
         try:
             run()
         finally:
-            caller.namespace.update(dict.fromkeys(names, Captured(stdout.getvalue(), stderr.getvalue())))
+            caller.namespace.update(dict.fromkeys(names, CapturedOutput(stdout.getvalue(), stderr.getvalue())))
 
 
 COMMANDS: dict[str, Any] = {"capture": capture}

@@ -9,7 +9,7 @@ KEPT = 1_000
 """Values that `Out` keeps."""
 
 
-class Past:
+class CellHistory:
     """`In` and `Out` of one namespace, in builtins: they never clutter the namespace, and a name of the person's hides them."""
 
     def __init__(self) -> None:

@@ -15,9 +15,9 @@ from ..summary import kind_of, summary, type_name
 from . import arrays, pictures, plots, texts
 from .children import Child, all_attributes, children_of, count_of, described
 from .code import source
-from .pace import Abandoned, LookError, Pace
-from .paths import Made, Way, follow
-from .registered import Registered, views
+from .pace import AbandonedError, LookError, Pace
+from .paths import ComputedValue, Way, follow
+from .registered import InspectorRegistry, views
 from .tables.column import Table
 from .tables.known import table_of
 from .tables.pages import Arrangement, headings, page
@@ -43,8 +43,8 @@ class Inspection:
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._newest: dict[tuple[str, str], int] = {}
-        self._held: dict[str, dict[int, Made]] = {}
-        self._registered = Registered()
+        self._held: dict[str, dict[int, ComputedValue]] = {}
+        self._registered = InspectorRegistry()
         self._arrangements: dict[str, Arrangement] = {}
         self._line_counts: dict[str, texts.LineCounts] = {}
         self._answers: dict[str, Callable[[Way, dict[str, Any], Pace], dict[str, Any]]] = {
@@ -68,7 +68,7 @@ class Inspection:
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Answer one question: who asks (`client`, `slot`), what is to be done (`do`), where (`path`), and what belongs to it.
 
-        Raises `LookError` or `Abandoned`.
+        Raises `LookError` or `AbandonedError`.
         """
         client = asked["client"]
         if asked["do"] == "close":
@@ -82,7 +82,7 @@ class Inspection:
         try:
             way = follow(path, self._namespace, self._held.get(client, {}), table_of)
             return self._answers[asked["do"]](way, asked, pace)
-        except (LookError, Abandoned):
+        except (LookError, AbandonedError):
             raise
         except Exception as error:  # a library's object in a state that it does not expect itself
             raise LookError(f"It cannot be shown: {type_name(error)}{_message(error)}") from None
@@ -199,7 +199,7 @@ class Inspection:
     def _hold(self, client: str, value: Any, expression: str) -> int:
         with self._lock:
             number = next(self._numbers)
-            self._held.setdefault(client, {})[number] = Made(value, expression)
+            self._held.setdefault(client, {})[number] = ComputedValue(value, expression)
         return number
 
 

@@ -10,7 +10,7 @@ class LookError(Exception):
     """It cannot be shown; the message is a sentence for the person."""
 
 
-class Abandoned(Exception):
+class AbandonedError(Exception):
     """Nobody waits for the answer any more."""
 
 
@@ -24,8 +24,8 @@ class Pace:
         self._over = over
 
     def check(self) -> None:
-        """Raises `Abandoned`, or `LookError` after the time limit."""
+        """Raises `AbandonedError`, or `LookError` after the time limit."""
         if self._over():
-            raise Abandoned("It is not wanted any more.")
+            raise AbandonedError("It is not wanted any more.")
         if time.monotonic() > self._end:
             raise LookError(f"It was given up after {self.seconds:g} s.")

@@ -26,7 +26,7 @@ _LONGEST = 1000
 _BY_POSITION = Classes(list, tuple, range, collections.deque)
 
 
-class Made(NamedTuple):
+class ComputedValue(NamedTuple):
     """Something that was made on demand, and how it is written in code."""
 
     value: Any
@@ -59,7 +59,7 @@ class Way(NamedTuple):
         return as_own(self.objects[-1])
 
 
-def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, Made], table_of: Tables) -> Way:
+def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue], table_of: Tables) -> Way:
     """Walk a path. Raises `LookError` where it leads nowhere any more."""
     objects: list[Any] = []
     expression = ""

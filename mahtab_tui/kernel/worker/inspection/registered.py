@@ -21,7 +21,7 @@ MOST = 7
 """Views of one object."""
 
 
-class Registered:
+class InspectorRegistry:
     """What is registered in this environment."""
 
     def __init__(self) -> None:

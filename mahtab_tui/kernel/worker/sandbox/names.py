@@ -13,11 +13,11 @@ from ..text_tools import LONG_LINE, cuts
 from .grounds import Grounds
 from .host import Host
 from .lines import compile_pattern, matching_lines, surroundings, widened
-from .parts import Answer, Failure, Final, Part, answer_of, place_of, places_of
+from .parts import Failure, Final, Part, SubAnswer, answer_of, place_of, places_of
 from .touches import MOST_A_CALL, Touches, merge
 from .wording import ANSWER_LIMIT, readable, subset_text, wrong_type
 
-__all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Answer", "Failure", "Final", "Part", "Search", "make_names"]
+__all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "Search", "SubAnswer", "make_names"]
 
 FUNCTIONS = ("peek", "grep", "partition", "rlm", "rlm_map", "llm", "FINAL")
 
@@ -105,7 +105,7 @@ class Search:
             raise ValueError(f"partition: n must be at least 1, not {n}")
         return self._parts(cuts(self._text, n))
 
-    def rlm(self, query: str, subset: str) -> Answer:
+    def rlm(self, query: str, subset: str) -> SubAnswer:
         """Ask a sub-model, which works as you do, about a part of the text (or any other string), and return its answer, a string.
 
         It sees only the query and the subset, so say in the query all that it must know, and which form the answer should have.
@@ -115,7 +115,7 @@ class Search:
         _query("rlm", query)
         return self._ask("rlm", [self._part("rlm", subset)], query, fan_out=False)[0]
 
-    def rlm_map(self, query: str, subsets: Iterable[str]) -> list[Answer]:
+    def rlm_map(self, query: str, subsets: Iterable[str]) -> list[SubAnswer]:
         """Ask the same of each of several parts, all at once, and return the answers in the order of the parts.
 
         subsets: strings, such as partition(20) or a list of slices; of a dict, its values. Those that failed have .failed True.
@@ -131,7 +131,7 @@ class Search:
         parts = [self._part("rlm_map", subset) for subset in given]
         return self._ask("rlm", parts, query, fan_out=True) if parts else []
 
-    def llm(self, query: str, text: str = "") -> Answer:
+    def llm(self, query: str, text: str = "") -> SubAnswer:
         """Ask a model once, without code of its own, and return its answer, a string. Good for a text of up to about 200,000 characters.
 
         Example: print(llm("Write these findings as one paragraph", "\\n".join(found))).
@@ -163,7 +163,7 @@ class Search:
             else:
                 yield start, end
 
-    def _ask(self, name: str, parts: list[dict[str, object]], query: str, *, fan_out: bool) -> list[Answer]:
+    def _ask(self, name: str, parts: list[dict[str, object]], query: str, *, fan_out: bool) -> list[SubAnswer]:
         reply = self._host.call(name, {"query": str(query), "parts": parts, "map": fan_out})
         return [answer_of(answer) for answer in reply["answers"]]
 

@@ -12,7 +12,7 @@ HEAD, TAIL = 5_000, 3_000
 """Characters that are kept."""
 
 
-class Printed(NamedTuple):
+class TurnOutput(NamedTuple):
     """The output of a turn."""
 
     text: str
@@ -37,12 +37,12 @@ class Ends:
             text = text[room:]
         self._tail = (self._tail + text[-TAIL:])[-TAIL:]
 
-    def take(self) -> Printed:
+    def take(self) -> TurnOutput:
         """What has come since the last time."""
         self.add(b"", final=True)
         dropped = self._chars - len(self._head) - len(self._tail)
         between = left_out(dropped) if dropped else ""
-        printed = Printed(self._head + between + self._tail, self._chars)
+        printed = TurnOutput(self._head + between + self._tail, self._chars)
         self._begin()
         return printed
 
@@ -83,7 +83,7 @@ class Streams:
             self._stream = self._open()
         return self._stream
 
-    def take(self) -> Printed:
+    def take(self) -> TurnOutput:
         """What was printed since the last time."""
         self.stream()
         return self._ends.take()

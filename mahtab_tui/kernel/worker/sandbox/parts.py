@@ -29,7 +29,7 @@ class Part(str):
         return part
 
 
-class Answer(str):
+class SubAnswer(str):
     """The answer of a sub-call: a str. failed: whether it says why there is none."""
 
     __slots__ = ()
@@ -37,7 +37,7 @@ class Answer(str):
     failed = False
 
 
-class Failure(Answer):
+class Failure(SubAnswer):
     """In place of an answer: "[failed: why]"."""
 
     __slots__ = ()
@@ -49,11 +49,11 @@ class Final(BaseException):
     """Ends the code once FINAL has sent the answer."""
 
 
-def answer_of(reply: dict[str, object]) -> Answer:
+def answer_of(reply: dict[str, object]) -> SubAnswer:
     """An answer as the engine gives it: {"text", "failed"}."""
     text = str(reply["text"])
     if not reply["failed"]:
-        return Answer(text)
+        return SubAnswer(text)
     return Failure(text if text.startswith("[failed") else f"[failed: {text}]")
 
 

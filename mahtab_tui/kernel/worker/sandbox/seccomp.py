@@ -9,7 +9,7 @@ import struct
 import sys
 from collections.abc import Sequence
 
-from .calls_allowed import AARCH64, ALLOWED, X86_64, Allowed, Check
+from .calls_allowed import AARCH64, ALLOWED, X86_64, AllowedCall, Check
 from .libc import set_filter
 
 # Classic BPF: an operation, where to go on if a comparison holds or not (instructions to skip), a value.
@@ -63,7 +63,7 @@ def apply(filter_program: bytes) -> None:
     set_filter(ctypes.addressof(header))
 
 
-def _block(call: Allowed) -> list[_Instruction]:
+def _block(call: AllowedCall) -> list[_Instruction]:
     """What is done for a call: it ends in a return whatever the arguments are."""
     code: list[_Instruction] = []
     for checks in call.alternatives:

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.style import Style
 
 from mahtab_tui.search.coverage import HOWS, How
-from mahtab_tui.search.node import Batch, Node
+from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.panes.search_tree.field import Field
 from mahtab_tui.tui.panes.search_tree.marks import CELLS, COVER, GLYPHS, LEGEND, Role, glyph
@@ -46,7 +46,7 @@ class Drawing:
     def __init__(self, width: int, palette: Palette) -> None:
         self.width = width
         self.palette = palette
-        self._drawers: dict[Kind, Callable[[Line, float, Node | None], list[Span]]] = {
+        self._drawers: dict[Kind, Callable[[Line, float, SearchNode | None], list[Span]]] = {
             "gap": lambda line, now, chosen: [],
             "root": self._root,
             "totals": self._totals,
@@ -60,7 +60,7 @@ class Drawing:
         }
         self._covered: dict[str, tuple[int, list[How | None]]] = {}
 
-    def spans(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def spans(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         """A line at a time (seconds since the epoch), while a node is chosen."""
         return self._drawers[line.kind](line, now, chosen)
 
@@ -74,7 +74,7 @@ class Drawing:
 
     # Nodes
 
-    def _root(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def _root(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         node = line.node
         mark, role = glyph(node, now)
         left: list[Span] = [self._arrow(line), (mark, self.style(role)), (" ", Style())]
@@ -85,7 +85,7 @@ class Drawing:
         style = self.palette.text + BOLD if line.open else self.palette.text
         return [*left, (fitted(one_line(node.query), room), style), *((text.rjust(width), self.palette.muted) for text, width in columns)]
 
-    def _node(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def _node(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         node = line.node
         mark, role = glyph(node, now)
         again: list[Span] = [("↻ ", self.palette.person)] if node.replaces is not None else []
@@ -94,7 +94,7 @@ class Drawing:
         room = self.width - sum(cell_len(text) for text, _ in left) - sum(cell_len(text) for text, _ in columns)
         return [*left, *self._words(node, now, max(0, room), len(left[1][0])), *columns]
 
-    def _words(self, node: Node, now: float, room: int, arrow: int) -> list[Span]:
+    def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
         """What a node is, and what it does; of parts, the latter stands in a column, whether they have an arrow or not."""
         name, doing = label(node), detail(node, now)
         muted = node.state == "waiting" or bool(node.again) or node.state == "stopped"
@@ -107,14 +107,14 @@ class Drawing:
         spans = [(fitted(name, wanted), name_style), (fitted("", min(2, room - wanted)), Style())]
         return [*spans, (fitted(doing, rest), self._doing_style(node))]
 
-    def _doing_style(self, node: Node) -> Style:
+    def _doing_style(self, node: SearchNode) -> Style:
         if node.state == "error":
             return self.palette.bad
         if node.state in ("thinking", "running"):
             return self.palette.model
         return self.palette.text if node.state == "done" and not is_part(node) else self.palette.muted
 
-    def _columns(self, node: Node, now: float) -> list[Span]:
+    def _columns(self, node: SearchNode, now: float) -> list[Span]:
         """Turns, tokens, cost and time, as far as there is room."""
         turn = node.turns[-1].number if node.turns and node.kind != "llm" else 0
         texts = (
@@ -141,7 +141,7 @@ class Drawing:
 
     # Fan-outs
 
-    def _batch(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def _batch(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         batch = line.batch
         assert batch is not None
         spans: list[Span] = [(line.prefix, self.palette.hairline), self._arrow(line)]
@@ -153,7 +153,7 @@ class Drawing:
             spans += self._tally(batch, self.width - sum(cell_len(text) for text, _ in spans))
         return spans
 
-    def _tally(self, batch: Batch, room: int) -> list[Span]:
+    def _tally(self, batch: FanOut, room: int) -> list[Span]:
         """How many parts are in which state: in words, or with the states' marks where there is no room."""
         words = ", ".join(f"{number} {'failed' if state == 'error' else state}" for state, number in tally(batch))
         if len(words) <= room:
@@ -164,7 +164,7 @@ class Drawing:
             spans += [(mark, self.style(role)), (f" {number}  ", self.palette.muted)]
         return spans
 
-    def _field(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def _field(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         assert line.batch is not None
         spans: list[Span] = [(line.prefix, self.palette.hairline)]
         for state in Field(line.batch, self.field_width(line)).row(line.row):
@@ -177,21 +177,21 @@ class Drawing:
 
     # The whole search
 
-    def _totals(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def _totals(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         tree = line.tree
         depth = f"{tree.depth} of {int(tree.limits['max_depth'])}" if tree.limits.get("max_depth") else str(tree.depth)
         return [("  ", Style()), (fitted(totals(tree.used, depth), self.width - 2), self.palette.muted)]
 
-    def _left(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def _left(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         return [("  ", Style()), (fitted("left: " + budget(line.tree.left(now)), self.width - 2), self.palette.muted)]
 
-    def _answer(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def _answer(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         role = GLYPHS[line.node.state][1]
         style = self.palette.bad if line.node.state == "error" else self.palette.text
         words = one_line(line.node.answer.replace("**", "").replace("`", "")) or line.node.state
         return [("  ", Style()), ("→ ", self.style(role)), (fitted(words, self.width - 4), style)]
 
-    def _bar(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def _bar(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         spans: list[Span] = [("  ", Style())]
         for how in self.covered(line.tree):
             mark, role = COVER[how]
@@ -209,7 +209,7 @@ class Drawing:
             self._covered[tree.id] = tree.coverage.version, cells
         return cells
 
-    def _legend(self, line: Line, now: float, chosen: Node | None) -> list[Span]:
+    def _legend(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
         """Where the chosen node's text stands in the bar; else what the bar's cells mean."""
         tree = line.tree
         if chosen is not None and chosen is not tree.root and chosen.spans and tree.nodes.get(chosen.id) is chosen:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahtab_tui.search.node import Batch, Node, State
+from mahtab_tui.search.node import FanOut, SearchNode, State
 
 ROWS = 5
 """Lines of a field at most."""
@@ -14,7 +14,7 @@ _FIRST: tuple[State, ...] = ("error", "thinking", "running", "partial", "stopped
 class Field:
     """Which parts stand in which cell, given the cells of a line."""
 
-    def __init__(self, batch: Batch, width: int) -> None:
+    def __init__(self, batch: FanOut, width: int) -> None:
         self._batch = batch
         # Lines of full tens can be counted.
         self._width = max(1, width - width % 10 if width >= 20 else width)
@@ -29,7 +29,7 @@ class Field:
         after = min(first + self._width, self._cells)
         return [self._state(cell) for cell in range(first, after)]
 
-    def node(self, row: int, column: int) -> Node | None:
+    def node(self, row: int, column: int) -> SearchNode | None:
         """The part in a cell; of several the one that the cell shows."""
         if not 0 <= column < self._width:
             return None

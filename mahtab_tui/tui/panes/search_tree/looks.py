@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mahtab_tui.search.node import Node
+from mahtab_tui.search.node import SearchNode
 from mahtab_tui.tui.panes.search_tree.outline import Line
 
 
-def look_of(line: Line, chosen: Node | None) -> tuple[object, ...]:
+def look_of(line: Line, chosen: SearchNode | None) -> tuple[object, ...]:
     """Equal for as long as the line need not be drawn again."""
     tree, node, used = line.tree, line.node, line.node.used
     match line.kind:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from mahtab_tui.search.coverage import How
-from mahtab_tui.search.node import Node, State
+from mahtab_tui.search.node import SearchNode, State
 from mahtab_tui.tui.rows.spinner import FRAME_RATE, FRAMES
 
 Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "text"]
@@ -47,7 +47,7 @@ COVER: Mapping[How | None, tuple[str, Role]] = {
 LEGEND: Mapping[How, str] = {"handed": "handed down", "peek": "looked at", "grep": "matched", "answer": "answers"}
 
 
-def glyph(node: Node, now: float) -> tuple[str, Role]:
+def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
     """A node's mark; it moves where work is done: at the model, or in the code of a node that waits for no other."""
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from mahtab_tui.search.node import Batch, Node
+from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.panes.search_tree.field import Field
 
@@ -24,10 +24,10 @@ class Line(NamedTuple):
 
     kind: Kind
     tree: Tree
-    node: Node
+    node: SearchNode
     prefix: str = ""
     """The lines that lead to it from above."""
-    batch: Batch | None = None
+    batch: FanOut | None = None
     row: int = 0
     """Which line of a field."""
     open: bool | None = None
@@ -69,7 +69,7 @@ class Outline:
             self._chosen[line.key] = open
             self._kept.clear()
 
-    def unfold_to(self, tree: Tree, node: Node) -> None:
+    def unfold_to(self, tree: Tree, node: SearchNode) -> None:
         """Unfold for good what a node stands in."""
         while (above := node.parent) is not None:
             if node.batch is not None:
@@ -94,7 +94,7 @@ class Outline:
             lines += self._tree(tree, root, width, newest=number == 0)
         return lines
 
-    def _tree(self, tree: Tree, root: Node, width: int, *, newest: bool) -> Iterator[Line]:
+    def _tree(self, tree: Tree, root: SearchNode, width: int, *, newest: bool) -> Iterator[Line]:
         open = self._chosen.get((tree.id, root.id), newest or not tree.finished)
         yield Line("root", tree, root, open=open)
         if not open:
@@ -113,10 +113,10 @@ class Outline:
         for other in tree.roots[1:]:
             yield from self._node(tree, other, "", width, last=True)
 
-    def _below(self, tree: Tree, node: Node, prefix: str, width: int) -> Iterator[Line]:
+    def _below(self, tree: Tree, node: SearchNode, prefix: str, width: int) -> Iterator[Line]:
         """The children of a node; a large fan-out where its first part would stand."""
         told: set[str] = set()
-        items: list[Node | Batch] = []
+        items: list[SearchNode | FanOut] = []
         for child in node.children:
             batch = child.batch
             if batch is None or batch.of <= GROUP:
@@ -127,12 +127,12 @@ class Outline:
         items += [batch for batch in node.batches.values() if batch.asks and not batch.slots]
         for item in items:
             last = item is items[-1]
-            if isinstance(item, Node):
+            if isinstance(item, SearchNode):
                 yield from self._node(tree, item, prefix, width, last=last)
             else:
                 yield from self._batch(tree, node, item, prefix, width, last=last)
 
-    def _node(self, tree: Tree, node: Node, prefix: str, width: int, *, last: bool) -> Sequence[Line]:
+    def _node(self, tree: Tree, node: SearchNode, prefix: str, width: int, *, last: bool) -> Sequence[Line]:
         lead = prefix + ("└ " if last else "├ ")
         if not node.children and not node.batches:
             return (Line("node", tree, node, lead),)
@@ -146,7 +146,7 @@ class Outline:
             kept = self._kept[key] = _Kept(node.shape, place, lines)
         return kept.lines
 
-    def _batch(self, tree: Tree, node: Node, batch: Batch, prefix: str, width: int, *, last: bool) -> Iterator[Line]:
+    def _batch(self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, width: int, *, last: bool) -> Iterator[Line]:
         open = self._chosen.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
         yield Line("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
         below = prefix + ("  " if last else "│ ")
@@ -159,7 +159,7 @@ class Outline:
                 yield Line("field", tree, node, below + "  ", batch, row)
 
 
-def _again(node: Node) -> Iterator[Node]:
+def _again(node: SearchNode) -> Iterator[SearchNode]:
     """The nodes as which it was run again."""
     for each in node.again:
         yield each

@@ -15,7 +15,7 @@ from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.control import Control
-from mahtab_tui.search.node import Node
+from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
@@ -119,12 +119,12 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
         line = self._view.line
         return None if line is None else Chosen(line.tree, line.node)
 
-    def choose(self, node: Node) -> None:
+    def choose(self, node: SearchNode) -> None:
         if (chosen := self.chosen) is not None:
             self._view.choose_node(chosen.tree.id, node.id)
             self._show_cursor()
 
-    def _reveal(self, tree: Tree, node: Node) -> None:
+    def _reveal(self, tree: Tree, node: SearchNode) -> None:
         self._view.reveal(tree, node, self._width)
         self.hold(HEAD + max(1, len(self._view.lines)))
         self._show_cursor()
@@ -192,7 +192,7 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
         return self.strip(self._drawing.spans(self._view.lines[place], self._clock(), self._marked), width, base)
 
     @property
-    def _marked(self) -> Node | None:
+    def _marked(self) -> SearchNode | None:
         """The node whose place is shown in the bar."""
         line = self._view.line
         return line.node if line is not None and line.kind == "node" and self.has_focus else None

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.text import Span
-from mahtab_tui.search.node import STATES, Batch, Left, Node, State, Used
+from mahtab_tui.search.node import STATES, FanOut, SearchNode, State, TreeBudgetLeft, UsageSum
 
 _LOOKED_AT = 400
 """Characters of a text that one line is made from."""
@@ -32,7 +32,7 @@ def short_time(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 999.5 else f"{seconds / 60:.0f} min"
 
 
-def short_cost(used: Used) -> str:
+def short_cost(used: UsageSum) -> str:
     """``$0.03``; with a + where not all prices are known, empty where none is."""
     if used.unpriced == used.calls:
         return ""
@@ -61,12 +61,12 @@ def place(spans: Sequence[Span]) -> str:
     return f"{start}–{end}"
 
 
-def is_part(node: Node) -> bool:
+def is_part(node: SearchNode) -> bool:
     """Whether others are asked the same: then it is called by its place in the text."""
     return node.batch is not None and node.batch.of > 1 and node.replaces is None
 
 
-def label(node: Node) -> str:
+def label(node: SearchNode) -> str:
     """What a node is called: a part by its place in the text, anything else by its question."""
     if is_part(node):
         return place(node.spans) or f"part {node.index + 1}"
@@ -74,7 +74,7 @@ def label(node: Node) -> str:
     return f"“{query}”" if node.kind == "llm" else query
 
 
-def detail(node: Node, now: float) -> str:
+def detail(node: SearchNode, now: float) -> str:
     """What a node does now, or came to."""
     if any(batch.asks for batch in node.batches.values()):
         return "waits for you"
@@ -92,13 +92,13 @@ def detail(node: Node, now: float) -> str:
     return ""
 
 
-def totals(used: Used, depth: str) -> str:
+def totals(used: UsageSum, depth: str) -> str:
     """What a search has used so far, and how deep it went."""
     words = [count_of(used.calls, "call"), f"{short_number(used.tokens)} tok", short_cost(used), f"depth {depth}"]
     return " · ".join(filter(None, words))
 
 
-def budget(left: Left) -> str:
+def budget(left: TreeBudgetLeft) -> str:
     """What is left of the budgets; empty where there are none."""
     words = []
     if left.calls is not None:
@@ -112,7 +112,7 @@ def budget(left: Left) -> str:
     return " · ".join(words)
 
 
-def tally(batch: Batch) -> Iterator[tuple[State, int]]:
+def tally(batch: FanOut) -> Iterator[tuple[State, int]]:
     """How many parts are in which state, without the empty ones; those that think run."""
     for state in STATES:
         number = batch.count(state) + (batch.count("thinking") if state == "running" else 0)

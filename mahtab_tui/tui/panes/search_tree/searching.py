@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mahtab_tui.search.node import Node
+from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.patterns import Pattern
@@ -13,12 +13,12 @@ from mahtab_tui.tui.patterns import Pattern
 class CallFinder:
     """Finds calls by their questions and answers, also those that are folded away, in the order in which they were made."""
 
-    def __init__(self, trees: Trees, show: Callable[[Tree, Node], None], end: Callable[[], object]) -> None:
+    def __init__(self, trees: Trees, show: Callable[[Tree, SearchNode], None], end: Callable[[], object]) -> None:
         """show: unfolds what a call stands in and goes to it."""
         self._trees = trees
         self._show = show
         self._end = end
-        self._at: Node | None = None
+        self._at: SearchNode | None = None
         """The call that was found last."""
 
     def begin_find(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mahtab_tui.search.node import Node
+from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.panes.search_tree.outline import Key, Line, Outline
@@ -46,7 +46,7 @@ class View:
         self._cursor = line.key
         self._outline.set_open(line, open)
 
-    def reveal(self, tree: Tree, node: Node, width: int) -> None:
+    def reveal(self, tree: Tree, node: SearchNode, width: int) -> None:
         """Unfold what a node stands in, and go to it."""
         self._outline.unfold_to(tree, node)
         self.following = False

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.looking import ArrayFacts, ArrayFigures, Opened, Path
+from mahtab_tui.kernel.looking import ArrayFacts, ArrayFigures, InspectedObject, Path
 from mahtab_tui.tui.commands import ARRAY_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.slicing import first_slice, fits, fixed, parse, stepped, written
 from mahtab_tui.tui.screens.inspector.table_columns import bars
@@ -138,7 +138,7 @@ class ArrayView(SlicedView):
         place = self.place
         self.fetcher.ask("slice", lambda: place.look.open(path), lambda opened: self._slice_came(path, opened), self.fail)
 
-    def _slice_came(self, path: Path, opened: Opened) -> None:
+    def _slice_came(self, path: Path, opened: InspectedObject) -> None:
         self.query_one(TableView).show(Place(self.place.look, path, opened))
 
     @property

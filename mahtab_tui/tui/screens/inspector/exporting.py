@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from mahtab_tui.kernel.looking import Arranged, Opened
+from mahtab_tui.kernel.looking import InspectedObject, TableArrangement
 from mahtab_tui.tui.screens.inspector.table_columns import TableColumns
 
 ENDINGS = (".csv", ".json", ".txt", ".pkl")
@@ -39,7 +39,7 @@ except BaseException:
 """A file that is there already stays as it is, and one that could not be written whole is not left behind."""
 
 
-def rows_code(expression: str, arranged: Arranged, columns: TableColumns) -> str:
+def rows_code(expression: str, arranged: TableArrangement, columns: TableColumns) -> str:
     """How the rows of a table that are seen are written in code."""
 
     def column(number: int) -> str:
@@ -56,19 +56,19 @@ def rows_code(expression: str, arranged: Arranged, columns: TableColumns) -> str
     return f"table_rows({', '.join(parts)})"
 
 
-def base_name(opened: Opened) -> str:
+def base_name(opened: InspectedObject) -> str:
     """The last name on the way to an object."""
     name = "".join(c if c.isalnum() or c == "_" else " " for c in opened.expression).split()
     return next((word for word in reversed(name) if word.isidentifier() and word != "iloc"), "value")
 
 
-def suggested(opened: Opened) -> str:
+def suggested(opened: InspectedObject) -> str:
     """A file for an object, named after the last name on the way to it."""
     ending = ".csv" if opened.known in _CSV else ".txt" if "text" in opened.views else ".json" if opened.known.startswith("builtins.") else ".pkl"
     return f"{base_name(opened)}{ending}"
 
 
-def export_code(opened: Opened, file: str) -> str:
+def export_code(opened: InspectedObject, file: str) -> str:
     """The cell. Raises `ValueError` with a sentence where the file's ending says nothing, or there is no such form."""
     if not opened.expression:
         raise ValueError("It has no name in code: give it one in a cell, and export that.")

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.looking import Opened, ViewKind
+from mahtab_tui.kernel.looking import InspectedObject, ViewKind
 
 _MARK = "◐ "
 _BETWEEN = " › "
@@ -38,7 +38,7 @@ def crumbs(labels: Sequence[str], room: int) -> Content:
     return Content.assemble(*parts).truncate(max(len(_MARK) + 1, room), ellipsis=True)
 
 
-def facts(opened: Opened, room: int) -> Content:
+def facts(opened: InspectedObject, room: int) -> Content:
     """Type and size, cut to so many cells."""
     told = f"{one_line(opened.type)}  {one_line(opened.summary)}".rstrip()
     return Content.styled(told, "$muted").truncate(max(1, room), ellipsis=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.kernel.looking import Look, Opened, Path, ViewKind
+from mahtab_tui.kernel.looking import InspectedObject, Look, Path, ViewKind
 from mahtab_tui.tui.screens.inspector.array_view import ArrayView
 from mahtab_tui.tui.screens.inspector.heading import NAMES
 from mahtab_tui.tui.screens.inspector.hex_view import HexView
@@ -47,7 +47,7 @@ class Level:
     def __init__(self, path: Path, label: str) -> None:
         self.path = path
         self.label = label
-        self.opened: Opened | None = None
+        self.opened: InspectedObject | None = None
         self.tabs: list[Tab] = []
         self.views: dict[int, View] = {}
         self.current = 0
@@ -64,7 +64,7 @@ class Level:
             self.views[number] = VIEWS[tab.kind](tab.place)
         return self.views[number]
 
-    def show(self, look: Look, opened: Opened) -> bool:
+    def show(self, look: Look, opened: InspectedObject) -> bool:
         """It is opened, or opened again; says whether its views are the same as before."""
         place = Place(look, opened.path, opened)
         tabs = [Tab(one_line(shown.title), shown.opened.views[0], Place(look, shown.opened.path, shown.opened)) for shown in opened.shown]

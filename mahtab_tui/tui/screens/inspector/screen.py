@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Look, Opened
+from mahtab_tui.kernel.looking import InspectedObject, Look
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands import INSPECTOR_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.export_choice import ExportChoice
@@ -87,7 +87,7 @@ class InspectorScreen(ViewingScreen):
         level = self._level
         self._fetcher.ask("open", lambda: self._look.open(level.path, again=again), lambda opened: self._opened(level, opened), self.fail)
 
-    def _opened(self, level: Level, opened: Opened) -> None:
+    def _opened(self, level: Level, opened: InspectedObject) -> None:
         if level.show(self._look, opened):
             for view in level.views.values():
                 view.look_again()

@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.looking import Arranged
+from mahtab_tui.kernel.looking import TableArrangement
 from mahtab_tui.tui.rows.fitting import fitted
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS, Block
@@ -26,7 +26,7 @@ class TableDrawing(NamedTuple):
     """The columns that are drawn."""
     cursor: int
     """The column that the cursor is in."""
-    arranged: Arranged
+    arranged: TableArrangement
     label_width: int
     filtered: bool
     """Not all rows are seen; the figures are of all."""

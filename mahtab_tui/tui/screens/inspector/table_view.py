@@ -13,7 +13,7 @@ from textual.events import Click
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.looking import Arranged
+from mahtab_tui.kernel.looking import TableArrangement
 from mahtab_tui.tui.commands import TABLE_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.exporting import base_name, rows_code
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS
@@ -53,7 +53,7 @@ class TableView(TableWindow):
     @property
     def seen(self) -> Seen:
         opened, arranged = self.place.opened, self._arranged
-        if arranged == Arranged() or not opened.expression:
+        if arranged == TableArrangement() or not opened.expression:
             return Seen(opened)
         code = rows_code(opened.expression, arranged, self._columns)
         order = f", sorted by {self._columns.name(arranged.sort[0])}" if arranged.sort is not None else ""
@@ -162,7 +162,7 @@ class TableView(TableWindow):
         """By the column at the cursor: upwards, downwards, not."""
         now = self._arranged.sort
         following = None if now == (self._column, True) else (self._column, now == (self._column, False))
-        self._arrange(Arranged(following, self._arranged.filters), "sorting …")
+        self._arrange(TableArrangement(following, self._arranged.filters), "sorting …")
 
     def action_filter(self) -> None:
         hint = f"{self.column_name}:  > 5   = berlin   missing   or a text"
@@ -172,12 +172,12 @@ class TableView(TableWindow):
         """Show only rows whose value at the cursor's column fits; an empty condition shows all again."""
         others = tuple(one for one in self._arranged.filters if one[0] != self._column)
         mine = ((self._column, condition),) if condition.strip() else ()
-        self._arrange(Arranged(self._arranged.sort, (*others, *mine)), "filtering …")
+        self._arrange(TableArrangement(self._arranged.sort, (*others, *mine)), "filtering …")
 
     def action_all_rows(self) -> None:
-        self._arrange(Arranged(), "")
+        self._arrange(TableArrangement(), "")
 
-    def _arrange(self, arranged: Arranged, busy: str) -> None:
+    def _arrange(self, arranged: TableArrangement, busy: str) -> None:
         if not self._columns.count:
             return
         self._before = self._before or self._arranged

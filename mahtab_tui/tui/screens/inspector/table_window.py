@@ -7,7 +7,7 @@ from textual.events import Resize
 from textual.geometry import Size
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.looking import Arranged, Figures, Heading, TablePage
+from mahtab_tui.kernel.looking import Figures, Heading, TableArrangement, TablePage
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS, TableCache, Wanted
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns
 from mahtab_tui.tui.screens.inspector.view import Place, ScrolledView
@@ -38,8 +38,8 @@ class TableWindow(ScrolledView):
         self._column = max(0, min(self._column, opened.columns - 1))
         self._left = min(self._left, self._column)
         self._cache.clear()
-        self._arranged = Arranged()
-        self._before: Arranged | None = None
+        self._arranged = TableArrangement()
+        self._before: TableArrangement | None = None
         """How it was arranged before what is being done now."""
         self._busy = ""
         self._asked: object = None

@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.scroll_view import ScrollView
 
-from mahtab_tui.kernel.looking import Look, Opened, Path
+from mahtab_tui.kernel.looking import InspectedObject, Look, Path
 from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.widgets.removable import Removable
@@ -18,7 +18,7 @@ from mahtab_tui.tui.widgets.removable import Removable
 class Place:
     """An object on the way, for all its views."""
 
-    def __init__(self, look: Look, path: Path, opened: Opened, slice: tuple[int | None, ...] | None = None) -> None:
+    def __init__(self, look: Look, path: Path, opened: InspectedObject, slice: tuple[int | None, ...] | None = None) -> None:
         self.look = look
         self.path = path
         self.opened = opened
@@ -58,7 +58,7 @@ class LineWanted(Message):
 class Seen(NamedTuple):
     """What a view shows of an object, as code and in words."""
 
-    opened: Opened
+    opened: InspectedObject
     what: str = ""
     """As in "40 of 100 rows"; empty where it is all of the object."""
 

@@ -8,16 +8,16 @@ from textual.message import Message
 from textual.widgets import Static
 
 from mahtab_tui.search.coverage import HOWS
-from mahtab_tui.search.node import Node
+from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.panes.search_tree.marks import COVER, LEGEND, glyph
 from mahtab_tui.tui.panes.search_tree.phrases import count_of, one_line, place, short_cost, short_number, short_time
 
 
-def crumbs(node: Node, now: float) -> Content:
+def crumbs(node: SearchNode, now: float) -> Content:
     """The way from the root to the call, and its state."""
     way: list[str] = []
-    above: Node | None = node
+    above: SearchNode | None = node
     while above is not None:
         way.append(above.id.rpartition(".")[2])
         above = above.parent
@@ -27,12 +27,12 @@ def crumbs(node: Node, now: float) -> Content:
     )
 
 
-def _state(node: Node) -> str:
+def _state(node: SearchNode) -> str:
     words = {"error": "failed"}.get(node.state, node.state)
     return f"{words}, cut off" if node.cut else words
 
 
-def figures(node: Node, now: float, width: int) -> str:
+def figures(node: SearchNode, now: float, width: int) -> str:
     """What it has used, with the calls below it; in so many cells at most, the last ones first."""
     turn = f"turn {node.turns[-1].number} of {node.turn_limit}" if node.turns and node.turn_limit and node.kind != "llm" else ""
     used = node.used
@@ -53,7 +53,7 @@ class PlaceBar(Static):
             super().__init__()
             self.at = at
 
-    def __init__(self, tree: Tree, node: Node) -> None:
+    def __init__(self, tree: Tree, node: SearchNode) -> None:
         super().__init__(markup=False)
         self._tree = tree
         self._node = node

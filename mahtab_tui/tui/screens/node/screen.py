@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.search.control import Control
-from mahtab_tui.search.node import Node
+from mahtab_tui.search.node import SearchNode
 from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
 from mahtab_tui.tui.rows.text_window import TextWindow
@@ -142,7 +142,7 @@ class NodeScreen(Dialog[None], NodeActions):
         self._story.following = not self._story.following
         self._story.look()
 
-    def choose(self, node: Node) -> None:
+    def choose(self, node: SearchNode) -> None:
         self.app.switch_screen(NodeScreen(Chosen(self._tree, node), self.control, self._clock))
 
     @on(StoryPane.CallChosen)

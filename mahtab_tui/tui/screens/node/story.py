@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.text import Span as TextSpan
-from mahtab_tui.search.node import Node, Turn
+from mahtab_tui.search.node import SearchNode, Turn
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.panes.search_tree.phrases import budget, count_of, short_cost, short_number, short_time
 from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
@@ -38,7 +38,7 @@ class StoryRow(NamedTuple):
     row: Row
     place: TextSpan | None = None
     """A span of the root's text."""
-    child: Node | None = None
+    child: SearchNode | None = None
     """A call, drawn when it is seen."""
     head: bool = False
     """The answer begins here."""
@@ -51,7 +51,7 @@ class StoryRow(NamedTuple):
 class Story:
     """The rows of one call at one width; what did not change is not made again."""
 
-    def __init__(self, tree: Tree, node: Node, width: int, palette: Palette) -> None:
+    def __init__(self, tree: Tree, node: SearchNode, width: int, palette: Palette) -> None:
         self._tree = tree
         self._node = node
         self._width = width
@@ -156,7 +156,7 @@ class Story:
                 yield StoryRow(Row(words, style), place=(start, end))
         yield StoryRow(Row())
 
-    def _calls(self, nodes: Sequence[Node], head: str) -> Iterator[StoryRow]:
+    def _calls(self, nodes: Sequence[SearchNode], head: str) -> Iterator[StoryRow]:
         if nodes:
             yield StoryRow(Row([(head, self._palette.text + BOLD)]))
             yield from (StoryRow(Row(), child=node) for node in nodes)
@@ -172,7 +172,7 @@ def _prose(turn: Turn) -> str:
     return "" if turn.words.strip() == turn.code.strip() else turn.words.partition(turn.code.strip())[0]
 
 
-def _all(nodes: Sequence[Node]) -> Iterator[Node]:
+def _all(nodes: Sequence[SearchNode]) -> Iterator[SearchNode]:
     """Calls, each before those as which it was run again."""
     for node in nodes:
         yield node

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from mahtab_tui.sandbox.text import Span
-from mahtab_tui.search.node import Node
+from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.panes.search_tree.drawing import Drawing
 from mahtab_tui.tui.panes.search_tree.outline import Line
@@ -41,11 +41,11 @@ class StoryPane(Redrawn, can_focus=True):
     class CallChosen(Message):
         """The person wants to see another call."""
 
-        def __init__(self, node: Node) -> None:
+        def __init__(self, node: SearchNode) -> None:
             super().__init__()
             self.node = node
 
-    def __init__(self, tree: Tree, node: Node, clock: Callable[[], float], *, id: str | None = None) -> None:
+    def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.following = not node.finished
         self._tree = tree

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from mahtab_tui.kernel.base import TracebackFrame
-from mahtab_tui.kernel.looking import Child, Look, Opened, Path
+from mahtab_tui.kernel.looking import Child, InspectedObject, Look, Path
 from mahtab_tui.tui.screens.inspector.outline import Branch
 from mahtab_tui.tui.screens.inspector.tree_view import TreeView
 from mahtab_tui.tui.screens.inspector.view import Place
@@ -59,4 +59,4 @@ class LocalsView(TreeView):
 
 
 def _place(look: Look, path: Path) -> Place:
-    return Place(look, path, Opened(path, "dict", "", "data", ("tree",), "", 0, 0, 0))
+    return Place(look, path, InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0))

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.kernel.looking import Look, Opened, ViewKind
+from mahtab_tui.kernel.looking import InspectedObject, Look, ViewKind
 from mahtab_tui.tui.commands import OUTPUT_COMMANDS, bindings
 from mahtab_tui.tui.screens.inspector.view import Place, View
 from mahtab_tui.tui.screens.inspector.viewing_screen import ViewingScreen
@@ -23,7 +23,7 @@ from mahtab_tui.tui.screens.prompt import Prompt
 
 def no_place(look: Look, kind: ViewKind) -> Place:
     """For a view of something that is no object in the kernel: it asks the kernel nothing."""
-    return Place(look, (), Opened((), "", "", "data", (kind,), "", 0, 0, 0))
+    return Place(look, (), InspectedObject((), "", "", "data", (kind,), "", 0, 0, 0))
 
 
 class OutputScreen(ViewingScreen):

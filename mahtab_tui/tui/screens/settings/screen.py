@@ -13,7 +13,7 @@ from textual.content import Content
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import Settings, SettingsError, config_files
-from mahtab_tui.settings.sources import Place, project_folder
+from mahtab_tui.settings.sources import ValueOrigin, project_folder
 from mahtab_tui.settings.values import NOT_SET, Entry, choices, entries, is_secret
 from mahtab_tui.tui.rows.listing import ChooseOne, Listing
 from mahtab_tui.tui.screens.models import ModelPicker
@@ -69,7 +69,7 @@ class SettingsScreen(Listing[Entry, None]):
         try:
             found = await asyncio.to_thread(entries, self._settings)
         except SettingsError as error:
-            found = [Entry(key, "", Place("not known"), field.description or "") for key, field in Settings.model_fields.items()]
+            found = [Entry(key, "", ValueOrigin("not known"), field.description or "") for key, field in Settings.model_fields.items()]
             if not self.leaves:
                 self.say(str(error))
         present = self._present()
@@ -78,7 +78,7 @@ class SettingsScreen(Listing[Entry, None]):
             self._entries.append(entry._replace(value=present[entry.key]) if entry.value == NOT_SET and entry.key in present else entry)
             table, dot, _ = entry.key.partition(".")
             if dot and (following is None or not following.key.startswith(f"{table}.")):
-                self._entries.append(Entry(table, "", Place("name=value adds"), entry.description))
+                self._entries.append(Entry(table, "", ValueOrigin("name=value adds"), entry.description))
         self._entries.sort(key=lambda entry: order_of(entry.key))
         if not self.leaves:
             self.fill()
@@ -105,7 +105,7 @@ class SettingsScreen(Listing[Entry, None]):
         allowed = f" ({', '.join(choices(row.key))})" if "." not in row.key and choices(row.key) else ""
         return Content.assemble(f"{row.description}{allowed}.\n", (plain(f"From: {self._short_path(row.place.text)}"), "$muted"))
 
-    def _short(self, place: Place) -> str:
+    def _short(self, place: ValueOrigin) -> str:
         if place.file is None:
             return place.text
         return "your file" if place.file == self._files[1] else "the project's"

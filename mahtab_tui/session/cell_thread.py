@@ -1,0 +1,76 @@
+"""The thread that starts the kernel and runs the cells that wait in the inbox."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.base import Kernel, KernelError, Status
+from mahtab_tui.session.cells import YOU, Cells
+from mahtab_tui.session.inbox import Inbox
+from mahtab_tui.session.kernel_host import SessionKernelHost
+from mahtab_tui.session.loading import DataFile, loading_cell
+
+
+class CellThread:
+    """Serves the inbox's cells, one after the other."""
+
+    def __init__(self, log: logging.Logger, kernel: Kernel, host: SessionKernelHost, cells: Cells, inbox: Inbox, files: Sequence[DataFile]) -> None:
+        """files: become variables once the kernel has started."""
+        self._log = log
+        self._kernel = kernel
+        self._host = host
+        self._cells = cells
+        self._inbox = inbox
+        self._files = files
+        self.ready: Future[bool] = Future()
+        """Set once the first kernel is ready: whether its Python has pandas. Never set where the kernel cannot be started."""
+        self._thread = threading.Thread(target=self._run, name="cells", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """Wait for its end; the inbox must be closed first."""
+        if self._thread.is_alive():
+            self._thread.join(2.0)
+
+    def load(self, file: DataFile) -> bool:
+        """Run a cell that makes a variable of a file; says whether that worked. Waits for it."""
+        loading = loading_cell(file, Path(self._kernel.info().cwd), pandas=self._kernel.installed("pandas"))
+        if loading.module:  # not one that lies beside the file: nothing of a folder runs because a file in it is opened
+            self._kernel.installed(loading.module, load=True)
+        result = self._cells.run(loading.code, origin="user", party=YOU)
+        if result.status is not Status.OK:
+            self._notice(f"{one_line(file.path.name)} could not be loaded: the cell above says why. There is no variable {file.name}.", "warning")
+        elif loading.note:
+            self._notice(loading.note, "warning")
+        return result.status is Status.OK
+
+    def _run(self) -> None:
+        try:
+            self._kernel.start(self._host)
+            if variables := self._kernel.variables():
+                self._cells.adopt(variables)
+            self.ready.set_result(self._kernel.installed("pandas"))
+            for file in self._files:
+                self.load(file)
+        except KernelError as error:
+            self._notice(str(error), "error")
+        while (item := self._inbox.take("python")) is not None:
+            try:
+                if item.work is not None:
+                    item.work()
+                else:
+                    self._cells.run(item.text, origin="user", party=YOU)
+            except Exception as error:  # the thread's outermost frame
+                self._notice(f"The cell could not be run: {type(error).__name__}: {error}", "error")
+
+    def _notice(self, text: str, level: str) -> None:
+        emit(self._log, tags.NOTICE, text, level=level)

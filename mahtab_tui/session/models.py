@@ -1,0 +1,57 @@
+"""Makes the models that a session calls, as the settings are at that moment."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+from mahtab_tui.kernel.base import Kernel
+from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.providers import OnNotice, get_llm
+from mahtab_tui.session.profile import Profile
+from mahtab_tui.settings.model import Settings
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
+ANSWER_TOKENS = 8_192
+"""Tokens of one answer at most where the session's cost is limited: the worst cost of a call must be known before it."""
+
+
+class Models:
+    """Any thread may call it."""
+
+    def __init__(self, log: logging.Logger, settings: Settings, profile: Profile, kernel: Kernel) -> None:
+        """kernel: models of the `claude` CLI run in its working directory."""
+        self._log = log
+        self._settings = settings
+        self._profile = profile
+        self._kernel = kernel
+
+    def make(self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True) -> BaseChatModel:
+        """A model by its name, by default the session's. Raises `ModelError`."""
+        return get_llm(
+            name or self._profile.model,
+            timeout=self._settings.model_timeout,
+            on_notice=on_notice or self._notice,
+            folder=self._folder,
+            max_tokens=None if self._settings.max_usd is None else ANSWER_TOKENS,
+            thinking=thinking,
+            **self._settings.model_access(),
+        )
+
+    def reflection(self) -> BaseChatModel | None:
+        """The model for checks and summaries; None where none was chosen for them. Raises `ModelError`."""
+        name = self._settings.reflection_model
+        try:
+            return self.make(name) if name else None
+        except ModelError as error:
+            raise ModelError(f"reflection_model: {error}") from None
+
+    def _folder(self) -> str:
+        return self._kernel.info().cwd
+
+    def _notice(self, level: str, text: str) -> None:
+        emit(self._log, tags.NOTICE, text, level=level)

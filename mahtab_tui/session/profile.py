@@ -1,0 +1,44 @@
+"""What a session is called, which model answers in it, and whether that model's code waits for the user."""
+
+from __future__ import annotations
+
+import logging
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import emit
+from mahtab_tui.llm.providers import default_model, full_name, model_label
+from mahtab_tui.settings.model import ApprovalMode, Settings
+
+
+class Profile:
+    """Read by all parts of a session; each change is told on the bus."""
+
+    def __init__(self, log: logging.Logger, settings: Settings, name: str) -> None:
+        self._log = log
+        self._settings = settings
+        self.name = name
+        self.model = full_name(settings.model or default_model(), settings.provider)
+        """The model's full name, with its provider."""
+        self.party = model_label(self.model)
+        """The model's short name, as it stands beside what it says."""
+        self.approval: ApprovalMode = settings.approval
+
+    def rename(self, name: str) -> None:
+        self.name = name
+        self.tell()
+
+    def set_model(self, model: str) -> None:
+        """model: a full name."""
+        self.model, self.party = model, model_label(model)
+        self._settings.change("model", model)
+        self.tell()
+
+    def set_approval(self, approval: ApprovalMode) -> None:
+        """What waits for the user already goes on waiting."""
+        self.approval = approval
+        self._settings.change("approval", approval)
+        self.tell()
+
+    def tell(self) -> None:
+        """Log the `session` record."""
+        emit(self._log, tags.SESSION, name=self.name, model=self.model, approval=self.approval)
