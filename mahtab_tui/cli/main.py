@@ -300,6 +300,18 @@ def watch(
         fail(f"{error.filename or what} cannot be read: {error.strerror}.")
 
 
+@app.command("help")
+def help_(topic: Annotated[str | None, typer.Argument(help="A topic of the manual; without one, the list of topics")] = None) -> None:
+    """Show a page of the manual: keys, models, search, agents and more."""
+    from mahtab_tui.cli.help import overview, show
+    from mahtab_tui.manual.pages import NoTopic, page
+
+    try:
+        show(page(topic).text if topic else overview())
+    except NoTopic as error:
+        fail(str(error))
+
+
 @app.command()
 def doctor() -> None:
     """Say what was found on this machine, and what to do about what is missing."""

@@ -192,10 +192,14 @@ class SessionActions(PressGuard[int]):
     def action_clear(self) -> None:
         self.query_one(TranscriptPane).clear()
 
-    def action_help(self) -> None:
-        from mahtab_tui.tui.screens.help import HelpScreen
+    def action_help(self, topic: str = "") -> None:
+        from mahtab_tui.manual.pages import NoTopic, page
+        from mahtab_tui.tui.screens.help import KEYS, HelpScreen
 
-        self.push_screen(HelpScreen(self.keymap_given))
+        try:
+            self.push_screen(HelpScreen(self.keymap_given, page(topic or KEYS).topic))
+        except NoTopic as error:
+            self._refuse(str(error), f"/help {topic}")
 
     def action_explain(self) -> None:
         self.editor.explain()

@@ -122,7 +122,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("dark-light", "dark_light", "f10", "Dark / light", "Go from the dark theme to the light one or back", "Screen"),
     Command("copy", "copy", "ctrl+shift+c", "Copy", "Copy what is selected", "Screen"),
     Command("palette", "command_palette", "ctrl+p", "Palette", "Find any command by typing", "Screen", True),
-    Command("help", "help", "f1", "Help", "Show all commands and keys", "Screen", True, slash="help"),
+    Command("help", "help", "f1", "Help", "Show every key and the manual", "Screen", True, slash="help", argument="TOPIC"),
     Command("quit", "quit", "ctrl+q", "Leave", "Leave; once more where something would be lost", "Screen", slash="quit"),
 )
 

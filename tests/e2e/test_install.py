@@ -44,16 +44,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def test_an_installed_program_finds_its_styles_and_skills(installed: Path, project: Path) -> None:
+def test_an_installed_program_finds_its_styles_skills_and_manual(installed: Path, project: Path) -> None:
     code = (
         "import mahtab_tui; from mahtab_tui.settings.model import resource_folder;"
         "print(mahtab_tui.__file__); print((resource_folder('styles') / 'app.tcss').is_file());"
-        "print((resource_folder('skills') / 'debug' / 'SKILL.md').is_file())"
+        "print((resource_folder('skills') / 'debug' / 'SKILL.md').is_file());"
+        "from mahtab_tui.manual.pages import TOPICS, page; print(all(page(topic).text for topic in TOPICS))"
     )
     done = subprocess.run([installed, "-c", code], capture_output=True, text=True, check=True)
     place, *found = done.stdout.split()
     assert place.startswith(str(installed.parent.parent))
-    assert found == ["True", "True"]
+    assert found == ["True", "True", "True"]
 
 
 def test_an_installed_program_says_its_version(installed: Path, project: Path) -> None:

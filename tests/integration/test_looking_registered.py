@@ -1,16 +1,15 @@
-"""Types that an environment teaches the inspector, as the README shows it."""
+"""Types that an environment teaches the inspector, as the manual shows it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from mahtab_tui.manual.pages import page
 from tests.integration.looks import Looking, looking, named
 
-README = Path(__file__).parents[2] / "README.md"
 SHAPES = """
 class Polygon:
     def __init__(self, *corners): self.corners = corners
@@ -22,9 +21,8 @@ INI = "[mahtab_tui.inspectors]\nshapes.Polygon = shapes_inspector:polygon\nshape
 
 
 def example() -> str:
-    """The README's example, as code."""
-    text = README.read_text(encoding="utf-8")
-    matched = re.search(r"```python\n# shapes_inspector\.py\n(.*?)```", text, re.DOTALL)
+    """The manual's example, as code."""
+    matched = re.search(r"```python\n# shapes_inspector\.py\n(.*?)```", page("inspector").text, re.DOTALL)
     assert matched is not None
     return matched[1]
 

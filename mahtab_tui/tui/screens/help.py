@@ -1,4 +1,4 @@
-"""All commands and keys."""
+"""Help: every key, and the pages of the manual."""
 
 from __future__ import annotations
 
@@ -6,23 +6,34 @@ import textwrap
 from collections.abc import Mapping
 from typing import ClassVar
 
+from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.keys import REPLACED_KEYS, key_to_character
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
+from mahtab_tui.manual.pages import TOPICS, matching, page
 from mahtab_tui.tui.commands import ALL, PANE_KEYS
+from mahtab_tui.tui.rows.markdown import Markdown, parse
+from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.widgets.options import Options
 
-_KEYS = 22
+KEYS = "keys"
+"""The topic whose page is made from the registry, so that it has the user's own keys."""
+
+_KEYS = 18
 """Columns for the keys."""
+_NARROWEST = 20
+"""Columns of a page at least."""
 
 
 def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Group, keys and help of everything, with the person's own keys; group by group, that of the editor first."""
+    """Group, keys and help of everything, with the user's own keys; group by group, that of the editor first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
     for command in ALL:
         keys = keymap.get(command.id, command.keys)
@@ -42,46 +53,106 @@ def _shown(key: str) -> str:
 
 
 class HelpScreen(Dialog[None]):
-    """Typing filters; Escape closes."""
+    """The topics, and what the chosen one says. Typing shows only what matches, of the topics that have a match; Escape closes."""
 
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (64, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape,f1", "leave", "Close"),
-        ("down", "scroll(1)", "Down"),
-        ("up", "scroll(-1)", "Up"),
-        ("pagedown", "scroll(10)", "Page down"),
-        ("pageup", "scroll(-10)", "Page up"),
+        ("down", "move(1)", "Next topic"),
+        ("up", "move(-1)", "Previous topic"),
+        ("pagedown", "scroll(1)", "Page down"),
+        ("pageup", "scroll(-1)", "Page up"),
     ]
 
-    def __init__(self, keymap: Mapping[str, str]) -> None:
+    def __init__(self, keymap: Mapping[str, str], topic: str = KEYS) -> None:
+        """topic: shown first."""
         super().__init__()
         self._rows = help_rows(keymap)
+        self._topic = topic
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large"):
-            yield Static("Help · typing filters · Esc closes", classes="quiet", markup=False)
-            yield Input(placeholder="filter", compact=True)
-            with VerticalScroll(can_focus=False):
-                yield Static(id="help-rows", markup=False)
+            yield Static("Help · type to search · ↑ ↓ topic · PgUp PgDn scroll · Esc closes", classes="quiet", markup=False)
+            yield Input(placeholder="search", compact=True)
+            with Horizontal():
+                topics = Options(id="help-topics", compact=True, markup=False)
+                topics.can_focus = False
+                yield topics
+                with VerticalScroll(can_focus=False):
+                    yield Static(id="help-rows", markup=False)
+
+    def on_mount(self) -> None:
+        self._find()
 
     @on(Input.Changed)
-    def _changed(self) -> None:
+    def _find(self) -> None:
+        """List the topics that match."""
+        wanted = self._wanted
+        found = [topic for topic in TOPICS if not wanted or (self._has_key(wanted) if topic == KEYS else matching(page(topic).text, wanted))]
+        if found and self._topic not in found:
+            self._topic = found[0]
+        options = self.query_one(OptionList)
+        options.set_options([Option(topic, id=topic) for topic in found])
+        options.highlighted = found.index(self._topic) if found else None
         self._show()
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        """Show all of the topic that was found."""
+        self.query_one(Input).value = ""
+
+    @on(OptionList.OptionHighlighted)
+    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if event.option_id is not None and event.option_id != self._topic:
+            self._topic = event.option_id
+            self._show()
+            self.query_one(VerticalScroll).scroll_home(animate=False)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show)
 
+    @property
+    def _wanted(self) -> str:
+        return self.query_one(Input).value.strip()
+
+    def _has_key(self, wanted: str) -> bool:
+        return any(wanted.lower() in " ".join(row).lower() for row in self._rows)
+
     def _show(self) -> None:
-        rows = self.query_one("#help-rows", Static)
-        rows.update(self._content(self.query_one(Input).value, rows.size.width))
+        rows, wanted = self.query_one("#help-rows", Static), self._wanted
+        width = max(_NARROWEST, rows.size.width)
+        if not self.query_one(OptionList).option_count:
+            rows.update(Content("Nothing matches."))
+        elif self._topic == KEYS:
+            rows.update(self._keys(wanted, width))
+        else:
+            rows.update(self._page(wanted, width))
 
     def action_leave(self) -> None:
         self.dismiss(None)
 
-    def action_scroll(self, lines: int) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+    def action_move(self, step: int) -> None:
+        options = self.query_one(OptionList)
+        if options.highlighted is not None:
+            options.highlighted = (options.highlighted + step) % options.option_count
 
-    def _content(self, wanted: str, width: int) -> Content:
-        """The rows that have a text in them; help that has no room in its line goes on below itself."""
+    def action_scroll(self, pages: int) -> None:
+        view = self.query_one(VerticalScroll)
+        view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
+
+    def _page(self, wanted: str, width: int) -> Text:
+        """A page of the manual, or what in it matches."""
+        text = page(self._topic).text
+        markdown = Markdown(Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables}))
+        shown = Text()
+        for block in parse(matching(text, wanted) if wanted else text):
+            for row in markdown.rows(block, width):
+                shown.append_text(Text.assemble(*row.spans, "\n"))
+            shown.append("\n")
+        return shown
+
+    def _keys(self, wanted: str, width: int) -> Content:
+        """The keys that match; help that has no room in its line goes on below itself."""
         indent = " " * (_KEYS + 3)
         parts: list[Content | tuple[str, str]] = []
         group = ""
@@ -94,4 +165,4 @@ class HelpScreen(Dialog[None]):
             wider = " " * (len(keys) - _KEYS)
             lines = textwrap.wrap(text, max(10, width - len(indent)), initial_indent=wider)
             parts += [(f"  {keys:<{_KEYS}} ", "$accent"), Content(f"\n{indent}".join(lines).removeprefix(wider) + "\n")]
-        return Content.assemble(*parts) if parts else Content("Nothing matches.")
+        return Content.assemble(*parts)

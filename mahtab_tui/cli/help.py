@@ -1,0 +1,54 @@
+"""``mahtab-tui help``: a page of the manual, in a pager at a terminal, as Markdown in a pipe."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+
+import typer
+
+from mahtab_tui.manual.pages import TOPICS, page
+
+_WIDEST = 100
+"""Columns of a page at a terminal."""
+
+
+def overview() -> str:
+    """The topics with a sentence each, as Markdown."""
+    topics = "\n".join(f"| `{each.topic}` | {each.summary} |" for each in map(page, TOPICS))
+    return f"# Manual of mahtab-tui\n\n`mahtab-tui help TOPIC` shows a page. `F1` shows them in the program.\n\n| topic | about |\n| --- | --- |\n{topics}\n"
+
+
+def show(text: str) -> None:
+    """Print Markdown: rendered and paged if stdout is a terminal, else as it is."""
+    if not sys.stdout.isatty():
+        typer.echo(text, nl=False)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console(width=min(_WIDEST, shutil.get_terminal_size().columns))
+    with console.capture() as captured:
+        console.print(Markdown(text, hyperlinks=False))
+    if not _paged(captured.get()):
+        typer.echo(captured.get(), nl=False)
+
+
+def _paged(text: str) -> bool:
+    """Show a text in the person's pager, as man does. False if there is none."""
+    chosen = os.environ.get("MANPAGER") or os.environ.get("PAGER")
+    command = shlex.split(chosen) if chosen else ["less"]
+    if not command or shutil.which(command[0]) is None:
+        return False
+    # Colours as they are; a page that fits the screen is only printed. What the person has set in LESS wins.
+    surroundings = {"LESS": "-FRX", **os.environ}
+    ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the pager's
+    try:
+        subprocess.run(command, input=text.encode(), env=surroundings, check=False)
+    finally:
+        signal.signal(signal.SIGINT, ignored)
+    return True

@@ -1,0 +1,188 @@
+"""What the README and the manual show works with what it names."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from mahtab_tui.cli.main import app
+from mahtab_tui.manual.pages import TOPICS
+from mahtab_tui.settings.model import Settings, load_settings
+from mahtab_tui.tui.commands import ALL, COMMANDS, PANE_KEYS
+from tests.e2e.conftest import Start
+from tests.manual import FOLDER, TABLES, with_tables
+from tests.warm import command
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+PAGES = {topic: (FOLDER / f"{topic}.md").read_text("utf-8") for topic in TOPICS}
+TEXT = "\n".join([README, *PAGES.values()])
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+
+
+SHELL = [shlex.split(line, comments=True) for block in blocks("sh") for line in block.splitlines()]
+"""The words of each line that is to be typed in a shell."""
+
+
+def lines_of_program() -> list[list[str]]:
+    """What stands behind the program's name."""
+    return [words[words.index("mahtab-tui") + 1 :] for words in SHELL if "mahtab-tui" in words]
+
+
+def test_every_command_and_option_is_there() -> None:
+    lines = lines_of_program()
+    assert len(lines) > 20
+    for words in lines:
+        found = typer.main.get_command(app)
+        options = {name for option in found.params for name in option.opts}
+        for word in words:
+            if isinstance(found, TyperGroup) and word in found.commands:
+                found = found.commands[word]
+                options = {name for option in found.params for name in option.opts}
+            elif word.startswith("-"):
+                assert word in options, words
+
+
+@pytest.mark.parametrize("words", [words for words in SHELL if "ask" in words], ids=" ".join)
+def test_questions_without_a_screen_are_answered_by_the_demo(project: Path, words: list[str]) -> None:
+    (project / "data.csv").write_text("id,price\n1,10\n2,\n3,30\n")
+    (project / "notes.txt").write_text("one two three")
+    piped = (project / words[1]).read_text() if words[0] == "cat" else ""
+    asked = [*words[words.index("mahtab-tui") + 1 :], *([] if "--model" in words else ["--model", "demo"])]
+    done = subprocess.run([*command(), *asked], input=piped, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert ("stdin_text has 3 words" if piped else "1 of 3 rows have no price") in done.stdout
+
+
+def test_the_search_is_answered_by_the_demo(project: Path) -> None:
+    words = next(words for words in lines_of_program() if words[0] == "rlm" and "--replay" not in words)
+    (project / "server.log").write_text("10:00 request 7 ok\n10:01 request 8 timed out after 30 s: database\n")
+    done = subprocess.run([*command(), *words, "--model", "demo"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("1 requests: 8\n")
+    assert (project / words[words.index("--log") + 1]).is_file()
+
+
+@pytest.mark.parametrize("code", [code for code in blocks("python") if "create_repl_agent" in code or "Tool(" in code or 'model="demo"' in code])
+def test_python_that_needs_no_screen_runs(project: Path, code: str) -> None:
+    (project / "example.py").write_text(code)
+    done = subprocess.run([sys.executable, "example.py"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_configuration_is_one(home: Path, project: Path) -> None:
+    (home / ".mahtab").mkdir(exist_ok=True)
+    (project / "team" / "skills").mkdir(parents=True)
+    text = next(block for block in blocks("toml") if "max_usd" in block)
+    (home / ".mahtab" / "config.toml").write_text(text, "utf-8")
+    assert load_settings().theme == "mahtab-day"
+
+
+def test_slash_commands_keys_and_settings_are_there() -> None:
+    slashes = {command.slash for command in COMMANDS}
+    named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login"}
+    assert named
+    assert named <= slashes
+    bound = [*(command.keys for command in ALL), *(row.keys for row in PANE_KEYS)]
+    keys = {key for each in bound for key in re.split(", ?", each)}
+    chords = {key.lower() for key in re.findall(r"`((?:(?:Ctrl|Alt|Shift)\+)+[A-Z]|F\d+)`", TEXT)}
+    assert chords
+    assert chords <= keys
+    limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {"rlm_", "max_depth", "max_calls", "max_seconds"}
+    assert limits <= Settings.model_fields.keys()
+
+
+@pytest.mark.parametrize("topic", TABLES)
+def test_the_tables_say_what_the_program_has(topic: str) -> None:
+    """Where this fails, ``python -m tests.manual`` writes them anew."""
+    assert PAGES[topic] == with_tables(topic, PAGES[topic])
+
+
+def test_every_page_is_a_topic_and_every_link_leads_to_a_file() -> None:
+    assert {path.stem for path in FOLDER.glob("*.md")} == set(TOPICS)
+    root = Path(__file__).parents[2]
+    for folder, text in [(root, README), *((FOLDER, page) for page in PAGES.values())]:
+        for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", text):
+            assert (folder / target).exists(), target
+
+
+def test_a_topic_is_printed_as_markdown_in_a_pipe(project: Path) -> None:
+    done = subprocess.run([*command(), "help", "models"], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("# Models\n")
+    assert "](" not in done.stdout, "no link to a file that is not there"
+    listed = subprocess.run([*command(), "help"], capture_output=True, text=True, timeout=100).stdout
+    assert all(f"| `{topic}` | " in listed for topic in TOPICS)
+
+
+@pytest.mark.parametrize(("word", "near"), [("modles", "models"), ("mcp", "agents"), ("password", "secrets"), ("zzz", "start, keys")])
+def test_an_unknown_topic_is_one_sentence_with_near_ones(project: Path, word: str, near: str) -> None:
+    done = subprocess.run([*command(), "help", word], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert near in done.stderr
+
+
+def test_a_terminal_gets_the_page_in_a_pager(start: Start, project: Path) -> None:
+    pager = project / "pager"
+    pager.write_text("#!/bin/sh\nsed 's/^/> /'\nread word < /dev/tty\n")
+    pager.chmod(0o755)
+    screen = start("help", "keys", columns=80, lines=24, env={"PAGER": str(pager), "MANPAGER": ""})
+    screen.wait("> .*Change the setting")
+    screen.press("enter")
+    assert screen.wait_end() == 0
+
+
+def test_the_tour_of_the_readme(start: Start, project: Path) -> None:
+    """Its steps in their order, with what they have to be typed."""
+    steps = dict(re.findall(r"(?m)^(\d+)\. (.*)$", README))
+    assert len(steps) == 10
+
+    def written(step: int, text: str) -> str:
+        assert f"`{text}`" in steps[str(step)]
+        return text
+
+    made = next(block for block in blocks("sh") if "printf" in block).splitlines()[1]
+    subprocess.run(made, shell=True, check=True, cwd=project)
+    screen = start("data.csv", "--model", "demo", columns=120, lines=45)
+    screen.wait(r"\+ data")
+    screen.enter(written(1, "len(data)"))
+    screen.wait(r"(?m)^ \S 3 ")
+    screen.enter("`" + written(2, "how many rows have no price?"))
+    screen.press_until("y", "1 of 3 rows have no price", asked="waits for you")
+    screen.wait("without_pr.*demo")
+    screen.wait("idle")
+    screen.send("\x0f" + written(5, "n"))
+    screen.press_until("enter", "Repr", asked="NAMESPACE")
+    screen.press("escape")
+    screen.wait("NAMESPACE")
+    screen.enter("`" + written(6, "1 / 0"))
+    screen.wait("ZeroDivisionError")
+    screen.send("\x1bx")
+    screen.wait("Explain the error of cell")
+    screen.press("enter")
+    screen.wait("no number allows")
+    screen.wait("idle")
+    screen.enter("`" + written(7, 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'))
+    screen.wait("RECURSION")
+    screen.wait("1 requests")
+    screen.wait("idle")
+    screen.send("\x0f" + written(8, "t"))
+    screen.press_until("enter", "Run again", asked="TRANSCRIPT")
+    screen.press("escape")
+    screen.wait_gone("Run again")
+    screen.press("f1")
+    screen.wait("type to search")
+    screen.press("escape")
+    screen.wait_gone("type to search")
+    assert screen.leave() == 0
+    assert written(10, "mahtab-tui --continue") in screen.text

@@ -1,0 +1,68 @@
+"""The tables of the manual, made from the program's own registries. ``python -m tests.manual`` writes them into the pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from mahtab_tui.manual import pages
+from mahtab_tui.settings.model import Settings
+from mahtab_tui.settings.values import NOT_SET, choices, shown
+from mahtab_tui.tui.commands import ALL, COMMANDS
+from mahtab_tui.tui.screens.help import help_rows
+
+FOLDER = Path(pages.__file__).parent
+
+
+def keys() -> str:
+    """A table for each group of keys, with the names that a keymap uses."""
+    names = {f"{command.title}: {command.help}": command.id for command in ALL}
+    parts = []
+    for group, rows in groupby(help_rows({}), lambda row: row[0]):
+        lines = ((_code(keys), text, f"`{names[text]}`" if text in names else "") for _, keys, text in rows)
+        parts.append(f"## {group}\n\n{_table(('key', 'what it does', 'name'), lines)}")
+    return "\n\n".join(parts)
+
+
+def commands() -> str:
+    """The slash commands by name."""
+    found = sorted((command for command in COMMANDS if command.slash), key=lambda command: command.slash)
+    return _table(("command", "what it does"), ((f"`/{each.slash} {each.argument}".rstrip() + "`", each.help) for each in found))
+
+
+def settings() -> str:
+    """Every setting with its default."""
+    lines = []
+    for key, field in Settings.model_fields.items():
+        default = shown(field.get_default(call_default_factory=True))
+        allowed = f" ({', '.join(choices(key))})" if choices(key) else ""
+        lines.append((f"`{key}`", f"{field.description}{allowed}", "–" if default == NOT_SET else f"`{default}`"))
+    return _table(("setting", "what it does", "default"), lines)
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *([cell.replace("|", r"\|") for cell in line] for line in lines)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
+
+
+TABLES = {"keys": keys, "commands": commands, "configuration": settings}
+"""By page."""
+
+
+def with_tables(topic: str, text: str) -> str:
+    """A page with its table made anew."""
+    begin, end = re.search(r"<!-- (keys|commands|settings) -->\n", text), text.index("<!-- end -->")
+    assert begin is not None
+    return f"{text[: begin.end()]}\n{TABLES[topic]()}\n\n{text[end:]}"
+
+
+if __name__ == "__main__":
+    for topic in TABLES:
+        path = FOLDER / f"{topic}.md"
+        path.write_text(with_tables(topic, path.read_text("utf-8")), "utf-8")
