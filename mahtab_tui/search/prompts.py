@@ -224,7 +224,7 @@ def _left(left: PromptBudget) -> str:
         parts.append(f"${left.usd:.2f}")
     if left.seconds is not None:
         parts.append(f"{max(0.0, left.seconds):,.0f} s")
-    said = f"PromptBudget: {', '.join(parts)}." if parts else ""
+    said = f"Left: {', '.join(parts)}." if parts else ""
     return f"{said} {_LAST_TURN}" if left.turns == 1 else said
 
 

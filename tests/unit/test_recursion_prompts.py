@@ -57,7 +57,7 @@ def test_the_first_message_has_the_measures_of_the_text_and_none_of_its_words() 
     assert SECRET not in message
     for said in ("how many?", "a str of 29,000 characters in 1,000 lines (about 7,250 tokens)", "CSV with the columns a, b"):
         assert said in message
-    assert "PromptBudget: 10 turns, 99 model calls, 1,500,000 tokens, $0.50, 300 s." in message
+    assert "Left: 10 turns, 99 model calls, 1,500,000 tokens, $0.50, 300 s." in message
 
 
 def test_documents_are_named_with_their_lengths() -> None:
@@ -67,7 +67,7 @@ def test_documents_are_named_with_their_lengths() -> None:
     assert "\n- file 7.txt: 9\n" in message
     assert "… and 20 more" in message
     assert "long" * 26 not in message
-    assert "PromptBudget" not in message
+    assert "Left:" not in message
 
 
 def test_a_turn_is_told_with_its_output_its_end_and_what_is_left() -> None:
@@ -77,7 +77,7 @@ def test_a_turn_is_told_with_its_output_its_end_and_what_is_left() -> None:
     assert "your variables are gone" in turn_message(result(status="died"), PromptBudget())
     assert 'status="timed out" characters="4" seconds="30"' in turn_message(result(status="timed out", duration=30.2), PromptBudget())
     assert "This is your last turn: call FINAL" in turn_message(result(), PromptBudget(turns=1))
-    assert "PromptBudget: 1 turn." in feedback_message("No code.", PromptBudget(turns=1))
+    assert "Left: 1 turn." in feedback_message("No code.", PromptBudget(turns=1))
 
 
 def test_long_output_comes_as_head_and_tail() -> None:
