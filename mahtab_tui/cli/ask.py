@@ -1,4 +1,4 @@
-"""A session without a screen: one question, the answer on stdout, everything else on stderr."""
+"""``mahtab-tui ask``: one question without a screen. The answer goes to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS = 2.0
-"""Seconds for ending what the session has started."""
+"""Seconds for ending the session's processes after a signal."""
 _OUTPUTS = (tags.USER_REPL_OUT, tags.ASSISTANT_REPL_OUT)
-_REFUSAL = "Nobody could approve code: the question was asked without a screen. Answer in words."
+_REFUSAL = "Nobody can approve code, because the question was asked without a screen. Answer in words."
 
 
 class Teller(logging.Handler):
-    """Prints what goes over the bus, as it comes."""
+    """Prints the records of the bus as they come."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
         self.failures: set[str] = set()
-        """What has failed, as it was told."""
+        """The errors that were printed."""
 
     def emit(self, record: logging.LogRecord) -> None:
         value = Record.of(record)
@@ -54,7 +54,7 @@ class Teller(logging.Handler):
 
 
 def _for_stderr(record: Record) -> str:
-    """What a record is worth telling on stderr."""
+    """What stderr shows of a record; empty for nothing."""
     if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN):
         return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
     if record.tag in _OUTPUTS:
@@ -62,7 +62,7 @@ def _for_stderr(record: Record) -> str:
     if record.tag == tags.ASSISTANT_TOOL:
         begins, told = record.attrs.get("state") == "running", record.attrs
         return f"{told['name']} {told['arguments']}" if begins else record.text if told.get("state") == "error" else ""
-    if record.tag == tags.KERNEL:  # one that never was is told as why there is no answer
+    if record.tag == tags.KERNEL:  # why a kernel did not start is reported as the reason for having no answer
         return record.text if record.attrs.get("pid") else ""
     if record.tag == tags.USER_ATTACHMENT:
         return f"{record.attrs['label']}: {record.attrs['problem'] or record.attrs['size']}"
@@ -72,7 +72,7 @@ def _for_stderr(record: Record) -> str:
 
 
 class Approver(logging.Handler):
-    """Answers approvals: by asking at the terminal, or, where there is none, by refusing."""
+    """Answers approvals: asks at the terminal, or refuses if there is none."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Approver(logging.Handler):
 
 
 def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as_json: bool) -> int:
-    """Ask, print, and return the exit code."""
+    """Ask, print the answer, and return the exit code."""
     session = Session(settings, process_kernel(settings), NoFace())
     approver = Approver()
     approver.session = session
@@ -120,7 +120,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
 
     def stop(signum: int, frame: object) -> None:
         stopped_by.append(signum)
-        if signum != signal.SIGINT:  # the program ends soon, also where the cell that runs cannot be stopped
+        if signum != signal.SIGINT:  # the program ends soon even if the running cell cannot be stopped
             last = threading.Timer(_LAST_WORDS, die_of, (signum,))
             last.daemon = True
             last.start()
@@ -151,19 +151,19 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
 
 
 def _print_answer(answer: str) -> None:
-    """Rendered for a person at a terminal; as it is where it goes anywhere else."""
+    """Print the answer, rendered if stdout is a terminal."""
     if not sys.stdout.isatty():
         print(plain(answer))
         return
     from rich.console import Console
     from rich.markdown import Markdown
 
-    # Addresses stand in the text: what a link shows is not where it leads.
+    # Show addresses as text: a link's text may differ from where it leads.
     Console().print(Markdown(plain(answer), hyperlinks=False))
 
 
 def _load_stdin(session: Session) -> bool:
-    """What is piped in becomes `stdin_text`."""
+    """Load what is piped in as `stdin_text`."""
     if sys.stdin.isatty():
         return True
     data = sys.stdin.buffer.read()

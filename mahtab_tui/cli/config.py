@@ -1,4 +1,4 @@
-"""``mahtab-tui config``: print the settings and where each comes from, change one, open the file."""
+"""``mahtab-tui config``: show, change and trust settings."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mahtab_tui.cli.options import Given, given_by
 from mahtab_tui.cli.printing import fail, say
 from mahtab_tui.settings.model import Settings, SettingsError, config_files, load_settings
 
-config_app = typer.Typer(help="Print the settings and where each comes from, change one, open the file.")
+config_app = typer.Typer(help="Show every setting and where it comes from; change, edit, trust.")
 
-Project = Annotated[bool, typer.Option("--project", help="The project's .mahtab/config.toml, not ~/.mahtab/config.toml")]
+Project = Annotated[bool, typer.Option("--project", help="Use the project's .mahtab/config.toml instead of ~/.mahtab/config.toml")]
 
 
 @config_app.callback(invoke_without_command=True)
 def config(context: typer.Context, given: Given = None) -> None:
-    """Print the effective settings and where each comes from. Exit codes: 0 done, 1 a file cannot be read or written, 2 a wrong key or value."""
+    """Show every setting and where it comes from. Exit codes: 0 done, 1 a file cannot be read or written, 2 a wrong key or value."""
     if context.invoked_subcommand is not None:
         if given:
-            fail(f"--set says nothing to config {context.invoked_subcommand}.")
+            fail(f"--set has no effect with `config {context.invoked_subcommand}`.")
         return
     from mahtab_tui.llm.providers import default_model
     from mahtab_tui.settings.values import NOT_SET, Entry, entries
@@ -40,11 +40,11 @@ def config(context: typer.Context, given: Given = None) -> None:
 
 @config_app.command("set")
 def set_(
-    key: Annotated[str, typer.Argument(help="A setting, as max_turns; or an entry of a table, as keymap.help")],
-    value: Annotated[str, typer.Argument(help="The value; folders with : between them")],
+    key: Annotated[str, typer.Argument(help="A setting, such as max_turns, or an entry of a table, such as keymap.help")],
+    value: Annotated[str, typer.Argument(help="The value; separate folders with :")],
     project: Project = False,
 ) -> None:
-    """Write a setting to a configuration file. All else in the file stays as it is."""
+    """Write a setting to a configuration file. The rest of the file stays as it is."""
     from mahtab_tui.settings.values import written
     from mahtab_tui.settings.writing import set_value
     from mahtab_tui.tui.screens.settings.checks import check
@@ -65,7 +65,7 @@ def set_(
 
 @config_app.command()
 def unset(key: Annotated[str, typer.Argument(help="A setting, or an entry of a table")], project: Project = False) -> None:
-    """Take a setting out of a configuration file."""
+    """Remove a setting from a configuration file."""
     from mahtab_tui.settings.writing import unset as take_out
 
     path = _file(project)
@@ -80,7 +80,7 @@ def unset(key: Annotated[str, typer.Argument(help="A setting, or an entry of a t
 
 @config_app.command()
 def edit(project: Project = False) -> None:
-    """Open a configuration file in your editor, and check what it saves. A missing file is made, with all defaults as comments."""
+    """Open a configuration file in your editor and check it afterwards. A new file lists all defaults as comments."""
     import subprocess
 
     from mahtab_tui.settings.writing import problems, template, write_text
@@ -114,10 +114,10 @@ def edit(project: Project = False) -> None:
 
 
 @config_app.command()
-def trust(yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False) -> None:
-    """Show each value that this project's files set and that waits for you, and use them from now on if you agree.
+def trust(yes: Annotated[bool, typer.Option("--yes", help="Trust without asking")] = False) -> None:
+    """Show the values in this project's files that are not trusted yet, and use them from now on if you agree.
 
-    Exit codes: 0 done, 1 the record cannot be written, or you did not agree, 2 a file is wrong.
+    Exit codes: 0 done, 1 you did not agree or the record cannot be written, 2 a file is wrong.
     """
     from mahtab_tui.settings.sources import all_held_back
     from mahtab_tui.settings.writing import allow
@@ -127,7 +127,7 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False
     except SettingsError as error:
         fail(str(error))
     if not found:
-        say("Nothing that this project's files set waits for you.")
+        say("This project's files set nothing that must be trusted first.")
         return
     for each in found:
         for line, (key, value) in zip(each.lines, each.values.items(), strict=True):
@@ -139,11 +139,11 @@ def trust(yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False
             allow(each.path, each.values)
         except SettingsError as error:
             fail(str(error), 1)
-    say("Trusted. A value that changes waits again.")
+    say("Trusted. A value that changes must be trusted again.")
 
 
 def _in_full(key: str, value: Any) -> str:
-    """A value with every character that cannot be seen written as an escape. Secrets are masked."""
+    """A value with invisible characters written as escapes. Secrets are masked."""
     from mahtab_tui.settings.values import MASK, is_secret, shown
 
     if is_secret(key):
@@ -159,7 +159,7 @@ def _tell_held_back(settings: Settings) -> None:
 def _provider() -> str | None:
     try:
         return load_settings().provider
-    except SettingsError:  # what is wrong may be what is being changed
+    except SettingsError:  # the wrong setting may be the one that is being changed
         return None
 
 
@@ -168,7 +168,7 @@ def _file(project: bool) -> Path:
 
 
 def _tell_of_winner(key: str, path: Path) -> None:
-    """Say so where what was written is not what holds."""
+    """Warn if another source is stronger than the file that was written."""
     try:
         settings = load_settings()
         place = settings.place_of(key)
@@ -176,5 +176,5 @@ def _tell_of_winner(key: str, path: Path) -> None:
         say(f"mahtab-tui: {error}", err=True)
         return
     if place.file != path:
-        say(f"But {place.text} wins over it.", err=True)
+        say(f"It has no effect: {place.text} is stronger.", err=True)
     _tell_held_back(settings)

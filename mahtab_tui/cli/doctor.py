@@ -1,4 +1,4 @@
-"""What `mahtab-tui doctor` finds on this machine."""
+"""``mahtab-tui doctor``: what was found on this machine, and what to do about what is missing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _line(name: str, found: str, advice: str = "") -> str:
 
 
 def report() -> Iterator[str]:
-    """A line for each thing that matters, with what to do where something is missing."""
+    """One line for each thing that matters, with advice if something is missing."""
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
     yield _system()
@@ -64,29 +64,29 @@ def _kernel() -> str:
     except (KernelError, SettingsError) as error:
         return _line("kernel", "none", str(error))
     except (OSError, subprocess.SubprocessError) as error:
-        return _line("kernel", executable, f"It does not answer: {error}.")
+        return _line("kernel", executable, f"No answer: {error}.")
     return _line("kernel", f"Python {answer.stdout.strip()}, {executable}")
 
 
 def _environments() -> str:
-    """Other Pythons that the kernel could run on: found by looking, none is started."""
+    """Other environments for the kernel, found by looking at files; none is started."""
     try:
         found = found_environments(Path.cwd(), find_interpreter(load_settings().python))
-    except (KernelError, SettingsError):  # said of the kernel already
+    except (KernelError, SettingsError):  # the line about the kernel reports it
         found = found_environments(Path.cwd(), "")
     if not found:
-        return _line("others", "no other environment was found (.venv, venv, the shell's, conda's)")
+        return _line("others", "no other environment found (.venv, venv, the shell's, conda's)")
     listed = ", ".join(f"{each.path}{' (with pandas)' if has_package(each.prefix, 'pandas') else ''}" for each in found)
-    return _line("others", listed, f"--python {found[0].path}, or /python {found[0].path} in Ask, runs the kernel on it.")
+    return _line("others", listed, f"--python {found[0].path}, or /python {found[0].path} in Ask, uses it for the kernel.")
 
 
 def _sandbox() -> str:
-    """What runs the code of a search: tried, since a system can have all that it takes and forbid it."""
+    """What runs the code of a search. It is tried, because a system may have everything it needs and still forbid it."""
     try:
         name, gaps = asyncio.run(_try_sandbox())
     except SandboxError as error:
         return _line("sandbox", "none: `rlm` does not run", str(error))
-    advice = f"It knows a part of Python only. A process of plain Python takes its place on Linux: here {missing()}."
+    advice = f"It supports only a part of Python. On Linux a process of full Python is used instead; here {missing()}."
     return _line("sandbox", name, advice if gaps else "")
 
 
@@ -99,12 +99,12 @@ async def _try_sandbox() -> tuple[str, str]:
     finally:
         await sandboxes.close()
     if result.output != "4\n":
-        raise SandboxError(f"It does not run code: {result.output.strip()[:200]}")
+        raise SandboxError(f"It cannot run code: {result.output.strip()[:200]}")
     return sandboxes.name, sandboxes.gaps
 
 
 class _NoNode:
-    """Nobody answers the code that is tried."""
+    """Refuses every call of the code that is tried."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise CallRefused("nobody answers here")
@@ -114,23 +114,23 @@ class _NoNode:
 
 def _claude() -> str:
     executable = shutil.which("claude")
-    advice = "To talk to Claude, install Claude Code and run `claude` once to log in. Until then `demo` answers, by rules."
+    advice = "To use Claude, install Claude Code and run `claude` once to log in. Until then the offline `demo` model answers, by rules."
     if executable is None:
         return _line("claude", "not on the PATH", advice)
     try:
         answer = subprocess.run([executable, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return _line("claude", executable, f"It does not answer: {error}.")
+        return _line("claude", executable, f"No answer: {error}.")
     if answer.returncode:
         return _line("claude", executable, f"`claude --version` ended with {answer.returncode}.")
     return _line("claude", f"{answer.stdout.strip()}, {executable}")
 
 
 def _login(executable: str) -> str:
-    """Whether `claude` can reach its service, by what it says itself."""
+    """Whether somebody is logged in to `claude`, as it reports itself."""
     try:
         use_api_key = load_settings().claude_api_key
-    except SettingsError:  # which the line of the configuration tells
+    except SettingsError:  # the line about the configuration reports it
         use_api_key = False
     hint = login_hint(use_api_key=use_api_key)
     try:
@@ -147,7 +147,7 @@ def _login(executable: str) -> str:
 def _ripgrep() -> str:
     executable = shutil.which("rg")
     if executable is None:
-        return _line("ripgrep", "not on the PATH", "search_code() reads every file itself; with ripgrep it is quicker.")
+        return _line("ripgrep", "not on the PATH", "search_code() works without it; with ripgrep it is faster.")
     return _line("ripgrep", executable)
 
 
@@ -162,7 +162,7 @@ def _terminal() -> str:
 
 
 def _pictures() -> str:
-    """Which picture protocol the terminal says it has; half blocks work everywhere."""
+    """The terminal's picture protocol, as far as its variables tell; half blocks work everywhere."""
     program = os.environ.get("TERM_PROGRAM", "")
     if os.environ.get("KITTY_WINDOW_ID") or program == "ghostty":
         return "Kitty protocol"
@@ -177,7 +177,7 @@ def _config() -> str:
         settings = load_settings()
     except SettingsError as error:
         return _line("config", ", ".join(files), str(error))
-    found = f"{', '.join(files) or 'no file, the defaults hold'}; model {settings.model or 'not set'}, approval {settings.approval}"
+    found = f"{', '.join(files) or 'no file; defaults are used'}; model {settings.model or 'not set'}, approval {settings.approval}"
     return _line("config", found, " ".join(settings.held_back))
 
 
@@ -185,7 +185,7 @@ def _home() -> str:
     home = home_folder()
     place = home if home.exists() else home.parent
     if not os.access(place, os.W_OK):
-        return _line("home", str(home), "The folder cannot be written to: sessions and history will not be kept.")
+        return _line("home", str(home), "This folder cannot be written to. Sessions and history will not be saved.")
     free = shutil.disk_usage(place).free // 2**20
-    advice = "" if free >= _ROOM else "The disk is full: sessions and history may not be kept."
+    advice = "" if free >= _ROOM else "The disk is full. Sessions and history may not be saved."
     return _line("home", f"{home}, {free:,} MiB free", advice)

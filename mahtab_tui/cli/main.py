@@ -39,13 +39,13 @@ app = typer.Typer(
 app.add_typer(mcp_app, name="mcp")
 app.add_typer(skills_app, name="skills")
 app.add_typer(config_app, name="config")
-Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="A file that becomes a variable of its name, or the folder to work in")]
+Load = Annotated[list[Path] | None, typer.Option(metavar="PATH", help="Load a file as a variable named after it, or work in a folder")]
 Json = Annotated[bool, typer.Option("--json", help="Print every event as one line of JSON")]
 
 LATEST = "latest"
 BY_PROJECT = "."
 _ALONE = {"--resume": LATEST, "--attach": BY_PROJECT}
-"""Options whose value may be left out, and what that means."""
+"""Options whose value may be omitted, with the value to use then."""
 
 
 def _version(wanted: bool) -> None:
@@ -63,11 +63,11 @@ def screen(
     theme: Annotated[str | None, typer.Option(help="A theme's name")] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="[ID]", help="Go on with a session: its conversation, not its namespace. Without an ID, the last one"),
+        typer.Option(metavar="[ID]", help="Continue a session: its conversation, not its namespace. Without ID, the last one"),
     ] = None,
     no_share: Annotated[bool, typer.Option("--no-share", help="Let no agent into the session")] = False,
-    continue_: Annotated[bool, typer.Option("--continue", help="Go on with this folder's last session")] = False,
-    query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer this once, without a screen, as the command ask does")] = None,
+    continue_: Annotated[bool, typer.Option("--continue", help="Continue this folder's last session")] = False,
+    query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer one question without a screen, like the command ask")] = None,
     load: Load = None,
     json: Annotated[bool, typer.Option("--json", help="With --query: print every event as one line of JSON")] = False,
     skills_dir: SkillsDir = None,
@@ -87,12 +87,12 @@ def screen(
         return
     if query is not None:
         if theme or resume or continue_ or no_share:
-            fail("--query opens no screen, so it takes no --theme, --resume, --continue or --no-share.")
+            fail("--query opens no screen: leave out --theme, --resume, --continue and --no-share.")
         gc.enable()
         ask(query, model, approval, python, load, skills_dir, code_dir, max_usd, given, json)
         return
     if json:
-        fail("--json belongs to --query, or to the command ask.")
+        fail("--json works only with --query or a command such as ask.")
     moved = leave_deleted_folder()
     files = _opened(load)
     share = False if no_share else None
@@ -114,7 +114,7 @@ def screen(
     try:
         check_name(full_name(settings.model or "demo", settings.provider))
     except ModelError as error:
-        fail(str(error))  # One that cannot be reached is said by Ask; Python works without it.
+        fail(str(error))  # Ask mode reports a model that cannot be reached; Python works without it.
     from mahtab_tui.tui.collector import Collector
 
     collector = Collector()
@@ -152,7 +152,7 @@ def screen(
         from mahtab_tui.bus.sanitize import one_line
 
         typer.echo(f"You left the session {one_line(name)} ({store.session}): its conversation is kept.")
-        typer.echo(f"Go on with it: mahtab-tui --continue here, or --resume {store.session}")
+        typer.echo(f"Continue it: mahtab-tui --continue here, or --resume {store.session}")
     raise typer.Exit(code)
 
 
@@ -169,9 +169,9 @@ def ask(
     given: Given = None,
     json: Json = False,
 ) -> None:
-    """Ask without a screen: the answer on stdout, code and output on stderr.
+    """Ask without a screen: the answer goes to stdout, code and output to stderr.
 
-    What is piped in is the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel failed, 2 wrong arguments,
+    Piped input becomes the variable stdin_text. Exit codes: 0 answered, 1 the model or the kernel failed, 2 wrong arguments,
     3 code was refused because nobody could approve it (give --approval auto), 130 interrupted.
     """
     if not question.strip():
@@ -188,31 +188,31 @@ def ask(
 @app.command()
 def rlm(
     query: Annotated[str | None, typer.Argument(help="What to find out")] = None,
-    source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="A text file, a folder of them, or - for what is piped in")] = None,
+    source: Annotated[str | None, typer.Argument(metavar="FILE|-", help="A text file, a folder of text files, or - for piped input")] = None,
     model: Model = None,
     sub_model: Annotated[str | None, typer.Option(help="A cheaper model for the parts")] = None,
     max_depth: Annotated[int | None, typer.Option(help="How deep calls may nest")] = None,
     max_turns: Annotated[int | None, typer.Option(help="Turns of one call")] = None,
-    max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search; 200 without it")] = None,
+    max_calls: Annotated[int | None, typer.Option(help="Model calls of the whole search  [default: 200]")] = None,
     max_usd: Annotated[float | None, typer.Option(help="US dollars of the whole search")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Seconds of the whole search")] = None,
     concurrency: Annotated[int | None, typer.Option(help="Model calls at a time")] = None,
-    log: Annotated[Path | None, typer.Option(help="Keep the events in this file, as JSON lines")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="More than 50 sub-calls run; without it they are refused")] = False,
+    log: Annotated[Path | None, typer.Option(help="Write the events to this file, as JSON lines")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Allow more than 50 sub-calls, which are refused otherwise")] = False,
     json: Json = False,
     given: Given = None,
-    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Open the tree of a kept search on the screen")] = None,
-    speed: Annotated[float | None, typer.Option(help="With --replay: as it went, so many times as fast; without it, at once")] = None,
+    replay: Annotated[Path | None, typer.Option(metavar="FILE", help="Show the tree of a logged search on the screen")] = None,
+    speed: Annotated[float | None, typer.Option(help="With --replay: play the search at this many times its speed  [default: all at once]")] = None,
 ) -> None:
-    """Answer a question over a text too long to read: a model explores it with code in a sandbox, and calls itself on parts.
+    """Answer a question about a text too long to read: a model explores it with code in a sandbox and calls itself on parts.
 
-    The answer goes to stdout, how it goes to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer,
+    The answer goes to stdout, progress to stderr. Exit codes: 0 answered, 1 no answer, 2 wrong arguments, 4 a partial answer,
     130 interrupted.
     """
     if replay is not None:
         _replay(replay, speed)
     if query is None or not query.strip() or source is None:
-        fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for what is piped in.')
+        fail('Give a question and a file: mahtab-tui rlm "question" FILE, or - for piped input.')
     from mahtab_tui.bus.masking import Secrets
     from mahtab_tui.cli.rlm import search_once
     from mahtab_tui.llm.providers import default_model, get_llm
@@ -262,9 +262,9 @@ def _replay(log: Path, speed: float | None) -> NoReturn:
 
 @app.command()
 def sessions(
-    all_projects: Annotated[bool, typer.Option("--all", help="Of every folder, not only this one")] = False,
+    all_projects: Annotated[bool, typer.Option("--all", help="The sessions of every folder")] = False,
 ) -> None:
-    """List the sessions that run on a screen, and those that can be resumed."""
+    """List the sessions that are open on a screen, and those that can be resumed."""
     from mahtab_tui.session.shared_sessions import SharingError, running_sessions
     from mahtab_tui.store.resume import describe_sessions
 
@@ -288,7 +288,7 @@ def sessions(
 def watch(
     what: Annotated[str | None, typer.Argument(metavar="[FILE|SESSION]", help="A log, or a running session's name or process id")] = None,
 ) -> None:
-    """Follow what agents run, read-only: the log of the MCP server, or a session on another screen."""
+    """Watch what agents run, read-only: the MCP server's log, or a session on another screen."""
     from mahtab_tui.tui.open import NoTerminal, watch_live
 
     need_folder()
@@ -314,7 +314,7 @@ def help_(topic: Annotated[str | None, typer.Argument(help="A topic of the manua
 
 @app.command()
 def doctor() -> None:
-    """Say what was found on this machine, and what to do about what is missing."""
+    """Check this machine: what was found, and what to do about what is missing."""
     from mahtab_tui.cli.doctor import report
 
     need_folder()
@@ -323,12 +323,12 @@ def doctor() -> None:
 
 
 def _opened(paths: Sequence[Path] | None) -> list[DataFile]:
-    """Go to the folder among the paths, and look at the files. Ends with a sentence where one cannot be used."""
+    """Change to the folder among the paths, and check the files. Ends the command with a sentence if one cannot be used."""
     from mahtab_tui.session.loading import CannotLoad, look_at_files
 
     folders = [path for path in paths or () if path.is_dir()]
     if len(folders) > 1:
-        fail(f"Give one folder to work in: {folders[0]} or {folders[1]}.")
+        fail(f"Give only one folder to work in: {folders[0]} or {folders[1]}.")
     try:
         files = look_at_files([path for path in paths or () if path not in folders])
         for folder in folders:
@@ -366,7 +366,7 @@ def _with_load(words: list[str]) -> list[str]:
 
 
 def _with_optional_value(words: list[str]) -> list[str]:
-    """``--resume`` and ``--attach`` may stand without their value; click has no such option."""
+    """Give ``--resume`` and ``--attach`` their default value; click has no optional values."""
     words = list(words)
     for place, word in enumerate(words):
         if word in _ALONE and (place + 1 == len(words) or words[place + 1].startswith("-")):
@@ -376,8 +376,8 @@ def _with_optional_value(words: list[str]) -> list[str]:
 
 
 def main() -> None:
-    """Read the arguments, and do what they say."""
-    if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character of an answer must not lose the answer
+    """Read the arguments and run the command."""
+    if isinstance(sys.stdout, TextIOWrapper):  # an encoding without some character must not lose the answer
         sys.stdout.reconfigure(errors="backslashreplace")
     guard_terminal()
     try:

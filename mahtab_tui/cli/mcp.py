@@ -1,4 +1,4 @@
-"""``mahtab-tui mcp``: serve MCP, and tell a client of the server."""
+"""``mahtab-tui mcp``: serve MCP, and register the server with a client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def mcp(
     python: Python = None,
     project: Annotated[Path | None, typer.Option(help="The project to activate: its folder, or an environment")] = None,
     attach: Annotated[
-        str | None, typer.Option(metavar="[NAME]", help="Begin in the session on the screen: this project's, or the one of a name or process id")
+        str | None, typer.Option(metavar="[NAME]", help="Join the session on a screen: this project's, or the one with this name or process id")
     ] = None,
     private: Annotated[bool, typer.Option("--private", help="Never join a session")] = False,
 ) -> None:
@@ -27,7 +27,7 @@ def mcp(
     if context.invoked_subcommand is not None:
         return
     if attach and private:
-        fail("--attach and --private exclude each other.")
+        fail("Give --attach or --private, not both.")
     from mahtab_tui.mcp.server import ServerError, attachment, serve
 
     need_folder()
@@ -44,7 +44,7 @@ def mcp_install(
     ] = "claude-code",
     only_print: Annotated[bool, typer.Option("--print", help="Print what would be written")] = False,
 ) -> None:
-    """Tell a client of the server."""
+    """Register the server with a client."""
     from mahtab_tui.mcp.install import InstallError, command, configuration, install
 
     if only_print:

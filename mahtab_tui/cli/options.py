@@ -1,4 +1,4 @@
-"""The options by which commands take settings, and the settings that come of them."""
+"""The options that several commands share, and the settings that result from them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mahtab_tui.settings.model import Settings, SettingsError, load_settings
 
 Model = Annotated[str | None, typer.Option("--model", "-m", help="claude, claude:NAME, anthropic:NAME, openai:NAME, ollama:NAME, demo, replay:FILE")]
 Approval = Annotated[str | None, typer.Option(help="ask: the model's code waits for you; auto: it runs at once")]
-Python = Annotated[str | None, typer.Option(help="The kernel's interpreter: a file, or a virtual environment's folder")]
-MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost")]
-CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file are held in  [default: .]")]
+Python = Annotated[str | None, typer.Option(help="The kernel's Python: an interpreter, or the folder of a virtual environment")]
+MaxUsd = Annotated[float | None, typer.Option(help="US dollars that the session may cost at most")]
+CodeDir = Annotated[Path | None, typer.Option(help="The folder that search_code and read_file cannot leave  [default: .]")]
 Given = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any setting, before all else; may be given several times (mahtab-tui config lists them)"),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set any setting; may be repeated. mahtab-tui config lists the settings"),
 ]
 
 
 def given_by(pairs: list[str] | None) -> dict[str, Any]:
-    """What ``--set`` says, for `load_settings`; ends with a sentence where it cannot be used."""
+    """The values of ``--set``, for `load_settings`. Ends the command with a sentence if one cannot be used."""
     if not pairs:
         return {}
     from mahtab_tui.settings.values import given_settings
@@ -35,9 +35,9 @@ def given_by(pairs: list[str] | None) -> dict[str, Any]:
 
 
 def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object) -> Settings:
-    """The effective settings, with `models` that can be had; else one sentence and the end. pairs: what ``--set`` says.
+    """The effective settings. Ends the command with a sentence if they are wrong or a model cannot be used. Warns of untrusted settings.
 
-    What the project's files may not set is told.
+    models: which models to check. pairs: the arguments of ``--set``.
     """
     from mahtab_tui.llm.base import ModelError
     from mahtab_tui.llm.providers import check_model

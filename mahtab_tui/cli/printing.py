@@ -1,4 +1,4 @@
-"""What a command prints, and how one ends that cannot do what was asked."""
+"""Printing from commands, and ending them with an error."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import NoReturn
 import typer
 
 _MADE = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
-"""What commands make themselves: a line that is written over, colours and styles."""
+"""The control sequences that commands make themselves: rewriting a line, colours and styles."""
 
 
 class _Gate(TextIOWrapper):
-    """A stream to a terminal that only text, colours and styles pass, whoever writes: also the parser of the arguments, and tracebacks."""
+    """A stream to a terminal that lets only text, colours and styles through, whoever writes, including the argument parser and tracebacks."""
 
     def __init__(self, stream: TextIOWrapper) -> None:
         super().__init__(stream.buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through)
         self._stream = stream
-        """Kept: it would close what both write to."""
+        """Kept alive: its end would close the file that both write to."""
 
     def write(self, text: str, /) -> int:
         from mahtab_tui.bus.sanitize import plain
@@ -29,7 +29,7 @@ class _Gate(TextIOWrapper):
 
 
 def guard_terminal() -> None:
-    """From now on nothing that a command prints can drive the terminal."""
+    """From now on, nothing that a command prints can control the terminal."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper) and (name == "stderr" or stream.isatty()):
@@ -37,14 +37,14 @@ def guard_terminal() -> None:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a text that may hold what others wrote: no control sequence of theirs reaches the terminal."""
+    """Print a text that others may have written: its control sequences do not reach the terminal."""
     from mahtab_tui.bus.sanitize import plain
 
     typer.echo(plain(text), err=err)
 
 
 def need_folder() -> None:
-    """Where the folder that the command was started in has been deleted, go to one above it, and say so."""
+    """If the current folder has been deleted, go to one above it and say so."""
     from mahtab_tui.system.working_folder import leave_deleted_folder
 
     if moved := leave_deleted_folder():
@@ -52,6 +52,6 @@ def need_folder() -> None:
 
 
 def fail(sentence: str, code: int = 2) -> NoReturn:
-    """One sentence on stderr, and an exit code."""
+    """End the command with one sentence on stderr and an exit code."""
     say(f"mahtab-tui: {sentence}", err=True)
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""Going on with a session, also where it is open in another terminal: then the person chooses what to do."""
+"""Resuming a session; if it is open in another terminal, the user chooses what to do."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 
 def resume(session: str | None, project: Path | None) -> tuple[SqliteStore, str, list[Record]]:
-    """The store of a session (by the beginning of its id; None: the last one, of a folder or of all), its name, and its past.
+    """The store of a session, its name, and its past records.
 
-    Raises `NoSession`; ends where the person wants none of what can be done.
+    session: the beginning of its id; None for the last one, of the project or of all. Raises `NoSession`; ends the command if the user declines.
     """
     row = find_session(session, project)
     try:
@@ -36,12 +36,12 @@ def resume(session: str | None, project: Path | None) -> tuple[SqliteStore, str,
         from mahtab_tui.tui.open import watch_session
 
         raise typer.Exit(watch_session(running))
-    say(f"mahtab-tui: The session {row.id} stays as it is.", err=True)
+    say(f"mahtab-tui: The session {row.id} was not changed.", err=True)
     raise typer.Exit(1)
 
 
 def _shared_by(holder: Holder) -> Running | None:
-    """The screen of a program, where it lets others watch."""
+    """The running session of a program, if it can be watched."""
     try:
         return next((each for each in running_sessions() if each.pid == holder.pid and holder.is_here), None)
     except SharingError:
@@ -51,11 +51,11 @@ def _shared_by(holder: Holder) -> Running | None:
 def _choice(row: SessionRow, holder: Holder, *, can_watch: bool) -> str:
     say(f'The session "{row.name}" ({row.id}) is open in another terminal:\n{holder.sentence_part()}. You can')
     if can_watch:
-        say("  w  watch it: see what happens there, and change nothing;")
-    say("  f  fork it: go on with a copy, which is a session of its own;")
-    say("  t  take it over: the other screen is told, and is no longer kept.")
+        say("  w  watch it: see what happens there, without changing anything")
+    say("  f  fork it: continue with a copy, as a new session")
+    say("  t  take it over: the other screen is told, and no longer saved")
     letters = "wft" if can_watch else "ft"
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed ahead is no answer to this
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # keys typed ahead do not answer this question
     while True:
         typer.echo(f"Choose {', '.join(letters[:-1])} or {letters[-1]} and press Enter; Enter alone leaves: ", nl=False)
         answer = sys.stdin.readline().strip().lower()

@@ -1,4 +1,4 @@
-"""A search without a screen: the answer alone on stdout, how it goes on stderr."""
+"""``mahtab-tui rlm``: a search without a screen. Only the answer goes to stdout, progress to stderr."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 ANSWERED, FAILED, WRONG_ARGUMENTS, PARTIAL, INTERRUPTED = 0, 1, 2, 4, 130
 
 _EVERY = 0.1
-"""Seconds between two looks of the line at a terminal; where there is none, a hundred times as many."""
+"""Seconds between updates of the progress line at a terminal; a hundred times as long elsewhere."""
 
 
 class Progress:
-    """One line on stderr: rewritten where stderr is a terminal, a new one now and then where it is not."""
+    """The progress line on stderr: rewritten at a terminal, printed anew now and then elsewhere."""
 
     def __init__(self) -> None:
         self._tree = Tree("")
@@ -56,7 +56,7 @@ class Progress:
                 self._tree.fold(record)
 
     def close(self) -> None:
-        """Leave the last line standing."""
+        """Draw the line a last time, and leave it there."""
         self._ended.set()
         self._thread.join()
         self._write(self._line(), end="\n")
@@ -85,7 +85,7 @@ def _count(number: int, what: str) -> str:
 
 
 class Stdout:
-    """Where answers go. Once it takes nothing more (its reader has gone, its disk is full), nothing is written there."""
+    """Where answers go. Once writing fails (the reader has gone, the disk is full), nothing more is written."""
 
     def __init__(self) -> None:
         self.failed = False
@@ -100,7 +100,7 @@ class Stdout:
             self.failed = True
             if not isinstance(error, BrokenPipeError):
                 _tell(f"mahtab-tui: stdout cannot be written: {error.strerror}.")
-            # The interpreter writes what is left when it ends, and would complain.
+            # At its end the interpreter flushes stdout, and would complain.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
             os.close(nowhere)
@@ -121,9 +121,9 @@ def search_once(
 ) -> int:
     """Search a file, a folder, or what is piped in ("-"); print, and return the exit code.
 
-    log: a file for the events. as_json: they go to stdout too, one in a line, and the answer only as the last of them.
-    yes: large fan-outs run without consent; else they are refused, since nobody can be asked.
-    secrets: what no model is told, and what is neither printed nor kept.
+    log: a file for the events. as_json: events go to stdout too, one a line, and the answer is the last of them.
+    yes: large fan-outs run; otherwise they are refused, since nobody can be asked.
+    secrets: never sent to a model, printed or stored.
     """
     from mahtab_tui.search.search import Search
 
@@ -165,7 +165,7 @@ def search_once(
 
 
 class _NoLog(Exception):
-    """The log cannot be begun; the message is a sentence that says why."""
+    """The log cannot be written; the message is a sentence."""
 
 
 def _begun(log: Path) -> Log:
@@ -179,7 +179,7 @@ def _begun(log: Path) -> Log:
 
 
 def _tell(text: str, end: str = "\n") -> None:
-    """Write to stderr, if it is there: the answer does not depend on it."""
+    """Write to stderr if possible; the answer does not depend on it."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
             print(text, end=end, file=sys.stderr, flush=True)
@@ -201,5 +201,5 @@ def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
 def _print_json(stdout: Stdout, search: Search, record: Record) -> None:
     if record.tag not in STREAMS:
         stdout.write(json.dumps({"tag": record.tag, "time": round(record.time, 3), "attrs": record.attrs, "text": record.text}))
-        if stdout.failed and record.tag == tags.RLM_CALL:  # nobody hears of it any more
+        if stdout.failed and record.tag == tags.RLM_CALL:  # nobody reads the output any more
             search.stop(record.attrs["tree"], "1")

@@ -1,4 +1,4 @@
-"""``mahtab-tui skills``: look at the skills, make one, check them."""
+"""``mahtab-tui skills``: list, show, search, make and check skills."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mahtab_tui.knowledge.skills import SkillError
 from mahtab_tui.settings.model import SettingsError, load_settings
 from mahtab_tui.settings.sources import project_folder
 
-skills_app = typer.Typer(help="Look at the skills, make one, check them.", no_args_is_help=True)
+skills_app = typer.Typer(help="List, show, search, make and check skills.", no_args_is_help=True)
 
 SkillsDir = Annotated[
     list[Path] | None,
-    typer.Option("--skills-dir", metavar="FOLDER", help="A folder of skills; may be given several times, the last one wins by name"),
+    typer.Option("--skills-dir", metavar="FOLDER", help="A folder of skills; may be repeated. If names clash, the last folder wins"),
 ]
 
 
@@ -42,14 +42,14 @@ def _library(skills_dir: list[Path] | None, on_problem: Callable[[str], None] = 
 
 @skills_app.command("list")
 def list_skills(skills_dir: SkillsDir = None) -> None:
-    """List the skills by name, with their descriptions."""
+    """List all skills with their descriptions."""
     for name, description in _library(skills_dir).descriptions().items():
         say(f"{name}: {description}")
 
 
 @skills_app.command()
 def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_dir: SkillsDir = None) -> None:
-    """Print a skill: where it is, what it says."""
+    """Print a skill: its file, its fields, its instructions."""
     try:
         skill = _library(skills_dir).get(name)
     except NoSkill as error:
@@ -71,15 +71,15 @@ def show(name: Annotated[str, typer.Argument(help="The skill's name")], skills_d
 @skills_app.command()
 def search(
     query: Annotated[str, typer.Argument(help="Words, or an identifier or a part of one")],
-    limit: Annotated[int, typer.Option(min=1, help="How many at the most")] = 5,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many")] = 5,
     skills_dir: SkillsDir = None,
 ) -> None:
-    """Print the skills that answer a query best, the best first. Exit codes: 0 found, 1 nothing found."""
+    """Print the skills that match a query, the best first. Exit codes: 0 found, 1 nothing found."""
     hits = _library(skills_dir).search(query, limit)
     for hit in hits:
         say(f"{hit.name}: {hit.description}")
     if not hits:
-        fail(f"No skill has anything of {query!r}.", 1)
+        fail(f"No skill matches {query!r}.", 1)
 
 
 @skills_app.command()
@@ -88,7 +88,7 @@ def new(
     description: Annotated[str | None, typer.Option(help="What it does and when to use it")] = None,
     folder: Annotated[Path | None, typer.Option(help="Where to make it  [default: the project's .mahtab/skills]")] = None,
 ) -> None:
-    """Make a skill from a template; prints its file."""
+    """Make a skill from a template, and print the path of its file."""
     try:
         say(str(create_skill(folder or project_folder() / ".mahtab" / "skills", name, description)))
     except (SkillError, SettingsError) as error:

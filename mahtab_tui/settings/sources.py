@@ -23,7 +23,7 @@ COMMAND_LINE, DEFAULT = "command line", "default"
 
 
 class SettingsError(Exception):
-    """A setting that cannot be used; the message says which, where, and what is allowed."""
+    """A setting that cannot be used; the message says which one, where it is, and what is allowed."""
 
 
 def home_folder() -> Path:
@@ -32,11 +32,11 @@ def home_folder() -> Path:
 
 
 def project_folder() -> Path:
-    """The folder that the program works in. Raises `SettingsError` where somebody has taken it away since."""
+    """The folder in which the program works. Raises `SettingsError` if it has been deleted since."""
     try:
         return Path.cwd()
     except FileNotFoundError:
-        raise SettingsError("The folder that the program was started in is no longer there.") from None
+        raise SettingsError("The folder in which the program was started no longer exists.") from None
 
 
 def env_file() -> Path:
@@ -50,12 +50,12 @@ def config_files(project: Path) -> tuple[Path, Path]:
 
 
 def trust_record() -> Path:
-    """Where it is kept what the person has allowed the files of projects to set."""
+    """The record of the values in project files that the user trusts."""
     return home_folder() / "trusted.json"
 
 
 def held_back(settings_cls: type[BaseSettings], path: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a configuration file that wait for the person; those of the person's own file never do. Raises `SettingsError`."""
+    """The values of a configuration file that the user has not trusted yet; never any of the user's own file. Raises `SettingsError`."""
     project = project_folder()
     own = config_files(project)[1]
     if path == own or os.path.realpath(project) == os.path.realpath(Path.home()):
@@ -72,7 +72,7 @@ def _holding(settings_cls: type[BaseSettings], path: Path, values: Mapping[str, 
 
 
 class HeldBack(NamedTuple):
-    """A file of the project that sets what waits for the person."""
+    """A file of the project with values that the user has not trusted yet."""
 
     path: Path
     values: dict[str, Any]
@@ -80,18 +80,18 @@ class HeldBack(NamedTuple):
     """From 1, of each value."""
 
     def place_of(self, key: str) -> str:
-        """File and line of a value, or of an entry of a table, as a person is told it."""
+        """File and line of a value, or of an entry of a table, for a message."""
         return env_file_line([variable_of(key)]) if self.path.name == ENV_FILE else f"{self.path}, line {line_of(self.path, key)}"
 
     @property
     def sentence(self) -> str:
-        """Says what waits, and what to do."""
+        """What is not used yet, and what to do."""
         told = ", ".join(f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True))
         return f"{self.path} sets {told}, which is not used until you trust it: run mahtab-tui config trust."
 
 
 def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
-    """The values of the project's files that wait for the person, the file that wins first. Raises `SettingsError`."""
+    """The untrusted values of the project's files, strongest file first. Raises `SettingsError`."""
     env, (file, _) = env_file(), config_files(project_folder())
     values = held_back(settings_cls, env, EnvFile(DotEnvSettingsSource(settings_cls)).values())
     found = [HeldBack(env, values, tuple(_env_line(_variables_of(key, value)) or 1 for key, value in values.items()))]
@@ -101,7 +101,7 @@ def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:
 
 
 class _BadLines(logging.Filter):
-    """On the logger of python-dotenv, which tells of a bad line each time that the file is read: it is told once, as a sentence."""
+    """A filter for the logger of python-dotenv, which warns of a bad line on every reading: each is reported once, as a sentence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class _BadLines(logging.Filter):
         if not isinstance(record.args, tuple) or len(record.args) != 1:
             return True
         path, line = Path(ENV_FILE).absolute(), record.args[0]
-        record.msg, record.args = f"mahtab-tui: {ENV_FILE}, line {line}: this is not NAME=value, so it is passed over.", ()
+        record.msg, record.args = f"mahtab-tui: {ENV_FILE}, line {line}: not NAME=value; the line is ignored.", ()
         new = (path, line) not in self._told
         self._told.add((path, line))
         return new
@@ -121,21 +121,21 @@ logging.getLogger("dotenv.main").addFilter(_BadLines())
 
 
 class EnvFile(PydanticBaseSettingsSource):
-    """The file ``.env``: besides the settings the keys of providers, under the names by which everybody knows them."""
+    """The file ``.env``: settings, and providers' keys under their usual names."""
 
     def __init__(self, source: DotEnvSettingsSource) -> None:
         super().__init__(source.settings_cls)
         self._source = source
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Not asked: `__call__` gives all."""
+        """Not used: `__call__` returns everything."""
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
         return _holding(self.settings_cls, env_file(), self.values())
 
     def values(self) -> dict[str, Any]:
-        """All that the file sets. Raises `SettingsError` for what is no setting."""
+        """Everything that the file sets. Raises `SettingsError` for an unknown setting."""
         values = {key: value for key, value in self._source().items() if key in self.settings_cls.model_fields}
         for name in self._source.env_vars:
             key = name.removeprefix(PREFIX.lower())
@@ -150,14 +150,14 @@ class EnvFile(PydanticBaseSettingsSource):
 
 
 class TomlFile(PydanticBaseSettingsSource):
-    """One configuration file; a missing one has no settings."""
+    """One configuration file; a missing file has no settings."""
 
     def __init__(self, settings_cls: type[BaseSettings], path: Path) -> None:
         super().__init__(settings_cls)
         self.path = path
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        """Not asked: `__call__` gives the whole file."""
+        """Not used: `__call__` returns the whole file."""
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
@@ -169,29 +169,29 @@ class TomlFile(PydanticBaseSettingsSource):
 
 
 def no_setting(settings_cls: type[BaseSettings], key: str) -> str:
-    """That there is no such setting, and which was perhaps meant."""
+    """A message for an unknown setting, with a near name."""
     near = difflib.get_close_matches(key, settings_cls.model_fields, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known keys: {', '.join(settings_cls.model_fields)}."
     return f"there is no setting {key!r}. {hint}"
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The values of a configuration file, unchecked. Raises `SettingsError` where it cannot be read."""
+    """The values of a configuration file, unchecked. Raises `SettingsError` if it cannot be read."""
     try:
         return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{path}: this is not TOML: {error}.") from None
+        raise SettingsError(f"{path}: not valid TOML: {error}.") from None
     except RecursionError:
-        raise SettingsError(f"{path}: this is nested too deeply.") from None
-    except ValueError:  # Python reads no number of more than some thousand digits
-        raise SettingsError(f"{path}: a number in it is too long.") from None
+        raise SettingsError(f"{path}: nested too deeply.") from None
+    except ValueError:  # Python reads no number of more than a few thousand digits
+        raise SettingsError(f"{path}: a number is too long.") from None
 
 
 def read_text(path: Path) -> str:
-    """The text of a configuration file, empty where there is none. Raises `SettingsError`."""
+    """The text of a configuration file; empty if there is none. Raises `SettingsError`."""
     try:
         if path.exists() and not path.is_file():
-            raise SettingsError(f"{path}: this is not a file.")
+            raise SettingsError(f"{path}: not a file.")
         return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         return ""
@@ -202,7 +202,7 @@ def read_text(path: Path) -> str:
 
 
 def line_of(path: Path, key: str) -> int:
-    """The line (from 1) on which a key stands in a configuration file, as near as a search finds it.
+    """The line (from 1) of a key in a configuration file, found by a simple search.
 
     key: a setting's name; with a dot and the name in it for a table's.
     """
@@ -216,32 +216,32 @@ def line_of(path: Path, key: str) -> int:
 
 
 def _line(lines: list[str], pattern: str, start: int) -> int | None:
-    """The first line from `start` on that begins so."""
+    """The first line from `start` on that begins with the pattern."""
     return next((number for number in range(start, len(lines)) if re.match(rf"\s*{pattern}", lines[number])), None)
 
 
 class ValueOrigin(NamedTuple):
-    """Where a value was given."""
+    """Where a value comes from."""
 
     text: str
-    """As a person is told it: `COMMAND_LINE`, a variable of the environment, a file and a line, `DEFAULT`."""
+    """For a message: `COMMAND_LINE`, a variable of the environment, a file and a line, or `DEFAULT`."""
     file: Path | None = None
-    """The configuration file, where it is one."""
+    """The configuration file, if it is one."""
 
 
 def variable_of(key: str) -> str:
-    """The variable of the environment that gives a setting."""
+    """The environment variable of a setting."""
     return f"{PREFIX}{key.upper()}"
 
 
 def _variables_of(key: str, value: Any) -> list[str]:
-    """The same for ``.env``, where keys have variables of their own, too."""
+    """The same for ``.env``, where providers' keys have variables of their own too."""
     names = value if key == "api_keys" and isinstance(value, Mapping) else ()
     return [variable_of(key), *(f"{name}{_KEY_ENDING}".upper() for name in names)]
 
 
 def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> ValueOrigin:
-    """Where the effective value of a setting comes from, or of one entry of a table ("keymap.help"). `given`: as for `load_settings`."""
+    """Where the effective value of a setting, or of an entry of a table ("keymap.help"), comes from. `given`: as for `load_settings`."""
     table, _, name = key.partition(".")
     for place, values in _places(settings_cls, key, given):
         value = values.get(table)
@@ -251,7 +251,7 @@ def place_of(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any
 
 
 def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]) -> Iterator[tuple[ValueOrigin, Mapping[str, Any]]]:
-    """What each source says, the one that wins first, and how a key in it is told."""
+    """The values of each source, strongest first, with the origin that a message names."""
     table, _, name = key.partition(".")
     yield ValueOrigin(COMMAND_LINE), given
     yield ValueOrigin(variable_of(table)), EnvSettingsSource(settings_cls)()
@@ -262,13 +262,13 @@ def _places(settings_cls: type[BaseSettings], key: str, given: Mapping[str, Any]
 
 
 def env_file_line(names: list[str]) -> str:
-    """The line of ``.env`` on which one of some variables stands, as a person is told it."""
+    """The line of ``.env`` with one of some variables, for a message."""
     place = _env_line(names)
     return ENV_FILE if place is None else f"{ENV_FILE}, line {place}"
 
 
 def _env_line(names: list[str]) -> int | None:
-    """The line (from 1) of ``.env`` on which one of some variables stands."""
+    """The line (from 1) of ``.env`` with one of some variables."""
     path = Path(ENV_FILE)
     lines = path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []
     place = _line(lines, rf"(?i:export\s+)?(?i:{'|'.join(map(re.escape, names))})\s*=", 0)

@@ -1,7 +1,7 @@
-"""What a project's own files may set by themselves, and the record of what the person allowed: a project may come from anybody.
+"""Which settings a project's files may set without being trusted, and the record of what the user trusts: a project may come from anybody.
 
-The lists here name the settings that only change how things look, or make the program more careful. Every other setting waits until the
-person trusts it, and so does a setting that is added later.
+The lists here name the settings that only change how things look, or make the program more careful. Every other setting takes effect only after
+the user trusts it, also one that is added later.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _LIMITS = frozenset(
     "max_turns max_usd max_history model_timeout skills_budget"
     " rlm_max_depth rlm_max_turns rlm_max_calls rlm_max_usd rlm_max_seconds rlm_ask_above".split()
 )
-"""Free up to what the person has: in their own file, or by default."""
+"""Allowed up to the user's own value, from their file or by default."""
 _COMMANDS = frozenset(
     "toggle-mode history-search explain find-input jump next-pane previous-pane toggle-side toggle-namespace changes toggle-recursion maximize"
     " wider narrower taller shorter settings dark-light palette help".split()
 )
-"""Commands that a project may put on other keys: they show something or move the focus."""
+"""Commands whose keys a project may change: they show something or move the focus."""
 _KEY = re.compile(r"f([1-6]|1\d|2[0-4])|alt\+([a-z0-9]|left|right|up|down)")
-"""Keys that a project may use. None of them stops, answers, approves or types."""
+"""Keys that a project may use. None of them stops, answers, approves or types anything."""
 
 
 def guarded(values: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a project's file that wait for the person. own: what the person has without that file, at least of limits and keys."""
+    """The values of a project's file that must be trusted first. own: the user's values without that file, at least limits and keys."""
     return {key: value for key, value in values.items() if not _is_harmless(key, value, own.get(key))}
 
 
@@ -55,12 +55,12 @@ def _is_at_most(value: Any, own: Any) -> bool:
 
 
 def allowed(record: Path, file: Path) -> dict[str, str]:
-    """The digests of what the person has allowed a file to set, by key; empty where the record cannot be read."""
+    """The digests of the trusted values of a file, by key; empty if the record cannot be read."""
     return {key: value for key, value in read_record(record).get(_name(file), {}).items() if isinstance(value, str)}
 
 
 def read_record(record: Path) -> dict[str, dict[str, Any]]:
-    """All that the person has allowed, by file and key."""
+    """The digests of all trusted values, by file and key."""
     try:
         known = json.loads(record.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -69,18 +69,18 @@ def read_record(record: Path) -> dict[str, dict[str, Any]]:
 
 
 def with_allowed(record: Path, file: Path, values: Mapping[str, Any]) -> str:
-    """The record as text, with these values of a file allowed as well."""
+    """The record as text, with these values of a file added."""
     known = read_record(record)
     known[_name(file)] = {**known.get(_name(file), {}), **{key: digest(value) for key, value in values.items()}}
     return json.dumps(known, indent=1) + "\n"
 
 
 def digest(value: Any) -> str:
-    """By what a value is known again: one that has changed has to be allowed anew. The value itself may be nobody's to read."""
+    """A hash that recognises a value, so that a changed value must be trusted again. The value may be a secret and is not stored."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _name(file: Path) -> str:
-    """A file by where the project really is; the file's own part of the path may be a link, which leads wherever the project wants."""
+    """The file with the real path of its project. The file itself may be a link, which the project could point anywhere."""
     project = file.parent.parent if file.parent.name == ".mahtab" else file.parent
     return str(Path(os.path.realpath(project)) / file.relative_to(project))

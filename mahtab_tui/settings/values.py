@@ -1,4 +1,4 @@
-"""Settings by their keys: as text for a person, and from text with everything checked that the setting itself says."""
+"""Settings by key: shown as text, and read from text with full validation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WITHIN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 class Entry(NamedTuple):
-    """A setting, or one entry of a table of settings, as a list shows it."""
+    """One line of a list of settings: a setting, or one entry of a table."""
 
     key: str
     value: str
@@ -28,7 +28,7 @@ class Entry(NamedTuple):
 
 
 def entries(settings: Settings) -> list[Entry]:
-    """All settings in their order, those of a table each for itself. Raises `SettingsError` where a source cannot be used any more."""
+    """All settings in order, each entry of a table separately. Raises `SettingsError` if a source can no longer be used."""
     sources = settings.anew()
     found: list[Entry] = []
     for key, field in Settings.model_fields.items():
@@ -41,7 +41,7 @@ def entries(settings: Settings) -> list[Entry]:
 
 
 def shown(value: Any) -> str:
-    """A value in words. A secret is none of them."""
+    """A value as text; a secret is masked."""
     if isinstance(value, SecretStr):
         return MASK
     if isinstance(value, bool):
@@ -54,17 +54,17 @@ def shown(value: Any) -> str:
 
 
 def is_table(key: str) -> bool:
-    """Whether a setting has entries of its own."""
+    """Whether a setting is a table with entries."""
     return get_origin(Settings.model_fields[key].annotation) is dict
 
 
 def is_secret(key: str) -> bool:
-    """Whether a setting, or what is in it, must not be shown."""
+    """Whether a setting, or an entry of it, must not be shown."""
     return SecretStr in _types(Settings.model_fields[key.partition(".")[0]].annotation)
 
 
 def choices(key: str) -> tuple[str, ...]:
-    """What alone a setting may be; empty where it may be more."""
+    """Allowed values; empty if unrestricted."""
     kinds = _types(Settings.model_fields[key].annotation)
     if bool in kinds:
         return ("true", "false")
@@ -76,7 +76,7 @@ def _types(annotation: Any) -> tuple[Any, ...]:
 
 
 def validated(key: str, value: Any) -> Any:
-    """The value as the setting has it; `key` may be an entry of a table ("keymap.help"). Raises `SettingsError`."""
+    """The value with the setting's type; `key` may be an entry of a table ("keymap.help"). Raises `SettingsError`."""
     table, dot, name = key.partition(".")
     if table not in Settings.model_fields:
         sentence = no_setting(Settings, table)
@@ -92,9 +92,9 @@ def validated(key: str, value: Any) -> Any:
 
 
 def written(key: str, text: str) -> Any:
-    """What a person has typed as a configuration file keeps it: a text, a number, a boolean, a list or a table of texts.
+    """Typed text as the value for a configuration file: a text, a number, a boolean, a list or a table of texts.
 
-    A table is typed as ``name=value name=value``. Raises `SettingsError` for what the setting does not take.
+    A table is typed as ``name=value name=value``. Raises `SettingsError` if the setting does not accept it.
     """
     given: Any = text
     if "." not in key and key in Settings.model_fields and is_table(key):
@@ -110,12 +110,12 @@ def written(key: str, text: str) -> Any:
 def _table(key: str, text: str) -> dict[str, str]:
     pairs = [word.partition("=") for word in text.split()]
     if wrong := next((name for name, sign, value in pairs if not (name and value)), None):
-        raise SettingsError(f"{key}: {MASK if is_secret(key) else repr(wrong)} is no pair; write name=value, with spaces between the pairs.")
+        raise SettingsError(f"{key}: {MASK if is_secret(key) else repr(wrong)} is not a pair. Write name=value, with spaces between pairs.")
     return {name: value for name, _, value in pairs}
 
 
 def given_settings(pairs: list[str]) -> dict[str, Any]:
-    """What ``--set key=value`` says, for `load_settings`. Raises `SettingsError`."""
+    """The values of ``--set key=value``, for `load_settings`. Raises `SettingsError`."""
     given: dict[str, Any] = {}
     for pair in pairs:
         key, sign, text = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Changing a configuration file: one value, with all else in it left as it is; in one step, so that no reader finds half a file."""
+"""Change one value of a configuration file and leave the rest as it is. Files are replaced in one step, so no reader finds half a file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
 
 _HEAD = """\
-# Settings of mahtab-tui. A line without # at its beginning holds; those with one tell the defaults.
-# The command line wins over variables (as {example}), those over .env, that over a project's .mahtab/config.toml, that over this.
+# Settings of mahtab-tui. Lines that begin with # show the defaults; remove the # to change one.
+# The command line is stronger than variables (such as {example}), then come .env, a project's .mahtab/config.toml, and this file.
 """
 
 
 def set_value(path: Path, key: str, value: Any) -> None:
-    """Write a value, as `values.written` makes it; what a person writes so into a project's file is allowed there.
+    """Write a value made by `values.written`. A value that the user writes into a project's file is trusted.
 
-    Raises `SettingsError` where the file cannot be read or written.
+    Raises `SettingsError` if the file cannot be read or written.
     """
     table, dot, name = key.partition(".")
 
@@ -47,12 +47,12 @@ def set_value(path: Path, key: str, value: Any) -> None:
 
 
 def allow(path: Path, values: Mapping[str, Any]) -> None:
-    """Let a project's file set these values from now on. Raises `SettingsError`."""
+    """Trust these values of a project's file from now on. Raises `SettingsError`."""
     write_text(trust_record(), with_allowed(trust_record(), path, values))
 
 
 def unset(path: Path, key: str) -> bool:
-    """Take a value out of the file; False where it was not in it. Raises `SettingsError` as `set_value`."""
+    """Remove a value from the file; False if it was not there. Raises `SettingsError` as `set_value`."""
     table, dot, name = key.partition(".")
     values = read_config(path)
     if table not in values or (dot and not (isinstance(values[table], dict) and name in values[table])):
@@ -79,12 +79,12 @@ def _change(path: Path, change: Callable[[TOMLDocument], None]) -> None:
         text = tomlkit.dumps(document)
         tomllib.loads(text)
     except (TOMLKitError, ValueError, KeyError, RecursionError) as error:
-        raise SettingsError(f"{path}: this cannot be changed here, only in an editor: {error}.") from None
+        raise SettingsError(f"{path}: this file can only be changed in an editor: {error}.") from None
     write_text(path, text if text.endswith("\n") else f"{text}\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file in one step; a link stays one, a new file is its owner's alone. Raises `SettingsError`."""
+    """Replace a file in one step; a link stays a link, and only its owner can read a new file. Raises `SettingsError`."""
     target = Path(os.path.realpath(path))
     draft = None
     try:
@@ -106,7 +106,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def problems(path: Path) -> list[str]:
-    """What is wrong with a file, a sentence with its line each."""
+    """The problems of a file, one sentence with line each."""
     try:
         values = read_config(path)
     except SettingsError as error:
@@ -121,7 +121,7 @@ def problems(path: Path) -> list[str]:
 
 
 def template() -> str:
-    """A file in which every default stands as a comment."""
+    """A new file, with every default as a comment."""
     parts = [_HEAD.format(example=variable_of("model"))]
     tables = [key for key in Settings.model_fields if is_table(key)]
     for key, field in Settings.model_fields.items():
@@ -135,7 +135,7 @@ def template() -> str:
 
 
 def _default(value: Any) -> str:
-    """A default as TOML; empty where there is none."""
+    """A default as TOML; empty if there is none."""
     import tomlkit
 
     if value is None:

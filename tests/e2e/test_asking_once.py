@@ -86,7 +86,7 @@ def test_a_query_opens_no_screen(project: Path) -> None:
     done = run("--query", "x", "--continue")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--query opens no screen" in done.stderr
-    assert "belongs to --query" in run("--json").stderr
+    assert "--json works only with --query" in run("--json").stderr
     assert "There is no file none.csv" in run("--query", "x", "--load", "none.csv").stderr
     assert "Give a question" in run("--query", " ").stderr
     assert "Give the options after the command" in run("--query", "x", "doctor").stderr

@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_loaded_is_said_and_the_screen_goes_on(start: Star
         (["docter"], "There is no file, folder or command docter. Did you mean doctor?"),
         (["none.csv", "--model", "demo"], "There is no file, folder or command none.csv."),
         (["--load", "none.csv"], "There is no file none.csv."),
-        (["one", "two"], "Give one folder to work in: one or two."),
+        (["one", "two"], "Give only one folder to work in: one or two."),
         (["ask", "x", "--load", "none.csv"], "There is no file none.csv."),
     ],
 )

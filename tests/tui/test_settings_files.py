@@ -72,7 +72,7 @@ async def test_a_file_that_became_wrong_is_said_and_not_touched(make_app: MakeAp
     mine.write_text("a = [\n")
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        await said(pilot, "this is not TOML")
+        await said(pilot, "not valid TOML")
         await chosen(pilot, "reload")
         await said(pilot, "This session follows, but it is not kept.")
     assert mine.read_text() == "a = [\n"
@@ -86,10 +86,10 @@ async def test_another_file_that_became_wrong_is_said_after_what_was_done(make_a
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reload")
-        await said(pilot, f"Written. It holds at once. But {other}: this is not TOML")
+        await said(pilot, f"Written. It holds at once. But {other}: not valid TOML")
         assert tomllib.loads(mine.read_text())["reload"] is True
         await pilot.press("ctrl+r")
-        await said(pilot, f"reload is no longer in the file, but this session goes on as before. {other}: this is not TOML")
+        await said(pilot, f"reload is no longer in the file, but this session goes on as before. {other}: not valid TOML")
         assert "reload" not in mine.read_text()
         assert app.session.settings.reload is True
 
@@ -125,4 +125,4 @@ async def test_without_the_folder_that_it_was_started_in_the_screen_goes_on(
         monkeypatch.setattr(app, "tell", lambda text, *level: told.append(text))
         await app.run_action(action)
         await pilot.pause()
-        assert told == ["The folder that the program was started in is no longer there."]
+        assert told == ["The folder in which the program was started no longer exists."]

@@ -123,13 +123,13 @@ def test_the_projects_file_is_written_when_asked(project: Path, mine: Path) -> N
     assert run("set", "--project", "max_turns", "4").exit_code == 0
     assert (project / ".mahtab" / "config.toml").read_text() == "max_turns = 4\n"
     assert mine.read_text() == MINE
-    assert run("set", "max_turns", "5").stderr == f"But {project / '.mahtab' / 'config.toml'}, line 1 wins over it.\n"
+    assert run("set", "max_turns", "5").stderr == f"It has no effect: {project / '.mahtab' / 'config.toml'}, line 1 is stronger.\n"
 
 
 def test_what_wins_over_what_was_written_is_said(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAHTAB_MAX_TURNS", "1")
     done = run("set", "max_turns", "9")
-    assert (done.exit_code, done.stderr) == (0, "But MAHTAB_MAX_TURNS wins over it.\n")
+    assert (done.exit_code, done.stderr) == (0, "It has no effect: MAHTAB_MAX_TURNS is stronger.\n")
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_what_wins_over_what_was_written_is_said(mine: Path, monkeypatch: pytest
         (("sub_model", "nonsense"), "sub_model: There is no model 'nonsense'."),
         (("theme", "nrod"), "theme: there is no theme 'nrod'. Did you mean nord?"),
         (("keymap.hlp", "f1"), "keymap: there is no command 'hlp'. Did you mean help?"),
-        (("keymap", "help"), "keymap: 'help' is no pair"),
-        (("api_keys", "sk-typed-without-a-name"), "api_keys: •••••••• is no pair"),
+        (("keymap", "help"), "keymap: 'help' is not a pair"),
+        (("api_keys", "sk-typed-without-a-name"), "api_keys: •••••••• is not a pair"),
         (("keymap", "hlp=f1"), "keymap: there is no command 'hlp'."),
         (("keymap.", "f1"), "keymap.: give the name of an entry after the dot."),
         (("model.x", "f1"), "model.x: model has no entries."),
@@ -172,7 +172,7 @@ def test_a_file_that_is_no_toml_is_not_touched(home: Path, project: Path) -> Non
     path = write(home / ".mahtab" / "config.toml", "a = [\n")
     for words in (("set", "max_turns", "3"), ("unset", "max_turns")):
         done = run(*words)
-        assert (done.exit_code, f"{path}: this is not TOML" in done.stderr) == (1, True)
+        assert (done.exit_code, f"{path}: not valid TOML" in done.stderr) == (1, True)
     assert path.read_text() == "a = [\n"
     assert run().exit_code == 2
 
@@ -248,13 +248,13 @@ def test_edit_makes_a_missing_file_of_defaults_and_checks_what_was_saved(project
 def test_a_file_that_is_no_toml_after_the_editor_is_said(project: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDITOR", editor(project, 'echo "a = [" > "$1"'))
     done = run("edit")
-    assert (done.exit_code, f"{home / '.mahtab' / 'config.toml'}: this is not TOML" in done.stderr) == (2, True)
+    assert (done.exit_code, f"{home / '.mahtab' / 'config.toml'}: not valid TOML" in done.stderr) == (2, True)
 
 
 def test_what_would_not_be_toml_is_not_written(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tomlkit.dumps", lambda document: "a = [")
     done = run("set", "max_turns", "9")
-    assert (done.exit_code, f"{mine}: this cannot be changed here, only in an editor" in done.stderr) == (1, True)
+    assert (done.exit_code, f"{mine}: this file can only be changed in an editor" in done.stderr) == (1, True)
     assert mine.read_text() == MINE
 
 
@@ -281,7 +281,7 @@ def test_a_line_of_the_env_file_that_is_none_is_told_once(home: Path, project: P
     write(project / ".env", "A=1\nno line = = at all\nMAHTAB_MODEL=demo\n")
     trust_project()
     done = subprocess.run([sys.executable, "-m", "mahtab_tui", "config"], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stderr == "mahtab-tui: .env, line 2: this is not NAME=value, so it is passed over.\n"
+    assert done.stderr == "mahtab-tui: .env, line 2: not NAME=value; the line is ignored.\n"
     assert done.stdout.startswith("model             demo       .env, line 3")
 
 

@@ -66,7 +66,7 @@ def test_a_skill_is_made_of_text_and_in_a_folder_that_is_there(project: Path) ->
     assert not (project / ".mahtab").exists()
     project.rmdir()
     done = run("new", "look-up")
-    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The folder that the program was started in is no longer there.\n")
+    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The folder in which the program was started no longer exists.\n")
 
 
 def test_metadata_stands_for_nothing_but_itself(project: Path) -> None:
@@ -89,7 +89,7 @@ def test_check_says_what_is_wrong_with_which_file(project: Path) -> None:
 def test_search_prints_the_best_first(project: Path) -> None:
     assert run("search", "flaky tests").stdout.startswith("write-tests: ")
     nothing = run("search", "qqqq")
-    assert (nothing.exit_code, nothing.stderr) == (1, "mahtab-tui: No skill has anything of 'qqqq'.\n")
+    assert (nothing.exit_code, nothing.stderr) == (1, "mahtab-tui: No skill matches 'qqqq'.\n")
 
 
 def test_a_missing_folder_of_the_source_is_an_error_at_the_start(project: Path) -> None:

@@ -148,7 +148,7 @@ def test_what_is_wrong_in_env_is_said_with_its_place(project: Path, content: byt
 
 def test_a_configuration_that_is_a_folder_is_said(project: Path) -> None:
     (project / ".mahtab" / "config.toml").mkdir(parents=True)
-    with pytest.raises(SettingsError, match=r"config\.toml: this is not a file\."):
+    with pytest.raises(SettingsError, match=r"config\.toml: not a file\."):
         load_settings()
 
 
@@ -178,10 +178,10 @@ def test_without_any_source_the_defaults_hold(project: Path) -> None:
         ('theme = "x"\nmodle = "demo"\n', "line 2: there is no setting 'modle'. Did you mean model?"),
         ('\n\napproval = "always"\n', "line 3: approval: input should be 'ask' or 'auto'."),
         ("max_turns = 0\n", "line 1: max_turns: input should be greater than or equal to 1."),
-        ("a = [\n", "this is not TOML"),
+        ("a = [\n", "not valid TOML"),
         ("[keymap]\nhelp = 3\n", "line 2: keymap.help"),
-        pytest.param(f"keymap = {'[' * 100_000}", "this is nested too deeply.", id="deep"),
-        pytest.param(f"max_turns = {'9' * 5_000}", "a number in it is too long.", id="long number"),
+        pytest.param(f"keymap = {'[' * 100_000}", "nested too deeply.", id="deep"),
+        pytest.param(f"max_turns = {'9' * 5_000}", "a number is too long.", id="long number"),
         pytest.param(f'code_dir = "{"a" * 5_000}"', "line 1: code_dir: aaaa", id="long name"),
         ('skills_dir = ["~nobody-of-this-name/x"]', "line 1: skills_dir: "),
         ("model_timeout = inf", "line 1: model_timeout: input should be a finite number."),
@@ -213,11 +213,11 @@ def test_a_variable_that_must_be_json_says_so(project: Path, monkeypatch: pytest
     write(project / ".env", "# One\nMAHTAB_KEYMAP=f5\n")
     with pytest.raises(SettingsError) as raised:
         load_settings()
-    assert str(raised.value) == '.env, line 2: MAHTAB_KEYMAP: this is not JSON, as in {"name": "value"}.'
+    assert str(raised.value) == '.env, line 2: MAHTAB_KEYMAP: not valid JSON. Write it like {"name": "value"}.'
     monkeypatch.setenv("MAHTAB_API_KEYS", "sk-typed")
     with pytest.raises(SettingsError) as raised:
         load_settings()
-    assert str(raised.value) == 'MAHTAB_API_KEYS: this is not JSON, as in {"name": "value"}.'
+    assert str(raised.value) == 'MAHTAB_API_KEYS: not valid JSON. Write it like {"name": "value"}.'
 
 
 def test_a_wrong_entry_of_a_table_is_named_with_its_own_line(project: Path) -> None:
@@ -243,5 +243,5 @@ def test_a_folder_that_was_taken_away_is_said(tmp_path: Path, monkeypatch: pytes
     folder.mkdir()
     monkeypatch.chdir(folder)
     folder.rmdir()
-    with pytest.raises(SettingsError, match="no longer there"):
+    with pytest.raises(SettingsError, match="no longer exists"):
         load_settings()
