@@ -20,6 +20,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Literal
 
+# LangChain would import these when a graph first runs, on threads of its own: here they come in order (`system/imports.py`).
+import langchain_core.tools
+import langchain_core.tracers.run_collector
+import langchain_core.tracers.stdout  # noqa: F401
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph

@@ -21,6 +21,7 @@ from mahtab_tui.session.models import Models
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.turns import TurnHost
 from mahtab_tui.settings.model import Settings
+from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -156,7 +157,8 @@ class AgentThread:
     def _make_agent(self) -> ReplAgent:
         if not self._makes_agent:
             raise ModelError("ask() needs an agent: make one with create_repl_agent(session).")
-        from mahtab_tui.agent.repl_agent import create_repl_agent
+        with IMPORTS.turn():
+            from mahtab_tui.agent.repl_agent import create_repl_agent
 
         return create_repl_agent(
             self._turns,

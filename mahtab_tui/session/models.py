@@ -12,6 +12,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import OnNotice, get_llm
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.settings.model import Settings
+from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -32,15 +33,16 @@ class Models:
 
     def make(self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True) -> BaseChatModel:
         """A model by its name, by default the session's. Raises `ModelError`."""
-        return get_llm(
-            name or self._profile.model,
-            timeout=self._settings.model_timeout,
-            on_notice=on_notice or self._notice,
-            folder=self._folder,
-            max_tokens=None if self._settings.max_usd is None else ANSWER_TOKENS,
-            thinking=thinking,
-            **self._settings.model_access(),
-        )
+        with IMPORTS.turn():
+            return get_llm(
+                name or self._profile.model,
+                timeout=self._settings.model_timeout,
+                on_notice=on_notice or self._notice,
+                folder=self._folder,
+                max_tokens=None if self._settings.max_usd is None else ANSWER_TOKENS,
+                thinking=thinking,
+                **self._settings.model_access(),
+            )
 
     def reflection(self) -> BaseChatModel | None:
         """The model for checks and summaries; None where none was chosen for them. Raises `ModelError`."""

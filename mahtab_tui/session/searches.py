@@ -15,6 +15,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.models import Models
 from mahtab_tui.settings.model import Settings
+from mahtab_tui.system.imports import IMPORTS
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -113,7 +114,8 @@ class Searches:
             search.answer(request, run)
 
     def _engine(self) -> Search:
-        from mahtab_tui.search.search import Search
+        with IMPORTS.turn():
+            from mahtab_tui.search.search import Search
 
         with self._making:
             if self._search is None:

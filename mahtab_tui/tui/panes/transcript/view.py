@@ -15,8 +15,8 @@ from textual.timer import Timer
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.graphics.drawings import Drawings
 from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
+from mahtab_tui.tui.late_imports import LateImports
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
-from mahtab_tui.tui.panes.transcript.layout.entry import warm_up
 from mahtab_tui.tui.panes.transcript.layout.picture import key_of
 from mahtab_tui.tui.panes.transcript.output import Shown
 from mahtab_tui.tui.panes.transcript.placing import TITLE_HEIGHT, PlacedView
@@ -46,6 +46,7 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
         self._shown: tuple[list[Row], str] = [], ""
         """The rows of the page at the last look, and the hint on them."""
         self._ticking: Timer | None = None
+        self._late_imports = LateImports(self)
         self._drawings = Drawings(Fetcher(self), lambda: self.app.console, self._seen_pictures, self._redraw_picture, self._cannot_draw)
 
     def fold(self, records: Sequence[Record]) -> None:
@@ -58,7 +59,10 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
 
     def on_mount(self) -> None:
         self._tick_if_needed()
-        self.call_after_refresh(warm_up)
+        self._late_imports.begin()
+
+    def on_unmount(self) -> None:
+        self._late_imports.end()
 
     def on_focus(self) -> None:
         self.refresh()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from importlib import import_module
-
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
 from mahtab_tui.tui.panes.transcript.layout.left_out import left_out_row
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows, question_rows
@@ -76,13 +73,6 @@ def _growing_rows(entry: Entry, width: int, palette: Palette) -> GrowingRows | N
 
             return WordsRows(entry, width, palette)
     return None
-
-
-def warm_up() -> None:
-    """Load on a thread what the first cell and the first answer will need."""
-    names = ("cell", "words")
-    package = __name__.rpartition(".")[0]
-    threading.Thread(target=lambda: [import_module(f"{package}.{name}") for name in names], name="transcript-warm-up", daemon=True).start()
 
 
 def guess(entry: Entry, width: int) -> int:

@@ -1,0 +1,47 @@
+"""Importing beside the main thread.
+
+Python locks each module while it imports it. Where a package imports a part of itself and another thread imports that part, each holds what the
+other one wants; one of them then fails with `_DeadlockError`, wherever it is. Three rules exclude that:
+
+1. What the screen needs after its first picture, the main thread imports itself, a module between two messages (`tui/late_imports.py`).
+2. Other threads import the models' libraries in their `turn`: one thread at a time, and not before the main thread has what it needs.
+3. What the main thread imports later is of no library that other threads import; our own modules import one another in no circle.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class ImportOrder:
+    """Who may import when. There is one in a process, as there is one `sys.modules`."""
+
+    def __init__(self) -> None:
+        self._screen_is_done = threading.Event()
+        self._screen_is_done.set()  # without a screen nobody waits for one
+        self._lock = threading.RLock()
+
+    @property
+    def screen_is_done(self) -> bool:
+        """Whether the main thread has its modules, or there is no screen."""
+        return self._screen_is_done.is_set()
+
+    def screen_begins(self) -> None:
+        """The main thread has modules to import: others wait from now on."""
+        self._screen_is_done.clear()
+
+    def screen_ends(self) -> None:
+        """The main thread has its modules."""
+        self._screen_is_done.set()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """While a thread imports a large library. Waits for its turn; not for the main thread of a screen."""
+        self._screen_is_done.wait()
+        with self._lock:
+            yield
+
+
+IMPORTS = ImportOrder()

@@ -1,0 +1,19 @@
+"""The application starts well, however long each of its imports takes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("runs", [2, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])], ids=["twice", "two hundred times"])
+def test_slow_imports_on_several_threads_end_well(runs: int) -> None:
+    done = subprocess.run([sys.executable, "-m", "tests.slow_imports", str(runs)], capture_output=True, text=True, check=True)
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(told) == runs
+    assert [run for run in told if run["failures"]] == []
+    assert [run for run in told if run["of_two"]] == [], "a library is imported by the main thread and by others at the same time"
+    assert all(run["others"] > 20 for run in told), "the model's libraries are still imported beside the main thread"
