@@ -36,6 +36,7 @@ from mahtab_tui.tui.guard import ScreenGuard
 
 SHARE, LONGEST = 0.1, 0.02
 """Which share of all modules takes up to so many seconds more."""
+NO_LIBRARIES = {"mahtab_tui", "tests", *sys.stdlib_module_names}
 PATIENCE = 300.0
 """Seconds after which a run hangs."""
 
@@ -71,7 +72,11 @@ class SlowImports(importlib.abc.MetaPathFinder):
         """The libraries that the main thread and others may have imported at the same time: not Python's own, and none of ours."""
         main, later, others = self.libraries["main"], self.libraries["main later"], self.libraries["others"]
         both = ((main | later) & others) | (later & self.libraries["others later"])
-        return sorted(both - {"mahtab_tui", "tests", *sys.stdlib_module_names})
+        return sorted(both - NO_LIBRARIES)
+
+    def early(self) -> list[str]:
+        """The libraries that others have imported before the main thread had its own."""
+        return sorted(self.libraries["others"] - NO_LIBRARIES)
 
 
 async def _use(session: Session, app: MahtabApp, store: MemoryStore) -> None:
@@ -107,7 +112,7 @@ def run_once(seed: int) -> dict[str, Any]:
         session.close()
         history.close()
         failures += [record.text for record in store.records if record.tag == tags.NOTICE and record.attrs.get("level") == "error"]
-    return {"seed": seed, "failures": failures, "of_two": slow.of_two(), "others": len(slow.libraries["others later"])}
+    return {"seed": seed, "failures": failures, "of_two": slow.of_two(), "early": slow.early(), "others": len(slow.libraries["others later"])}
 
 
 def run_forked(seed: int) -> dict[str, Any]:
@@ -123,7 +128,7 @@ def run_forked(seed: int) -> dict[str, Any]:
     with os.fdopen(read, "rb") as pipe:
         told = pipe.read()
     _, status = os.waitpid(child, 0)
-    result: dict[str, Any] = json.loads(told) if told else {"seed": seed, "failures": [f"It died: {status}."], "of_two": [], "others": 0}
+    result: dict[str, Any] = json.loads(told) if told else {"seed": seed, "failures": [f"It died: {status}."], "of_two": [], "early": [], "others": 0}
     return result
 
 

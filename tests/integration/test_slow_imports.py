@@ -16,4 +16,5 @@ def test_slow_imports_on_several_threads_end_well(runs: int) -> None:
     assert len(told) == runs
     assert [run for run in told if run["failures"]] == []
     assert [run for run in told if run["of_two"]] == [], "a library is imported by the main thread and by others at the same time"
+    assert {name for run in told for name in run["early"]} <= {"yaml"}, "others do not wait until the screen has its libraries"
     assert all(run["others"] > 20 for run in told), "the model's libraries are still imported beside the main thread"
