@@ -10,7 +10,8 @@ from pathlib import Path
 from mahtab_tui.manual import pages
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.values import NOT_SET, choices, shown
-from mahtab_tui.tui.commands import ALL, COMMANDS
+from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.help import help_rows
 
 FOLDER = Path(pages.__file__).parent
@@ -18,9 +19,10 @@ FOLDER = Path(pages.__file__).parent
 
 def keys() -> str:
     """A table for each group of keys, with the names that a keymap uses."""
-    names = {f"{command.title}: {command.help}": command.id for command in ALL}
+    names = {f"{command.title}: {command.help}": command.id for command in COMMANDS}
+    names |= {f"{command.title}: {command.help}": command.id for command in PANE_COMMANDS}
     parts = []
-    for group, rows in groupby(help_rows({}), lambda row: row[0]):
+    for group, rows in groupby(help_rows(COMMANDS, {}), lambda row: row[0]):
         lines = ((_code(keys), text, f"`{names[text]}`" if text in names else "") for _, keys, text in rows)
         parts.append(f"## {group}\n\n{_table(('key', 'what it does', 'name'), lines)}")
     return "\n\n".join(parts)

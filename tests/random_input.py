@@ -29,7 +29,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.store.resume import new_store
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.guard import ScreenGuard
-from mahtab_tui.tui.key_sequences import KeyParser, KeySequences
+from mahtab_tui.tui.textual_fixes.key_sequences import KeyParser, KeySequences
 from tests.skills import write_skill
 
 ACTIONS = 150

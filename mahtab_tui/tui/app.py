@@ -1,22 +1,22 @@
-"""The application: composes the panes, connects them to the session, and nothing else."""
+"""The application: puts the panes and the commands over a session."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from rich.console import RenderableType
 from textual import on
+from textual.actions import ActionParseResult
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
-from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste, Resize
+from textual.command import Provider
+from textual.dom import DOMNode
+from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste
 from textual.screen import Screen
-from textual.theme import ThemeProvider
-from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import MASK
 from mahtab_tui.search.control import Control
@@ -28,31 +28,34 @@ from mahtab_tui.tui.attention import Attention, notification
 from mahtab_tui.tui.choices import Choices
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.collector import EVERY, Collector
-from mahtab_tui.tui.commands import bindings
+from mahtab_tui.tui.commands.pane_command import bindings
+from mahtab_tui.tui.commands.registry import BY_ACTION, BY_ID, BY_SLASH, COMMANDS
+from mahtab_tui.tui.commands.workspace import Workspace
 from mahtab_tui.tui.drain import RATE, Drain
-from mahtab_tui.tui.graphics.drawn import Drawn
+from mahtab_tui.tui.graphics.pictured import parts_seen
 from mahtab_tui.tui.guard import ScreenGuard
-from mahtab_tui.tui.key_order import KeyOrder
-from mahtab_tui.tui.offer_actions import OfferActions
-from mahtab_tui.tui.palette import CommandProvider, Palette
-from mahtab_tui.tui.pane_actions import PaneActions
+from mahtab_tui.tui.leaving import Leaving
+from mahtab_tui.tui.live_settings import LiveSettings
+from mahtab_tui.tui.offers import Offers
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.search_tree import RecursionPane
+from mahtab_tui.tui.panes.screen import Panes
 from mahtab_tui.tui.panes.transcript import TranscriptPane
-from mahtab_tui.tui.screens.action_menu import ActionMenu
-from mahtab_tui.tui.skill_actions import SkillActions
-from mahtab_tui.tui.slash import parse_slash
+from mahtab_tui.tui.slash import SlashCompletions, parse_slash
+from mahtab_tui.tui.stopping import Stopping
+from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.textual_fixes.key_order import KeyOrder
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
 from mahtab_tui.tui.widgets.find_row import FindRow
-from mahtab_tui.tui.widgets.header import HeaderBar
 from mahtab_tui.tui.widgets.input_row import InputRow
-from mahtab_tui.tui.widgets.key_line import KeyLine
 from mahtab_tui.tui.widgets.queue_row import QueueRow
-from mahtab_tui.tui.widgets.splitter import Splitter
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.graphics.overlay import Overlay
+    from mahtab_tui.tui.screens.action_menu import ActionMenu
 
 
 def style_sheets() -> list[Path]:
@@ -62,25 +65,24 @@ def style_sheets() -> list[Path]:
     return [first, *sorted(path for path in folder.glob("*.tcss") if path != first)]
 
 
-class Panes(Screen[None]):
-    """What the application shows when nothing covers it."""
+def _command_provider() -> type[Provider]:
+    from mahtab_tui.tui.palette import CommandProvider
 
-    # Not the first pane, for as long as the editor has to wait for its turn: keys may have been typed already.
-    AUTO_FOCUS = "#code"
-
-    def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
-        """Only a text field takes the keys when it is clicked: else the mouse would take the typing away from the editor."""
-        widget = super().get_focusable_widget_at(x, y)
-        return widget if isinstance(widget, Input | TextArea) else None
+    return CommandProvider
 
 
-class MahtabApp(OfferActions, SkillActions, PaneActions, KeyOrder, Drawn[int]):
+class MahtabApp(TerminalApp[int]):
     """The full screen over one session."""
 
     TITLE = "mahtab"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
-    COMMANDS: ClassVar = {CommandProvider}
-    ENABLE_COMMAND_PALETTE = True
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(COMMANDS)]
+    COMMANDS: ClassVar = {_command_provider}
+    # Textual would bind a second command to the palette's key.
+    ENABLE_COMMAND_PALETTE = False
+
+    panes: Panes
+    work: Workspace
+    drain: Drain
 
     def __init__(
         self,
@@ -92,121 +94,145 @@ class MahtabApp(OfferActions, SkillActions, PaneActions, KeyOrder, Drawn[int]):
         collector: Collector | None = None,
         namespace_stays: bool = False,
     ) -> None:
-        super().__init__(css_path=list(style_sheets()))
+        super().__init__(css_path=list(style_sheets()), guard=guard)
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
-        self.namespace_stays = namespace_stays
-        self.guard = guard
         self.history = history
         self.searches: Control = session.searches
-        self.choices = Choices.load().with_model(session.model)
-        self.keymap_given = keymap or {}
-        self.attention = Attention(self._call_back)
+        self.choices = Choices.load()
+        self.choices.remember_model(session.model)
+        self.settings = LiveSettings(self, session, self.choices, keymap or {})
+        self.namespace_stays = namespace_stays
+        self._attention = Attention(self._call_back)
+        self._keys = KeyOrder(self, super().on_event, self._before_key)
+        self._overlay: Overlay | None = None
+        """From the first picture on."""
         for theme in (MAHTAB, MAHTAB_DAY):
             self.register_theme(theme)
-        self.theme = self._known_theme(session.settings.theme or self.choices.theme)
+        wanted = session.settings.theme or self.choices.theme
+        self.theme = wanted if wanted in self.available_themes else MAHTAB.name
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """To be called before `run`."""
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
-        return Panes(id="_default")
+        self.panes = Panes(self.session, self.searches, self.history, self.choices, SlashCompletions(COMMANDS))
+        leaving = Leaving(self, self.session, self.panes, namespace_stays=self.namespace_stays)
+        offers = Offers(self, self.session, self.panes)
+        stopping = Stopping(self, self.session)
+        self.work = Workspace(self, self.session, self.history, self.choices, self.panes, stopping, leaving, offers, self.settings, COMMANDS)
+        return self.panes
 
     def compose(self) -> ComposeResult:
-        yield HeaderBar(id="header")
-        with Horizontal(id="body"):
-            with Vertical(id="main"):
-                yield (transcript := TranscriptPane(id="transcript"))
-                yield FindRow(transcript, id="transcript-find")
-                yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code)
-                with Vertical(id="lower"):
-                    yield FanOutRow(lambda: self.editor.is_empty)
-                    yield InputRow()
-                    yield QueueRow()
-                    yield EditorPane(
-                        self.history, self.session.complete, self.session.explain, self.session.suggest, self.session.preview, id="editor"
-                    )
-            yield Splitter("vertical", id="side-splitter")
-            with Vertical(id="side"):
-                yield NamespacePane(id="namespace")
-                yield Splitter("horizontal", id="namespace-splitter")
-                yield (recursion := RecursionPane(self.searches, id="recursion"))
-                yield FindRow(recursion.finder, id="recursion-find")
-        yield KeyLine()
+        return self.panes.parts()
 
     def on_mount(self) -> None:
-        self.set_keymap(self.keymap_given)
-        self.set_pictures()
-        self.drain = Drain(
-            [
-                self.query_one(HeaderBar).fold,
-                self.query_one(TranscriptPane).fold,
-                self.query_one(ApprovalRow).fold,
-                self.query_one(FanOutRow).fold,
-                self.query_one(InputRow).fold,
-                self.query_one(QueueRow).fold,
-                self.query_one(NamespacePane).fold,
-                self.query_one(RecursionPane).fold,
-                self.attention.fold,
-                self.fold_offers,
-            ]
-        )
-        # Of a resumed session what was said, searched and paid comes back: not its namespace, nor what waited in it.
-        self.query_one(TranscriptPane).fold(self.session.past)
-        self.query_one(RecursionPane).fold(self.session.past)
-        self.query_one(RecursionPane).end()
-        self.query_one(HeaderBar).fold([record for record in self.session.past if record.tag in (tags.USAGE, tags.SKILL)])
-        self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
-        self.watch(self.query_one(TranscriptPane), "room", self._tell_code_of_room)
+        self.settings.apply()
+        self.drain = Drain([*self.panes.folds(), self._attention.fold, self.work.offers.fold])
+        self.panes.resume(self.session.past)
         self.session.log.addHandler(self.drain.handler)
         self.set_interval(RATE, self.drain.tick)
-        self.greet()
-        self.apply_layout()
-        self.watch(self.query_one(RecursionPane), "searched", lambda: self.apply_layout(), init=False)
-        self.fit_heights_from_now_on()
-        self.editor.focus()
+        self.work.offers.greet()
+        self.panes.begin()
         for callback in (*self._after_first_picture, self.session.start):
             self.call_after_refresh(callback)
         self._tell_of_history()
-        self.tell_of_settings()
+        self.settings.tell_of_unknown()
         if self._collector is not None:
             self.call_after_refresh(self._collector.settle)
             self.set_interval(EVERY, self._collector.tick)
 
     @property
     def editor(self) -> EditorPane:
-        return self.query_one(EditorPane)
+        return self.panes.editor
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return role_variables(self.current_theme)
+
+    # Commands
+
+    def action_command(self, id: str) -> None:
+        BY_ID[id].run(self.work)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A command that can do nothing now is not shown in the footer."""
+        if action == "command":
+            return BY_ID[str(parameters[0])].available(self.work)
+        return super().check_action(action, parameters)
+
+    async def run_action(
+        self, action: str | ActionParseResult, default_namespace: DOMNode | None = None, namespaces: Mapping[str, DOMNode] | None = None
+    ) -> bool:
+        """Over a screen only some commands run, over a question even fewer.
+
+        Not by `check_action`, which would empty the footer under the dialog.
+        """
+        command = BY_ACTION.get(action) if isinstance(action, str) else None
+        if command is not None and self.panes.covered:
+            asks = getattr(self.screen, "asks", False)  # as dialogs say it, and the palette
+            if not (command.over_questions if asks else command.over_screens):
+                return False
+        return await super().run_action(action, default_namespace, namespaces)
+
+    def action_command_palette(self) -> None:
+        from mahtab_tui.tui.textual_fixes.palette import Palette
+
+        self.push_screen(Palette(id="--command-palette"))
+
+    def search_themes(self) -> None:
+        from textual.theme import ThemeProvider
+
+        from mahtab_tui.tui.textual_fixes.palette import Palette
+
+        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
+
+    async def action_quit(self) -> None:
+        self.work.leaving.leave()
+
+    def leave_by_code(self) -> None:
+        self.work.leaving.leave_by_code()
 
     # What the panes say
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:
-        command = parse_slash(message.text) if message.mode == "ask" else None
-        if command is not None:
-            self.run_slash(*command)
+        slash = parse_slash(message.text) if message.mode == "ask" else None
+        if slash is not None:
+            self._run_slash(*slash)
         elif not message.replaces:
             self._submit(message.mode, message.text)
         elif self.session.replace(message.replaces, message.mode, message.text):
-            self.query_one(TranscriptPane).action_scroll_end()
+            self.panes.transcript.action_scroll_end()
         else:
             self.tell("Something is at work: wait until it has ended, or stop it. Then enter this again.", "warning")
             self.editor.begin_replacing(message.replaces, message.mode, message.text)
         self._tell_of_history()
 
+    def _run_slash(self, name: str, argument: str) -> None:
+        """Run what was entered as ``/name argument``."""
+        command = BY_SLASH.get(name)
+        if command is None:
+            self.work.refuse(f"There is no command /{name}. F1 lists them.", f"/{name} {argument}".rstrip())
+        elif argument and not command.argument:
+            self.work.refuse(f"/{name} takes nothing after it.", f"/{name} {argument}")
+        else:
+            self.call_later(command.run, self.work, argument)
+
+    def _submit(self, mode: Mode, text: str) -> None:
+        """Enter what the user has written; they will want to see what comes of it."""
+        self.session.submit(mode, text)
+        self.panes.transcript.action_scroll_end()
+
     @on(EditorPane.ModeChanged)
     def _mode_changed(self, message: EditorPane.ModeChanged) -> None:
-        self.set_class(message.mode == "ask", "-ask")
         if message.mode == "ask":
             self.session.agent.warm_up()
 
     @on(EditorPane.LeaveRequested)
-    async def _leave_requested(self) -> None:
-        await self.action_quit()
+    def _leave_requested(self) -> None:
+        self.work.leaving.leave()
 
     @on(ApprovalRow.Decided)
     def _decided(self, message: ApprovalRow.Decided) -> None:
@@ -227,19 +253,6 @@ class MahtabApp(OfferActions, SkillActions, PaneActions, KeyOrder, Drawn[int]):
         if item is not None and not item.party and self.editor.is_empty:
             self.editor.text = item.text
 
-    def action_edit_input(self) -> None:
-        # Not within the key's own event: the screen would not be drawn anew.
-        self.call_later(self._edit_input)
-
-    def _edit_input(self) -> None:
-        from mahtab_tui.tui.external_editor import edited
-
-        try:
-            self.editor.text = edited(self, self.editor.text, ".py" if self.editor.mode == "python" else ".md")
-        except RuntimeError as error:
-            self.tell(str(error), "warning")
-        self.editor.focus()
-
     @on(TranscriptPane.Again)
     def _again(self, message: TranscriptPane.Again) -> None:
         masked = message.mode == "python" and MASK in message.text
@@ -251,11 +264,6 @@ class MahtabApp(OfferActions, SkillActions, PaneActions, KeyOrder, Drawn[int]):
             self.editor.focus()
         else:
             self._submit(message.mode, message.text)
-
-    def _submit(self, mode: Mode, text: str) -> None:
-        """Enter what the person has written; they will want to see what comes of it."""
-        self.session.submit(mode, text)
-        self.query_one(TranscriptPane).action_scroll_end()
 
     @on(TranscriptPane.Mentioned)
     def _mentioned(self, message: TranscriptPane.Mentioned) -> None:
@@ -294,7 +302,7 @@ class MahtabApp(OfferActions, SkillActions, PaneActions, KeyOrder, Drawn[int]):
     def _frames_opened(self, message: TranscriptPane.FramesOpened) -> None:
         from mahtab_tui.tui.screens.output import FramesScreen
 
-        cell, code = message.cell, self.query_one(TranscriptPane).code_of_cell
+        cell, code = message.cell, self.panes.transcript.code_of_cell
         assert cell.number is not None
         folder = Path(self.session.kernel.info().cwd)
         self.push_screen(FramesScreen(cell.number, cell.exception, cell.frames, message.at, code, self.session.look(), folder))
@@ -321,67 +329,57 @@ class MahtabApp(OfferActions, SkillActions, PaneActions, KeyOrder, Drawn[int]):
     def _variable_asked(self, message: NamespacePane.Asked) -> None:
         from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
 
-        actions = VariableActions(self, lambda code: self.session.submit("python", code), self.query_one(NamespacePane).has)
+        actions = VariableActions(self, lambda code: self.session.submit("python", code), self.panes.namespace.has)
         {"rename": actions.rename, "delete": actions.delete, "copy": actions.copy_name}[message.what](message.name)
 
-    @on(Splitter.Dragged)
-    def _dragged(self, message: Splitter.Dragged) -> None:
-        self.drag_splitter(message)
-
-    def action_command_palette(self) -> None:
-        self.push_screen(Palette(id="--command-palette"))
-
-    def search_themes(self) -> None:
-        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
+    def on_action_menu_typed(self, message: ActionMenu.Typed) -> None:
+        self.panes.focus_code()
+        for key in message.keys:
+            self.panes.query_one("#code").post_message(key)
 
     # What the terminal says
-
-    def _tell_code_of_room(self, room: tuple[int, int]) -> None:
-        """Programs, pip and pandas lay their output out for the width that it is shown at."""
-        if any(room):
-            self.session.kernel.set_size(*room)
-
-    def on_resize(self, event: Resize) -> None:
-        self.apply_layout(event.size)
 
     async def on_event(self, event: Event) -> None:
         if self._collector is not None and isinstance(event, InputEvent):
             self._collector.key()
-        if isinstance(event, Key | Paste) and not event.is_forwarded and len(self.screen_stack) == 1 and self.focused is None:
-            # At once, so that no key that is pressed later overtakes this one.
-            self.screen.set_focus(self.query_one("#code"))
-        await super().on_event(event)
+        if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
+            if not self.panes.covered and self.focused is None:
+                self.panes.focus_code()
+            await self._keys.take(event)
+        else:
+            await super().on_event(event)
 
-    def before_key(self, event: Key | Paste) -> bool:
-        """Takes the question before leaving away: the key answers it. Gives what is typed to the editor."""
-        self.leaving_confirmed = self.leave_row is not None
-        if self.leave_row is not None:
-            self.leave_row.remove()
-            self.leave_row = None
+    def _before_key(self, event: Key | Paste) -> bool:
+        """Have the question before leaving taken away: the key answers it. Have what is typed go to the editor."""
+        answers = self.work.leaving.take_key()
         if self._is_for_editor(event):
-            self.screen.set_focus(self.query_one("#code"))
-        return self.leaving_confirmed and isinstance(event, Key) and event.key == "escape"
+            self.panes.focus_code()
+        return answers and isinstance(event, Key) and event.key == "escape"
 
     def _is_for_editor(self, event: Key | Paste) -> bool:
         """Whether something is typed or pasted while no text field and no question has the focus. A blank is a key of the panes."""
         focused = self.focused
-        if len(self.screen_stack) > 1 or focused is None or isinstance(focused, Input | TextArea | Chips):
+        if self.panes.covered or focused is None or isinstance(focused, Input | TextArea | Chips):
             return False
         typed = isinstance(event, Paste) or (event.is_printable and event.key != "space")
         return typed and not (isinstance(focused, NamespacePane) and focused.filtering)
 
-    @on(ActionMenu.Typed)
-    def _typed_in_menu(self, message: ActionMenu.Typed) -> None:
-        code = self.screen_stack[0].query_one("#code")
-        self.screen_stack[0].set_focus(code)
-        for key in message.keys:
-            code.post_message(key)
-
     def on_app_focus(self, event: AppFocus) -> None:
-        self.attention.focused = True
+        self._attention.focused = True
 
     def on_app_blur(self, event: AppBlur) -> None:
-        self.attention.focused = False
+        self._attention.focused = False
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        if renderable is not None:
+            wanted = list(parts_seen(screen))
+            if wanted and self._overlay is None:
+                from mahtab_tui.tui.graphics.overlay import Overlay
+
+                self._overlay = Overlay(self)
+            if self._overlay is not None:
+                self._overlay.before(wanted, renderable)
+        super()._display(screen, renderable)
 
     def mask(self, text: str) -> str:
         return self.session.secrets.mask(text)
@@ -397,8 +395,5 @@ class MahtabApp(OfferActions, SkillActions, PaneActions, KeyOrder, Drawn[int]):
         if self.terminal is not None and (sequence := notification(text)):
             self.terminal.send(sequence)
 
-    def _known_theme(self, name: str) -> str:
-        return name if name in self.available_themes else MAHTAB.name
-
     def watch_theme(self, theme: str) -> None:
-        self.choices = self.choices.model_copy(update={"theme": theme})
+        self.choices.theme = theme

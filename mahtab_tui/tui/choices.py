@@ -36,9 +36,9 @@ class Choices(BaseModel):
         except (OSError, ValidationError):
             return cls()
 
-    def with_model(self, name: str) -> Choices:
-        """The choices once a model is used."""
-        return self.model_copy(update={"models": (name, *(other for other in self.models if other != name))[:_MODELS]})
+    def remember_model(self, name: str) -> None:
+        """A model is used."""
+        self.models = (name, *(other for other in self.models if other != name))[:_MODELS]
 
     def save(self) -> None:
         """Keep them; a folder that cannot be written to keeps nothing."""

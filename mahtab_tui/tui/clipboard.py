@@ -7,6 +7,7 @@ import threading
 from typing import Any
 
 from textual.app import App
+from textual.widgets import Input, TextArea
 
 MOST = 1_000_000
 """Characters that a clipboard is given: terminals cut longer ones, or hang."""
@@ -20,6 +21,16 @@ def copy(app: App[Any], text: str) -> None:
     text = text.encode("utf-8", "replace").decode()  # lone surrogates
     app.copy_to_clipboard(text)
     threading.Thread(target=_copy_by_system, args=(app, text), name="clipboard", daemon=True).start()
+
+
+def copy_selection(app: App[Any], otherwise: str) -> bool:
+    """Copy what is selected where one types, else another text, else what the mouse has selected; False where there is none."""
+    focused = app.screen.focused
+    typed = focused.selected_text if isinstance(focused, Input | TextArea) else ""
+    text = typed or otherwise or app.screen.get_selected_text()
+    if text:
+        copy(app, text)
+    return bool(text)
 
 
 def _copy_by_system(app: App[Any], text: str) -> None:

@@ -22,7 +22,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from mahtab_tui.system.processes import SHELL_CODE, die_of
-from mahtab_tui.tui.graphics.encoding import KITTY_CLEARED
+from mahtab_tui.tui.graphics.answers import KITTY_CLEARED
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 _NAMES = "HUP INT QUIT ABRT ALRM TERM USR1 USR2 XCPU IO PWR STKFLT".split()

@@ -7,12 +7,10 @@ import shlex
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from mahtab_tui.tui.face import run_suspended
-
-if TYPE_CHECKING:
-    from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.terminal_app import TerminalApp
 
 _PLACE_IN_NAME = frozenset({"hx", "helix", "subl", "zed"})
 _GOTO = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
@@ -30,7 +28,7 @@ def editor_command() -> list[str]:
     return words
 
 
-def edited(app: MahtabApp, text: str, ending: str) -> str:
+def edited(app: TerminalApp[Any], text: str, ending: str) -> str:
     """The text as the editor saves it, in a file of that ending. Raises `RuntimeError`; the text is then as it was."""
     command = editor_command()
     try:
@@ -39,7 +37,7 @@ def edited(app: MahtabApp, text: str, ending: str) -> str:
         raise RuntimeError(f"The input cannot go through a file for {command[0]}: {error.strerror}.") from None
 
 
-def _edited(app: MahtabApp, command: list[str], text: str, ending: str) -> str:
+def _edited(app: TerminalApp[Any], command: list[str], text: str, ending: str) -> str:
     with tempfile.TemporaryDirectory(prefix="mahtab-") as folder:
         path = Path(folder, f"input{ending}")
         path.write_text(text, "utf-8")
@@ -49,7 +47,7 @@ def _edited(app: MahtabApp, command: list[str], text: str, ending: str) -> str:
         return path.read_text("utf-8", errors="replace").rstrip("\n")
 
 
-def open_in_editor(app: MahtabApp, path: str, line: int) -> None:
+def open_in_editor(app: TerminalApp[Any], path: str, line: int) -> None:
     """A file at a line (from 1; 0 where it is not known), until the editor ends. Raises `RuntimeError`."""
     command = editor_command()
     try:

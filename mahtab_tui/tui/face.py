@@ -7,12 +7,11 @@ import signal
 import subprocess
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import Any
 
 from textual.app import SuspendNotSupported
 
-if TYPE_CHECKING:
-    from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.terminal_app import TerminalApp
 
 
 @contextlib.contextmanager
@@ -31,10 +30,10 @@ def keys_that_signal_ignored() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def run_suspended(app: MahtabApp, argv: Sequence[str], cwd: str) -> int:
+def run_suspended(app: TerminalApp[Any], argv: Sequence[str], cwd: str) -> int:
     """Run a program that has the terminal until it ends, on the application's thread; returns its exit code. Raises `RuntimeError`."""
     try:
-        with app.suspend(), app.guard.lifted(), keys_that_signal_ignored():
+        with app.suspend(), app.guard.lifted() if app.guard else contextlib.nullcontext(), keys_that_signal_ignored():
             return subprocess.run(list(argv), cwd=cwd, check=False).returncode
     except SuspendNotSupported:
         raise RuntimeError("This terminal cannot be given to another program.") from None
@@ -48,7 +47,7 @@ class ScreenFace:
     can_ask = True
 
     def __init__(self) -> None:
-        self.app: MahtabApp | None = None
+        self.app: TerminalApp[int] | None = None
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
         """Suspend the screen while the program runs."""

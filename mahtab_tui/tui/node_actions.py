@@ -13,7 +13,8 @@ from mahtab_tui.search.control import Control
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.clipboard import copy
-from mahtab_tui.tui.commands import NODE_COMMANDS, Command, bindings
+from mahtab_tui.tui.commands.calls import NODE_COMMANDS
+from mahtab_tui.tui.commands.pane_command import PaneCommand, bindings
 
 NODE_MENU = tuple(command for command in NODE_COMMANDS if command.menu)
 """The rows of a call's menu."""
@@ -45,7 +46,7 @@ class NodeActions(Widget):
         """Go to another call of the same search."""
         raise NotImplementedError
 
-    def open_menu(self, commands: Sequence[Command]) -> None:
+    def open_menu(self, commands: Sequence[PaneCommand]) -> None:
         """Show what can be done with the call that is chosen."""
         from mahtab_tui.tui.screens.action_menu import open_menu
 

@@ -1,16 +1,28 @@
-"""Lines that are offered to the person: one key puts the newest into the input, and nothing runs before they enter it."""
+"""Lines that are offered to the user: one key puts the newest into the input, and nothing runs before they enter it."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.kernel.environments import Found, has_package, prefix_of
+from mahtab_tui.bus.sanitize import one_line
+from mahtab_tui.kernel.base import KernelInfo
+from mahtab_tui.kernel.environments import Found, found_environments, has_package, prefix_of
 from mahtab_tui.session.inbox import Mode
+
+if TYPE_CHECKING:
+    from mahtab_tui.session import Session
+    from mahtab_tui.tui.panes.screen import Panes
+    from mahtab_tui.tui.terminal_app import TerminalApp
+
+KEY = "Alt+I"
 
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([A-Za-z_][A-Za-z0-9_]*)(?:\.[\w.]*)?'", re.MULTILINE)
 _END = 2_000
@@ -69,3 +81,80 @@ def welcome_of(version: str, python: str, environments: Sequence[Found], *, pand
         path = environments[0].path
         return f"{runs}. There is {path}, too", Offer("ask", f"/python {path}", f"There is {path}")
     return runs, None
+
+
+class Offers:
+    """The greeting of the first screen, and the newest offer. Environments are looked for on threads: folders may be slow."""
+
+    def __init__(self, app: TerminalApp[int], session: Session, panes: Panes) -> None:
+        self._app = app
+        self._session = session
+        self._panes = panes
+        self._offer: Offer | None = None
+        """The newest one."""
+        self._module_lacked = ""
+        """What the newest failed import wanted."""
+
+    def greet(self) -> None:
+        """Say on an empty screen what this is, and, once the kernel is ready, which Python it has."""
+        self._show_greeting()
+        self._session.ready.add_done_callback(self._greet_kernel)
+
+    def fold(self, records: Sequence[Record]) -> None:
+        """Offer what a cell has lacked."""
+        if module := missing_module(records):
+            self._module_lacked = module
+            threading.Thread(target=self._look_for, args=(module,), name="offer", daemon=True).start()
+
+    def take(self) -> None:
+        """Put the newest offered line into the input; entering it is the user's."""
+        editor = self._panes.editor
+        if self._offer is None:
+            self._app.notify(
+                "There is nothing to offer. After a failed import this key puts the line that installs the package into the input.", markup=False
+            )
+        elif not editor.is_empty:
+            self._app.notify(f"The input holds something: clear it, then {KEY} puts {self._offer.line} there.", severity="warning", markup=False)
+        else:
+            editor.mode, editor.text = self._offer.mode, self._offer.line
+            editor.focus()
+
+    def _greet_kernel(self, ready: Future[bool]) -> None:
+        threading.Thread(target=self._look_around, args=(ready.result(),), name="welcome", daemon=True).start()
+
+    def _look_around(self, pandas: bool) -> None:
+        info = self._session.kernel.info()
+        runs, offer = welcome_of(info.python, info.executable, _environments(info), pandas=pandas)
+        self._from_thread(lambda: self._show_greeting(runs, offer))
+
+    def _look_for(self, module: str) -> None:
+        info = self._session.kernel.info()
+        offer = offer_for(module, _environments(info))
+        self._from_thread(lambda: self._show_offer(offer) if module == self._module_lacked else None)
+
+    def _from_thread(self, then: Callable[[], None]) -> None:
+        if self._app.is_running:
+            self._app.call_from_thread(then)
+
+    def _show_offer(self, offer: Offer) -> None:
+        self._offer = offer
+        self._session.notice(one_line(f"{offer.why}. {KEY} puts {offer.line} into the input."))
+
+    def _show_greeting(self, runs: str = "", offer: Offer | None = None) -> None:
+        self._offer = offer or self._offer
+        lines = [
+            ("◐", "One Python namespace, shared by you and a language model."),
+            ("`", "at the start of the line turns from Python to asking, and back."),
+            ("F1", "shows all keys."),
+            ("Data", "mahtab-tui data.csv, mahtab-tui FOLDER. Here: %cd FOLDER"),
+        ]
+        if self._session.model == "demo":
+            lines.append(("Model", "demo, by rules only. /model in Ask shows how to get a real one."))
+        if runs:
+            lines.append(("Python", one_line(f"{runs}{f'. {KEY}: {offer.line}' if offer else ''}")))
+        self._panes.transcript.greeting = tuple(lines)
+
+
+def _environments(info: KernelInfo) -> list[Found]:
+    """Those that the kernel could go to; one in the caller's own process cannot."""
+    return [] if info.pid == os.getpid() else found_environments(Path(info.cwd), info.executable)

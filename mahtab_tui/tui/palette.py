@@ -1,47 +1,16 @@
-"""The command palette over the registry."""
+"""What the command palette finds: every command of the registry."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from textual.await_complete import AwaitComplete
-from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
-from textual.errors import NoWidget
-from textual.events import Click
 
-from mahtab_tui.tui.commands import COMMANDS, Command
-
-
-class Palette(CommandPalette):
-    """Textual's palette, for keys and clicks in a bunch: it closes once, and what reaches it afterwards finds it empty."""
-
-    def dismiss(self, result: None = None) -> AwaitComplete:
-        if self.is_active:
-            return super().dismiss(result)
-        done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
-        return done
-
-    def _on_click(self, event: Click) -> None:  # type: ignore[override]
-        event.prevent_default()  # else Textual's own handler would follow
-        with suppress(NoWidget):  # beside a screen that has just become smaller
-            super()._on_click(event)
-
-    def _action_command_list(self, action: str) -> None:
-        if action.startswith("page") and not self.query_one(CommandList).size:
-            return  # a page of a list that was not laid out yet, or for which there is no room, would be an error
-        super()._action_command_list(action)
-
-    def _watch__list_visible(self) -> None:
-        if self.query(CommandList):
-            super()._watch__list_visible()
-
-    async def _watch__show_busy(self) -> None:
-        if self.query(CommandList):
-            await super()._watch__show_busy()
+from mahtab_tui.tui.commands.command import Command
+from mahtab_tui.tui.commands.registry import COMMANDS
 
 
 class CommandProvider(Provider):
@@ -59,7 +28,7 @@ class CommandProvider(Provider):
                 yield Hit(score, self._title(command), self._run(command), text=command.title, help=command.help)
 
     def _title(self, command: Command) -> Content:
-        key = self.app.keymap_given.get(command.id, command.keys)  # type: ignore[attr-defined]
+        key = self.app._keymap.get(command.id, command.keys)
         return Content.assemble(command.title, "  ", (key, "$accent")) if key else Content(command.title)
 
     def _run(self, command: Command) -> partial[Coroutine[Any, Any, bool]]:

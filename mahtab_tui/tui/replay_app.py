@@ -16,16 +16,16 @@ from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.player import Player
-from mahtab_tui.tui.pressing import PressGuard
+from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.find_row import FindRow
-from mahtab_tui.tui.widgets.key_line import KeyLine
 
 _AT_ONCE = 2_000
 """Events that are folded between two looks at the keyboard."""
 
 
-class ReplayApp(PressGuard[None]):
+class ReplayApp(TerminalApp[None]):
     """The tree over the whole screen, and the screens of its calls."""
 
     TITLE = "mahtab"

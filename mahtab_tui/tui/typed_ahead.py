@@ -16,9 +16,8 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from mahtab_tui.settings.model import PictureMode
 from mahtab_tui.tui.gate import let_out
-from mahtab_tui.tui.graphics.answers import Answers, Protocol
-from mahtab_tui.tui.graphics.encoding import KITTY_CLEARED
-from mahtab_tui.tui.key_sequences import KeyParser, KeySequences
+from mahtab_tui.tui.graphics.answers import KITTY_CLEARED, Answers, Protocol
+from mahtab_tui.tui.textual_fixes.key_sequences import KeyParser, KeySequences
 
 _CHUNK = 4096
 _SILENCE = 0.1

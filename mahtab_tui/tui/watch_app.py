@@ -21,9 +21,9 @@ from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.drain import RATE
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
-from mahtab_tui.tui.pressing import PressGuard
+from mahtab_tui.tui.terminal_app import TerminalApp
+from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
-from mahtab_tui.tui.widgets.key_line import KeyLine
 
 TAIL = 1_000_000
 """Bytes of a log's end that are shown at first."""
@@ -38,7 +38,7 @@ AT_ONCE = 100
 """Lines that are drawn at a time: the keys wait for no more."""
 
 
-class WatchApp(PressGuard[int]):
+class WatchApp(TerminalApp[int]):
     """A head line that says what is watched, and below it what happens."""
 
     TITLE = "mahtab"
@@ -63,13 +63,13 @@ class WatchApp(PressGuard[int]):
 
     def on_mount(self) -> None:
         self._head = self.query_one("#replay-head", Static)
-        self.tell("watches")
+        self.show_state("watches")
         self.set_interval(RATE, self.look)
 
     def head(self) -> Static:
         return Static(id="replay-head", markup=False)
 
-    def tell(self, state: str) -> None:
+    def show_state(self, state: str) -> None:
         """Say in the head line how what is watched stands: before its name, which may be longer than the line."""
         if state == self._told:
             return
@@ -112,11 +112,11 @@ class WatchFile(WatchApp):
             if size > self._read + TAIL:
                 self._lines.append(f"… {size - TAIL - self._read:,} bytes passed over …")
                 self._read, self._rest = size - TAIL, b""
-            self.tell("watches")
+            self.show_state("watches")
             if size > self._read:
                 self._take()
         except OSError:
-            self.tell("the file is gone:")
+            self.show_state("the file is gone:")
         for _ in range(min(AT_ONCE, len(self._lines))):
             self._text.write(styled(self._lines.popleft()))
 
@@ -162,7 +162,7 @@ class WatchSession(WatchApp):
             self._transcript.fold(records)
             self._namespace.fold(records)
         if self._over.is_set() and not self._records:
-            self.tell("it has ended:")
+            self.show_state("it has ended:")
 
     def _follow(self) -> None:
         try:

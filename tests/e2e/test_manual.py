@@ -15,7 +15,9 @@ from typer.core import TyperGroup
 from mahtab_tui.cli.main import app
 from mahtab_tui.manual.pages import TOPICS
 from mahtab_tui.settings.model import Settings, load_settings
-from mahtab_tui.tui.commands import ALL, COMMANDS, PANE_KEYS
+from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
+from mahtab_tui.tui.commands.registry import COMMANDS
 from tests.e2e.conftest import Start
 from tests.manual import FOLDER, TABLES, with_tables
 from tests.warm import command
@@ -92,7 +94,7 @@ def test_slash_commands_keys_and_settings_are_there() -> None:
     named = set(re.findall(r"`/([a-z]+)(?: [^`]*)?`", TEXT)) - {"name", "login"}
     assert named
     assert named <= slashes
-    bound = [*(command.keys for command in ALL), *(row.keys for row in PANE_KEYS)]
+    bound = [*(command.keys for command in COMMANDS), *(command.keys for command in PANE_COMMANDS), *(row.keys for row in PANE_KEYS)]
     keys = {key for each in bound for key in re.split(", ?", each)}
     chords = {key.lower() for key in re.findall(r"`((?:(?:Ctrl|Alt|Shift)\+)+[A-Z]|F\d+)`", TEXT)}
     assert chords

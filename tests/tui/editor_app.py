@@ -19,12 +19,14 @@ from textual.widgets import Static
 from mahtab_tui.bus.records import Record
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
+from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.panes.editor import EditorPane
-from mahtab_tui.tui.panes.editor.completer import Complete
+from mahtab_tui.tui.panes.editor.completion import Complete
 from mahtab_tui.tui.panes.editor.help_card import Explain
 from mahtab_tui.tui.panes.editor.pane import Attachments
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
-from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
+from mahtab_tui.tui.panes.editor.suggestion import Suggest
+from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.input_row import InputRow
@@ -81,7 +83,7 @@ class EditorApp(App[None]):
             yield ApprovalRow(lambda: self.editor.is_empty, lambda code: self.in_sight, self.clock)
             yield InputRow()
             yield QueueRow()
-            yield EditorPane(self.history, self.complete, self.explain, self.suggest, self.attachments, id="editor")
+            yield EditorPane(self.history, self.complete, self.explain, self.suggest, self.attachments, SlashCompletions(COMMANDS), id="editor")
 
     def on_mount(self) -> None:
         self.query_one("#transcript").can_focus = True

@@ -111,7 +111,7 @@ def test_choices_that_cannot_be_kept_leave_nothing_behind(home: Path) -> None:
 
 async def test_a_persons_keymap_changes_a_binding(make_app: Callable[..., MahtabApp]) -> None:
     app = make_app()
-    app.keymap_given = {"toggle-mode": "f12"}
+    app.settings.keymap = {"toggle-mode": "f12"}
     async with app.run_test() as pilot:
         await pilot.press("f12")
         assert app.editor.mode == "ask"
@@ -247,7 +247,7 @@ async def test_a_command_or_theme_of_the_configuration_that_there_is_not_is_said
     path.parent.mkdir()
     path.write_text('[keymap]\nhlp = "f11"\njump = "f4"\n')
     app = make_app(theme="nrod")
-    app.keymap_given = app.session.settings.keymap
+    app.settings.keymap = app.session.settings.keymap
     said: list[str] = []
     app.session.notice = lambda text, level="info": said.append(text)  # type: ignore[method-assign]
     async with app.run_test() as pilot:

@@ -11,9 +11,11 @@ from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
-from mahtab_tui.tui import actions
+from mahtab_tui.tui import stopping
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.commands import ALL, COMMANDS, PANE_KEYS
+from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
+from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.confirm import Confirm
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from tests.tui.editor_app import until
@@ -34,18 +36,15 @@ def palette_rows(pilot: Pilot[int]) -> list[str]:
     return [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
 
 
-async def test_every_command_has_its_action(make_app: MakeApp) -> None:
-    app = make_app()
-    for command in COMMANDS:
-        assert callable(getattr(app, f"action_{command.action.partition('(')[0]}", None)), command.id
-    names = [command.id for command in COMMANDS]
+def test_no_two_commands_have_the_same_id_or_slash_name() -> None:
+    names = [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]
     assert len(set(names)) == len(names)
     slashes = [command.slash for command in COMMANDS if command.slash]
     assert len(set(slashes)) == len(slashes)
 
 
 def test_no_key_with_alt_and_a_letter_is_taken_for_another() -> None:
-    keys = [*(command.keys for command in ALL), *(row.keys for row in PANE_KEYS)]
+    keys = [*(command.keys for command in COMMANDS), *(command.keys for command in PANE_COMMANDS), *(row.keys for row in PANE_KEYS)]
     letters = re.findall(r"\balt\+(\w)\b", " ".join(keys))
     assert letters
     # What most terminals send for Alt+F, Textual knows as Ctrl+Right.
@@ -54,7 +53,7 @@ def test_no_key_with_alt_and_a_letter_is_taken_for_another() -> None:
 
 async def test_help_lists_every_command_with_its_key_and_every_key_of_a_pane(make_app: MakeApp) -> None:
     app = make_app()
-    app.keymap_given = {"toggle-mode": "f12"}
+    app.settings.keymap = {"toggle-mode": "f12"}
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         shown = await help_text(pilot)
@@ -86,7 +85,7 @@ async def test_typing_in_the_help_filters_it(make_app: MakeApp) -> None:
 
 async def test_the_palette_lists_every_command_with_its_key(make_app: MakeApp) -> None:
     app = make_app()
-    app.keymap_given = {"toggle-mode": "f12"}
+    app.settings.keymap = {"toggle-mode": "f12"}
     async with app.run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await pilot.press("ctrl+p")
@@ -123,7 +122,7 @@ async def test_every_theme_of_textual_draws_the_screen(make_app: MakeApp, theme:
 
 async def test_a_key_of_the_persons_own_takes_the_place_of_another_commands(make_app: MakeApp) -> None:
     app = make_app()
-    app.keymap_given = {"reset": "ctrl+r", "history-search": "f12"}
+    app.settings.keymap = {"reset": "ctrl+r", "history-search": "f12"}
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         await pilot.press("ctrl+r")
@@ -133,7 +132,7 @@ async def test_a_key_of_the_persons_own_takes_the_place_of_another_commands(make
 
 
 def test_keys_are_named_as_they_stand_on_the_keyboard() -> None:
-    shown = [keys for _, keys, _ in help_rows({"help": "slash,f1", "quit": "full_stop,ctrl+q,space"})]
+    shown = [keys for _, keys, _ in help_rows(COMMANDS, {"help": "slash,f1", "quit": "full_stop,ctrl+q,space"})]
     assert "/, f1  /help TOPIC" in shown
     assert "., ctrl+q, space  /quit" in shown
 
@@ -154,7 +153,7 @@ async def test_the_palette_looks_like_the_programs_own_dialogs(make_app: MakeApp
 
 
 async def test_of_a_cell_that_does_not_stop_it_is_said_that_stopping_again_kills(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actions, "REACTION", 0.01)
+    monkeypatch.setattr(stopping, "REACTION", 0.01)
     app = make_app(*story())
     runs = True
     monkeypatch.setattr(type(app.session), "cell_runs", property(lambda session: runs))
@@ -167,8 +166,8 @@ async def test_of_a_cell_that_does_not_stop_it_is_said_that_stopping_again_kills
         await until(pilot, lambda: isinstance(app.screen, Confirm))
         await pilot.press("n")
         app.clear_notifications()
-        monkeypatch.setattr(app, "_stopped_at", 0.0)
+        monkeypatch.setattr(app.work.stopping, "_stopped_at", 0.0)
         runs = False
-        app.action_stop()
+        app.work.stopping.stop()
         await pilot.pause(0.1)
         assert not app._notifications, "a cell that has stopped is not to be killed"

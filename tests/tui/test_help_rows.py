@@ -10,19 +10,20 @@ from textual.widgets import Input, OptionList, Static
 
 from mahtab_tui.manual.pages import TOPICS, matching, page
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.commands.registry import COMMANDS
 from mahtab_tui.tui.screens.help import HelpScreen, help_rows
 from tests.tui.editor_app import until
 
 
 @pytest.mark.parametrize("width", [50, 74, 120])
 def test_no_row_is_wider_than_its_room(width: int) -> None:
-    rows = HelpScreen({})._keys("", width).plain.split("\n")
+    rows = HelpScreen(COMMANDS, {})._keys("", width).plain.split("\n")
     assert max(map(len, rows)) <= width
 
 
 def test_help_begins_with_the_keys_that_everybody_needs_first() -> None:
-    assert [keys for _, keys, _ in help_rows({})][:3] == ["enter", "tab", "`"]
-    groups = [group for group, _, _ in help_rows({})]
+    assert [keys for _, keys, _ in help_rows(COMMANDS, {})][:3] == ["enter", "tab", "`"]
+    groups = [group for group, _, _ in help_rows(COMMANDS, {})]
     assert groups == sorted(groups, key=groups.index), "each group stands once"
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from textual import on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.document._document import EditResult
 from textual.document._edit import Edit
-from textual.events import Key, Paste
+from textual.events import Event, Key, Paste
 from textual.keys import _character_to_key
 from textual.message import Message
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.tui.app import MahtabApp
-from mahtab_tui.tui.key_order import KeyOrder
+from mahtab_tui.tui.textual_fixes.key_order import KeyOrder
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, looking_at, reads
 from tests.tui.story import drawn, story
@@ -26,7 +26,7 @@ from tests.tui.story import drawn, story
 MakeApp = Callable[..., MahtabApp]
 
 
-def bunch(app: KeyOrder, *keys: str) -> None:
+def bunch(app: App[Any], *keys: str) -> None:
     """What a slow line brings: one key after the other, and nothing happens in between."""
     for key in keys:
         app.post_message(Key(_character_to_key(key), key) if len(key) == 1 else Key(key, None))
@@ -102,18 +102,25 @@ class Busy(Input):
             self.post_message(self.Again())
 
 
-class Keys(KeyOrder):
+class Keys(App[None]):
     """Two commands, of which one takes a while."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f5", "slow", priority=True), Binding("f6", "fast", priority=True)]
 
     def __init__(self) -> None:
         super().__init__()
+        self.keys = KeyOrder(self, super().on_event, lambda event: False)
         self.begun, self.may_end = asyncio.Event(), asyncio.Event()
         self.said: list[str] = []
 
     def compose(self) -> ComposeResult:
         yield Busy()
+
+    async def on_event(self, event: Event) -> None:
+        if isinstance(event, Key | Paste) and not event.is_forwarded and self.screen_stack:
+            await self.keys.take(event)
+        else:
+            await super().on_event(event)
 
     async def action_slow(self) -> None:
         self.begun.set()
@@ -182,7 +189,6 @@ async def test_letters_after_a_search_is_opened_are_searched_for_and_are_no_keys
 async def test_letters_after_a_filter_is_opened_are_in_the_filter(make_app: MakeApp) -> None:
     async with looking_at(make_app(), "rows = [{'n': n} for n in range(30)]", "rows") as pilot:
         await reads(pilot, "row 1 of 30")
-        assert isinstance(pilot.app, KeyOrder)
         bunch(pilot.app, *"/= 2", "enter", "x", *"/> 27", "enter")
         await reads(pilot, "row 1 of 2 that fit of 30")
         assert any("28" in line for line in lines(pilot))

@@ -27,13 +27,13 @@ def focus_is_seen(app: MahtabApp) -> bool:
     return focused is not None and all(node.display for node in focused.ancestors_with_self if isinstance(node, Widget)) and bool(focused.region)
 
 
-@pytest.mark.parametrize("action", ["toggle_side", "toggle_namespace"])
-async def test_the_focus_leaves_a_pane_that_hides(make_app: MakeApp, action: str) -> None:
+@pytest.mark.parametrize("command", ["toggle-side", "toggle-namespace"])
+async def test_the_focus_leaves_a_pane_that_hides(make_app: MakeApp, command: str) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
         app.query_one("#namespace").focus()
         await pilot.pause()
-        await app.run_action(action)
+        await app.run_action(f"command('{command}')")
         await pilot.pause()
         assert focus_is_seen(app)
         assert app.focused is app.query_one("#code")
@@ -52,7 +52,7 @@ async def test_the_focus_leaves_a_pane_that_a_resize_hides(make_app: MakeApp) ->
 async def test_the_last_side_pane_that_hides_takes_the_side_with_it(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.run_action("toggle_namespace")
+        await app.run_action("command('toggle-namespace')")
         await pilot.pause()
         assert not app.query_one("#side").display
         await pilot.press("f3")
@@ -66,7 +66,7 @@ async def test_the_recursion_pane_takes_room_from_the_first_search_on(make_app: 
     app = make_app()
     async with app.run_test(size=size) as pilot:
         if not namespace:
-            await app.run_action("toggle_namespace")
+            await app.run_action("command('toggle-namespace')")
             await pilot.pause()
         recursion, splitter = app.query_one("#recursion"), app.query_one("#namespace-splitter")
         assert not recursion.region
@@ -75,7 +75,7 @@ async def test_the_recursion_pane_takes_room_from_the_first_search_on(make_app: 
         app.query_one(RecursionPane).fold(running())
         await until(pilot, lambda: bool(recursion.region))
         assert bool(splitter.region) is namespace
-        await app.run_action("toggle_recursion")
+        await app.run_action("command('toggle-recursion')")
         await pilot.pause()
         assert not recursion.display
 
@@ -85,7 +85,7 @@ async def test_a_recursion_pane_that_is_called_for_shows_how_to_begin(make_app: 
     async with app.run_test(size=(120, 35)) as pilot:
         recursion = app.query_one(RecursionPane)
         for shown in (True, False, True):
-            await app.run_action("toggle_recursion")
+            await app.run_action("command('toggle-recursion')")
             await pilot.pause()
             assert bool(recursion.region) is shown
         assert "rlm(" in "".join(recursion.render_line(y).text for y in range(8))
@@ -118,7 +118,7 @@ async def test_the_text_is_no_wider_where_the_side_is_hidden(make_app: MakeApp) 
 async def test_a_side_pane_that_is_called_for_opens_the_drawer(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.run_action("toggle_namespace")
+        await app.run_action("command('toggle-namespace')")
         await pilot.pause()
         assert app.query_one("#namespace").region
 
@@ -166,7 +166,7 @@ async def test_a_key_that_goes_elsewhere_gives_the_screen_back(make_app: MakeApp
 async def test_keys_move_the_splitters(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.run_action("toggle_recursion")
+        await app.run_action("command('toggle-recursion')")
         await pilot.pause()
         side, namespace = app.query_one("#side"), app.query_one("#namespace")
         width, height = side.region.width, namespace.region.height
@@ -182,7 +182,7 @@ async def test_keys_move_the_splitters(make_app: MakeApp) -> None:
 async def test_the_mouse_drags_the_splitters(make_app: MakeApp) -> None:
     app = make_app(*story())
     async with app.run_test(size=(120, 40)) as pilot:
-        await app.run_action("toggle_recursion")
+        await app.run_action("command('toggle-recursion')")
         await pilot.pause()
         await pilot.mouse_down("#side-splitter", offset=(0, 5))
         await pilot.hover("#transcript", offset=(60, 5))
@@ -301,7 +301,7 @@ async def test_a_jump_brings_back_a_pane_that_is_hidden(make_app: MakeApp, size:
         if hide == "f3":
             await pilot.press("f3")
         elif hide == "toggle" and pane == "#namespace":  # the other one is hidden as long as there is no search
-            await app.run_action(f"toggle_{pane[1:]}")
+            await app.run_action(f"command('toggle-{pane[1:]}')")
         await pilot.pause()
         widget = app.query_one(pane)
         assert not widget.is_on_screen or not widget.region

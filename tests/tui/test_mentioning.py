@@ -15,11 +15,11 @@ from textual.widgets import Static
 from mahtab_tui.kernel.base import Completion, Completions, KernelError
 from mahtab_tui.session import mentions as mentions_module
 from mahtab_tui.session.mentions import Chip, mentions
-from mahtab_tui.tui.commands import COMMANDS
-from mahtab_tui.tui.panes.editor.completing_area import CompletingArea
+from mahtab_tui.tui.commands.registry import COMMANDS
+from mahtab_tui.tui.panes.editor.completion import Answer, Completing
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.hint import Hint
-from mahtab_tui.tui.slash import slash_completions
+from mahtab_tui.tui.slash import SlashCompletions
 from tests.tui.editor_app import SIZE, EditorApp, app_of, until, write
 
 
@@ -97,13 +97,13 @@ async def test_words_are_left_alone(pilot: Pilot[None]) -> None:
 
 async def test_a_kernel_that_does_not_answer_offers_nothing(pilot: Pilot[None], found: Found, monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[Completions | None] = []
-    take = CompletingArea.on_completing_area_answered
+    answered = Completing.answered
 
-    def taken(area: CompletingArea, message: CompletingArea.Answered) -> None:
-        take(area, message)
-        heard.append(message.answer.completions)
+    def noted(completing: Completing, answer: Answer) -> None:
+        answered(completing, answer)
+        heard.append(answer.completions)
 
-    monkeypatch.setattr(CompletingArea, "on_completing_area_answered", taken)
+    monkeypatch.setattr(Completing, "answered", noted)
     await write(pilot, "`see @n")
     await until(pilot, lambda: shown(pilot).is_open)
     found.busy = True
@@ -225,4 +225,4 @@ async def test_a_slash_at_the_beginning_of_a_question_completes_the_commands(pil
 
 @pytest.mark.parametrize("text", ["what is a/", "why?\n/", "/model x", "/Model", "1/"])
 def test_a_slash_elsewhere_begins_no_command(text: str) -> None:
-    assert slash_completions(text, len(text)) is None
+    assert SlashCompletions(COMMANDS).complete(text, len(text)) is None

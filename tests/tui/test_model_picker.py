@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.widgets.line import Line
 from tests.fake_claude import install_fake_claude
@@ -147,7 +148,7 @@ async def test_models_that_were_used_are_offered_again(make_app: MakeApp, projec
     app = make_app()
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
-        app.action_choose_model("replay:a.jsonl")
+        BY_ID["model"].run(app.work, "replay:a.jsonl")
         await until(pilot, lambda: app.session.model == "replay:a.jsonl")
     app.choices.save()
     again = make_app()

@@ -17,7 +17,6 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.graphics import overlay
-from mahtab_tui.tui.graphics.drawn import Drawn
 from mahtab_tui.tui.graphics.encoding import kitty as kitty_encoded
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from tests.tui.editor_app import until
@@ -46,14 +45,14 @@ def cell(number: int, *pictures: str) -> list[Record]:
 @pytest.fixture(params=["kitty", "sixel"])
 def terminal(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
     terminal = GraphicsTerminal(request.param)
-    monkeypatch.setattr(Drawn, "terminal", terminal)
+    monkeypatch.setattr(MahtabApp, "terminal", terminal)
     return terminal
 
 
 @pytest.fixture
 def kitty(monkeypatch: pytest.MonkeyPatch) -> GraphicsTerminal:
     terminal = GraphicsTerminal()
-    monkeypatch.setattr(Drawn, "terminal", terminal)
+    monkeypatch.setattr(MahtabApp, "terminal", terminal)
     return terminal
 
 
@@ -207,7 +206,7 @@ async def test_another_size_or_theme(make_app: MakeApp, kitty: GraphicsTerminal)
 
 async def test_sixel_is_drawn_again_when_its_cells_were_painted(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = GraphicsTerminal("sixel")
-    monkeypatch.setattr(Drawn, "terminal", terminal)
+    monkeypatch.setattr(MahtabApp, "terminal", terminal)
     async with make_app(*cell(1, png(80, 80), png(160, 48))).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         await until(pilot, lambda: len(terminal.drawn) == 2)
@@ -222,7 +221,7 @@ async def test_sixel_is_drawn_again_when_its_cells_were_painted(make_app: MakeAp
 
 async def test_sixel_is_cut_to_what_is_seen(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = GraphicsTerminal("sixel")
-    monkeypatch.setattr(Drawn, "terminal", terminal)
+    monkeypatch.setattr(MahtabApp, "terminal", terminal)
     async with make_app(*cell(1, png(320, 320))).run_test(size=(120, 24)) as pilot:
         await drawn(pilot)
         pane = pilot.app.query_one(TranscriptPane)

@@ -8,7 +8,7 @@ from textual.events import Resize
 from textual.geometry import Size
 from textual.widgets import Static
 
-from mahtab_tui.tui.widgets.removable import Removable
+from mahtab_tui.tui.textual_fixes.removable import Removable
 
 
 class Composed(Removable):

@@ -110,9 +110,9 @@ async def test_a_change_that_ends_when_the_screen_was_left_is_told(make_app: Mak
     assert tomllib.loads(mine.read_text())["reload"] is True
 
 
-@pytest.mark.parametrize("action", ["settings", "skills"])
+@pytest.mark.parametrize("command", ["settings", "skills"])
 async def test_without_the_folder_that_it_was_started_in_the_screen_goes_on(
-    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
+    make_app: MakeApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
@@ -123,6 +123,6 @@ async def test_without_the_folder_that_it_was_started_in_the_screen_goes_on(
         folder.rmdir()
         told: list[str] = []
         monkeypatch.setattr(app, "tell", lambda text, *level: told.append(text))
-        await app.run_action(action)
+        await app.run_action(f"command('{command}')")
         await pilot.pause()
         assert told == ["The folder in which the program was started no longer exists."]

@@ -210,7 +210,7 @@ async def test_a_key_is_added_to_the_keymap_and_holds_at_once(make_app: MakeApp,
         await pilot.press("enter")
         await said(pilot, "Written. It holds at once.")
         assert tomllib.loads(mine.read_text())["keymap"] == {"help": "f11", "quit": "ctrl+f12"}
-        assert app.keymap_given == {"help": "f11", "quit": "ctrl+f12"}
+        assert app.settings.keymap == {"help": "f11", "quit": "ctrl+f12"}
 
 
 async def test_a_secret_is_typed_unseen_and_written(make_app: MakeApp, mine: Path) -> None:

@@ -64,7 +64,7 @@ def loaded(pilot: Pilot[int]) -> list[str]:
 
 async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
-    await pilot.app.run_action("skills")
+    await pilot.app.run_action("command('skills')")
     await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot)._rows))
     await pilot.pause()
 

@@ -7,6 +7,7 @@ from textual.content import Content
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.rows.listing import ChooseOne
 from mahtab_tui.tui.widgets.header import HeaderBar
 from tests.tui.editor_app import until
@@ -36,13 +37,13 @@ async def test_slash_unload_unloads_or_lets_one_choose(make_app: MakeApp) -> Non
         assert isinstance(app, MahtabApp)
         app.session.knowledge.loaded.load("tidy")
         app.session.knowledge.loaded.load("debug")
-        app.action_unload_skill("tidy")
+        BY_ID["unload-skill"].run(app.work, "tidy")
         assert loaded(pilot) == ["debug"]
-        app.action_unload_skill("tidy")
-        app.action_unload_skill()
+        BY_ID["unload-skill"].run(app.work, "tidy")
+        BY_ID["unload-skill"].run(app.work)
         await until(pilot, lambda: isinstance(app.screen, ChooseOne) and bool(app.screen._rows))
         await pilot.press("enter")
         await until(pilot, lambda: loaded(pilot) == [])
-        app.action_unload_skill()
+        BY_ID["unload-skill"].run(app.work)
         await pilot.pause()
         assert [note.message for note in app._notifications] == ["The skill 'tidy' is not loaded. Loaded: debug.", "No skill is loaded."]

@@ -16,7 +16,7 @@ async def test_it_is_kept_up_to_date_and_escape_closes_it(make_app: Callable[...
     async with app.run_test() as pilot:
         await pilot.pause()
         app.session.spending.count(model="m", input_tokens=1_234, output_tokens=5, cost=0.25, turn=1)
-        await app.run_action("usage")
+        await app.run_action("command('usage')")
         await until(pilot, lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")))
 
         def shown() -> str:
@@ -38,7 +38,7 @@ async def test_each_row_is_one_line_on_a_small_screen(make_app: Callable[..., Ma
         numbers = {"input_tokens": 12_345_678, "cache_read_tokens": 12_345_678, "output_tokens": 1_234_567}
         app.session.spending.count(model="m", cost=123.4567, turn=1, **numbers)
         app.session.spending.count(model="m", cost=None, turn=1)
-        await app.run_action("usage")
+        await app.run_action("command('usage')")
         await until(pilot, lambda: isinstance(app.screen, UsageScreen) and bool(app.screen.query("#usage-rows")))
         rows = app.screen.query_one("#usage-rows", Static)
         await until(pilot, lambda: rows.size.height > 0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal
+from typing import Protocol as Interface
 
 Protocol = Literal["kitty", "sixel"]
 
@@ -11,6 +13,9 @@ QUESTIONS = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
 """Kitty's graphics, the size of a cell, and what every terminal answers, so that it comes last."""
 SIXEL_QUESTIONS = "\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"
 """The number of colours and the size of a picture, which only a terminal with Sixel is asked for."""
+
+KITTY_CLEARED = "\x1b_Ga=d,d=A,q=2\x1b\\"
+"""Takes all of Kitty's graphics off the screen."""
 
 _ANSWER = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\|\x1b\[\?(?P<attributes>[\d;]{0,64})c|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
@@ -83,3 +88,21 @@ class Answers:
                 return SIXEL_QUESTIONS
             self.awaited = False
         return ""
+
+
+class Terminal(Interface):
+    """What is drawn on."""
+
+    answers: Answers
+    stops: int
+    """How often it was left: nothing that was drawn before is there any more."""
+
+    @property
+    def graphics(self) -> Protocol | None: ...
+
+    @property
+    def cell_size(self) -> tuple[int, int] | None: ...
+
+    def ask_for_graphics(self, answered: Callable[[], object]) -> None: ...
+
+    def send(self, data: str) -> None: ...

@@ -16,8 +16,6 @@ from mahtab_tui.tui.graphics.pictured import Part
 if TYPE_CHECKING:
     from PIL import Image
 
-KITTY_CLEARED = "\x1b_Ga=d,d=A,q=2\x1b\\"
-"""Nothing is to stand anywhere."""
 _CHUNK = 4096
 _SAMPLE = 60_000
 """Pixels that a palette is chosen by."""

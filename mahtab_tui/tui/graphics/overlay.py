@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from itertools import count
 from typing import Any, NamedTuple
-from typing import Protocol as Interface
 
 from rich.console import RenderableType
 from textual._compositor import ChopsUpdate
-from textual.app import App
 from textual.geometry import Region, Size
-from textual.screen import Screen
 from textual.timer import Timer
 
-from mahtab_tui.tui.graphics.answers import Answers, Protocol
+from mahtab_tui.tui.graphics.answers import Protocol, Terminal
 from mahtab_tui.tui.graphics.encoding import Piece, kitty, kitty_forgotten, kitty_placed, kitty_removed, sixel
-from mahtab_tui.tui.graphics.pictured import Part, Pictured
+from mahtab_tui.tui.graphics.pictured import Part
+from mahtab_tui.tui.terminal_app import TerminalApp
 
 REST = 0.12
 """Seconds without a change after which pictures are drawn."""
@@ -27,24 +25,6 @@ NICE = 10
 """How far the thread that gets pictures ready stands back."""
 KEPT = 8
 """Pictures that are kept ready, the last drawn, as long as no more are seen."""
-
-
-class Terminal(Interface):
-    """What is drawn on."""
-
-    answers: Answers
-    stops: int
-    """How often it was left: nothing that was drawn before is there any more."""
-
-    @property
-    def graphics(self) -> Protocol | None: ...
-
-    @property
-    def cell_size(self) -> tuple[int, int] | None: ...
-
-    def ask_for_graphics(self, answered: Callable[[], object]) -> None: ...
-
-    def send(self, data: str) -> None: ...
 
 
 class _Ground(NamedTuple):
@@ -70,9 +50,8 @@ class _Ready(NamedTuple):
 class Overlay:
     """Told before each update of the screen: what moves, or is covered, is taken away before. Main thread only."""
 
-    def __init__(self, app: App[Any], terminal: Callable[[], Terminal | None]) -> None:
+    def __init__(self, app: TerminalApp[Any]) -> None:
         self._app = app
-        self._terminal = terminal
         self._ground: _Ground | None = None
         self._wanted: list[Part] = []
         self._drawn: dict[Part, str] = {}
@@ -82,10 +61,9 @@ class Overlay:
         self._numbers = count(1)
         self._timer: Timer | None = None
 
-    def before(self, screen: Screen[Any], update: RenderableType) -> None:
-        """The screen is about to be painted so."""
-        wanted = list(_parts(screen))
-        if not (wanted or self._wanted) or (terminal := self._terminal()) is None:
+    def before(self, wanted: list[Part], update: RenderableType) -> None:
+        """The screen is about to be painted so. wanted: what is seen of pictures."""
+        if not (wanted or self._wanted) or (terminal := self._app.terminal) is None:
             return
         before, was_wanted = len(self._drawn), self._wanted
         self._wanted = wanted
@@ -103,7 +81,7 @@ class Overlay:
 
     def _draw(self) -> None:
         """Draw what is ready, and get the next of the others ready."""
-        if not self._wanted or (terminal := self._terminal()) is None:
+        if not self._wanted or (terminal := self._app.terminal) is None:
             return
         self._stand_on(terminal)
         if self._ground is None:
@@ -155,7 +133,7 @@ class Overlay:
     def _came(self, ground: _Ground, key: Hashable, ready: _Ready, data: str) -> None:
         self._encoding = False
         wanted = {self._key(part) for part in self._wanted}
-        terminal = self._terminal()
+        terminal = self._app.terminal
         if terminal is not None and ground == self._ground and key in wanted:
             terminal.send(data)
             self._ready[key] = ready
@@ -178,20 +156,6 @@ class Overlay:
         if drawn := "".join(f"\x1b[{part.y + piece.row + 1};{part.x + piece.column + 1}H{piece.data}" for piece in pieces):
             terminal.send(f"\x1b7{drawn}\x1b8")
         return removal
-
-
-def _parts(screen: Screen[Any]) -> Iterator[Part]:
-    """What is wholly seen of pictures, where on the screen. Not in the last line: some terminals scroll for Sixel there."""
-    before: list[Region] = []
-    for widget, (region, clip) in screen._compositor.visible_widgets.items():  # from the front to the back
-        seen = region.intersection(clip)
-        if isinstance(widget, Pictured):
-            for part in widget.pictures():
-                placed = part._replace(x=part.x + region.x, y=part.y + region.y)
-                place = placed.region
-                if seen.contains_region(place) and place.bottom < screen.size.height and not any(each.overlaps(place) for each in before):
-                    yield placed
-        before.append(seen)
 
 
 def _painted(update: RenderableType, region: Region) -> bool:

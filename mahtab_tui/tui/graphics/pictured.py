@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual.geometry import Region
+from textual.screen import Screen
 
 if TYPE_CHECKING:
     from PIL.Image import Image, Resampling
@@ -58,3 +59,17 @@ class Pictured:
     def pictures(self) -> Iterable[Part]:
         """What is seen of them, as it was last drawn."""
         raise NotImplementedError
+
+
+def parts_seen(screen: Screen[Any]) -> Iterator[Part]:
+    """What is wholly seen of pictures, where on the screen. Not in the last line: some terminals scroll for Sixel there."""
+    before: list[Region] = []
+    for widget, (region, clip) in screen._compositor.visible_widgets.items():  # from the front to the back
+        seen = region.intersection(clip)
+        if isinstance(widget, Pictured):
+            for part in widget.pictures():
+                placed = part._replace(x=part.x + region.x, y=part.y + region.y)
+                place = placed.region
+                if seen.contains_region(place) and place.bottom < screen.size.height and not any(each.overlaps(place) for each in before):
+                    yield placed
+        before.append(seen)

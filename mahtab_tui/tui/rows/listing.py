@@ -17,8 +17,8 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.textual_fixes.options import Options
 from mahtab_tui.tui.widgets.line import Line
-from mahtab_tui.tui.widgets.options import Options
 
 Row = TypeVar("Row")
 

@@ -17,9 +17,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line
-from mahtab_tui.tui.commands import Command
+from mahtab_tui.tui.commands.pane_command import PaneCommand
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.widgets.options import Options
+from mahtab_tui.tui.textual_fixes.options import Options
 
 _KEYS = 5
 """Columns for the key."""
@@ -40,7 +40,7 @@ class ActionMenu(Dialog[str | None]):
             super().__init__()
             self.keys = keys
 
-    def __init__(self, title: str, commands: Sequence[Command], keymap: Mapping[str, str]) -> None:
+    def __init__(self, title: str, commands: Sequence[PaneCommand], keymap: Mapping[str, str]) -> None:
         super().__init__()
         self._title = title
         self.commands = commands
@@ -93,7 +93,7 @@ class ActionMenu(Dialog[str | None]):
         self.dismiss(None)
 
 
-def open_menu(owner: Widget, title: str, commands: Sequence[Command]) -> None:
+def open_menu(owner: Widget, title: str, commands: Sequence[PaneCommand]) -> None:
     """Show a menu of what a pane or a screen can do, and run what the person chooses."""
 
     def chosen(action: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, ScreenResultType
 
-from mahtab_tui.tui.widgets.removable import Removable
+from mahtab_tui.tui.textual_fixes.removable import Removable
 
 
 class Dialog(ModalScreen[ScreenResultType], Removable):

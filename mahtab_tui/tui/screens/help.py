@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol
 
 from rich.text import Text
 from textual import on
@@ -17,11 +17,12 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.manual.pages import TOPICS, matching, page
-from mahtab_tui.tui.commands import ALL, PANE_KEYS
+from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
 from mahtab_tui.tui.rows.markdown import Markdown, parse
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.widgets.options import Options
+from mahtab_tui.tui.textual_fixes.options import Options
 
 KEYS = "keys"
 """The topic whose page is made from the registry, so that it has the user's own keys."""
@@ -32,18 +33,42 @@ _NARROWEST = 20
 """Columns of a page at least."""
 
 
-def help_rows(keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Group, keys and help of everything, with the user's own keys; group by group, that of the editor first."""
+class HelpedCommand(Protocol):
+    """A command of the application as far as the help shows it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def keys(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def help(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def slash(self) -> str: ...
+    @property
+    def argument(self) -> str: ...
+
+
+def help_rows(commands: Sequence[HelpedCommand], keymap: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Group, keys and help of the application's commands and of all panes' keys, with the user's own keys; the editor's group first."""
     rows = [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group == "Editor"]
-    for command in ALL:
-        keys = keymap.get(command.id, command.keys)
-        names = [", ".join(_shown(key) for key in (f"enter,{keys}" if command.menu else keys).split(","))]
-        if command.slash:
-            names.append(f"/{command.slash} {command.argument}".rstrip())
-        rows.append((command.group, "  ".join(filter(None, names)) or "palette", f"{command.title}: {command.help}"))
+    for command in commands:
+        slash = f"/{command.slash} {command.argument}".rstrip() if command.slash else ""
+        names = "  ".join(filter(None, (_keys_shown(keymap.get(command.id, command.keys)), slash)))
+        rows.append((command.group, names or "palette", f"{command.title}: {command.help}"))
+    for each in PANE_COMMANDS:
+        keys = keymap.get(each.id, each.keys)
+        rows.append((each.group, _keys_shown(f"enter,{keys}" if each.menu else keys), f"{each.title}: {each.help}"))
     rows += [(row.group, row.keys, row.help) for row in PANE_KEYS if row.group != "Editor"]
     groups = list(dict.fromkeys(group for group, _, _ in rows))
     return sorted(rows, key=lambda row: groups.index(row[0]))
+
+
+def _keys_shown(keys: str) -> str:
+    return ", ".join(_shown(key) for key in keys.split(","))
 
 
 def _shown(key: str) -> str:
@@ -64,10 +89,10 @@ class HelpScreen(Dialog[None]):
         ("pageup", "scroll(-1)", "Page up"),
     ]
 
-    def __init__(self, keymap: Mapping[str, str], topic: str = KEYS) -> None:
+    def __init__(self, commands: Sequence[HelpedCommand], keymap: Mapping[str, str], topic: str = KEYS) -> None:
         """topic: shown first."""
         super().__init__()
-        self._rows = help_rows(keymap)
+        self._rows = help_rows(commands, keymap)
         self._topic = topic
 
     def compose(self) -> ComposeResult:

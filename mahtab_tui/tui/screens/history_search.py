@@ -18,8 +18,8 @@ from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.textual_fixes.options import Options
 from mahtab_tui.tui.widgets.line import Line
-from mahtab_tui.tui.widgets.options import Options
 
 PAUSE = 0.05
 """Seconds without a key after which a search begins: while somebody types fast, only the last one is made."""

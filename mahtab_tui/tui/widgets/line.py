@@ -6,7 +6,7 @@ from textual.events import Key, Paste
 from textual.widgets import Input
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.widgets.ordered_keys import run_own_binding
+from mahtab_tui.tui.textual_fixes.own_bindings import run_own_binding
 
 
 class Line(Input):

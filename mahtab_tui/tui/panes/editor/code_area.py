@@ -1,27 +1,27 @@
-"""A text area that edits Python as people expect of an interactive prompt."""
+"""A text area that edits Python as one expects of an interactive prompt."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.document._document import Location, Selection
 from textual.events import Key, Paste
-from textual.geometry import Size
 from textual.message import Message
 
 from mahtab_tui.tui.panes.editor.colours import editor_theme
 from mahtab_tui.tui.panes.editor.completeness import is_complete
-from mahtab_tui.tui.panes.editor.highlighting import SeenHighlights
 from mahtab_tui.tui.panes.editor.indent import STEP, next_indent
 from mahtab_tui.tui.panes.editor.pasting import clean, pasted_python
 from mahtab_tui.tui.panes.editor.pieces import spans
-from mahtab_tui.tui.widgets.ordered_keys import run_own_binding
+from mahtab_tui.tui.textual_fixes.own_bindings import run_own_binding
+from mahtab_tui.tui.textual_fixes.text_area import MendedTextArea
 
 
-class CodeArea(SeenHighlights):
+class CodeArea(MendedTextArea):
     """Python, or plain words when `python` is off. Enter submits what is complete and opens a line in what is not."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -40,6 +40,8 @@ class CodeArea(SeenHighlights):
             self.python = python
 
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
+        self.typing = False
+        """Whether the cursor moves because something is typed."""
         super().__init__(text, language="python", tab_behavior="focus", highlight_cursor_line=False, compact=True, max_checkpoints=200, id=id)
         self._pair: tuple[Location, ...] | None = ()
         """Where the bracket at the cursor and its partner are. None: not sought yet, which waits for the next picture."""
@@ -66,16 +68,6 @@ class CodeArea(SeenHighlights):
         self.theme = "roles"
         self.notify_style_update()
 
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """No more than the style allows. Textual leaves out a maximum in vh where what holds this has no height itself yet."""
-        height, most = super().get_content_height(container, viewport, width), self.styles.max_height
-        return height if most is None else min(height, int(most.resolve(viewport, viewport)))
-
-    def _refresh_size(self) -> None:
-        """Textual scrolls to the cursor before it knows how high the new text is."""
-        super()._refresh_size()
-        self.scroll_cursor_visible()
-
     # Keys
 
     async def on_key(self, event: Key) -> None:
@@ -98,6 +90,20 @@ class CodeArea(SeenHighlights):
     def whole_text(self) -> str:
         """The text with all that it stands for."""
         return self.text
+
+    @property
+    def cursor_index(self) -> int:
+        """Where the cursor stands, in characters from the beginning."""
+        return len(self.get_text_range((0, 0), self.cursor_location))
+
+    @contextmanager
+    def as_typed(self) -> Iterator[None]:
+        """What changes meanwhile was typed, and what moves the cursor, too."""
+        self.typing = True
+        try:
+            yield
+        finally:
+            self.typing = False
 
     def action_submit(self) -> None:
         """Enter the text as it stands."""
@@ -163,12 +169,6 @@ class CodeArea(SeenHighlights):
     def folded(self, text: str) -> str:
         """A pasted text as it shall stand here."""
         return text
-
-    def _recompute_cursor_offset(self) -> None:
-        # Undo may take the scrollbar away while the cursor still stands in a line that is gone; it is put right a moment later.
-        row, column = self.cursor_location
-        if row < self.document.line_count and column <= len(self.document.get_line(row)):
-            super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
 
     # Brackets
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from mahtab_tui.kernel.base import Completion, Completions
-from mahtab_tui.tui.panes.editor.completer import Question
 
 KEPT = 5_000
 """Names that are remembered."""
@@ -17,13 +16,14 @@ class Remembered:
     """The last answer, and the names that answers have had."""
 
     def __init__(self) -> None:
-        self._last: tuple[Question, Completions] | None = None
+        self._last: tuple[str, Completions] | None = None
+        """The code that was asked about, and what came."""
         self._names: dict[str, Completion] = {}
 
-    def keep(self, question: Question, found: Completions) -> None:
+    def keep(self, code: str, cursor: int, found: Completions) -> None:
         """Remember an answer."""
-        self._last = question, found
-        if _NAME.search(question.code[: question.cursor]):
+        self._last = code, found
+        if _NAME.search(code[:cursor]):
             self._names.update((item.label, item) for item in found.items if item.label == item.text and len(self._names) < KEPT)
 
     def for_text(self, code: str, cursor: int) -> Completions:
@@ -31,8 +31,8 @@ class Remembered:
         name = _NAME.search(code[:cursor])
         start, items = cursor - len(name[1]) if name else cursor, tuple(self._names.values()) if name and name[1] else ()
         if self._last is not None:
-            question, found = self._last
-            if found.start <= cursor and code[: found.start] == question.code[: found.start] and re.fullmatch(r"\w*", code[found.start : cursor]):
+            asked, found = self._last
+            if found.start <= cursor and code[: found.start] == asked[: found.start] and re.fullmatch(r"\w*", code[found.start : cursor]):
                 start, items = found.start, found.items
         return Completions(start, _fitting(items, code[start:cursor]), 0)
 

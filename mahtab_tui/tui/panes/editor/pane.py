@@ -19,7 +19,7 @@ from mahtab_tui.kernel.base import Completions
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.session.mentions import Chip
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.panes.editor.completer import Complete
+from mahtab_tui.tui.panes.editor.completion import Complete
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.finding import AreaFinder
 from mahtab_tui.tui.panes.editor.help_card import Explain, HelpCard
@@ -28,10 +28,12 @@ from mahtab_tui.tui.panes.editor.inputs import InputHistory, Inputs
 from mahtab_tui.tui.panes.editor.pasting import has_curly_quotes
 from mahtab_tui.tui.panes.editor.prompt_area import Draft, PromptArea
 from mahtab_tui.tui.panes.editor.recall import Recalls
-from mahtab_tui.tui.panes.editor.suggesting_area import Suggest
+from mahtab_tui.tui.panes.editor.suggestion import Suggest
+from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.widgets.find_row import FindRow
 
 _GLYPHS: dict[Mode, str] = {"python": "❯", "ask": "◈"}
+_NO_COMMANDS = SlashCompletions()
 _STRAIGHTEN = "Python does not read curly quotes · Alt+Q makes them straight"
 
 
@@ -79,6 +81,7 @@ class EditorPane(Widget):
         explain: Explain | None = None,
         suggest: Suggest | None = None,
         attachments: Attachments | None = None,
+        slash: SlashCompletions = _NO_COMMANDS,
         *,
         id: str | None = None,
     ) -> None:
@@ -87,8 +90,7 @@ class EditorPane(Widget):
         self._recalls = Recalls(self._inputs)
         self._completions = CompletionList()
         self._card = HelpCard(explain)
-        self._suggests = suggest is not None
-        self._area = PromptArea(self._completions, self._recalls, complete, attachments.complete if attachments else None, suggest, id="code")
+        self._area = PromptArea(self._completions, self._recalls, complete, attachments.complete if attachments else None, slash, suggest, id="code")
         self._hint = Hint(attachments.chips if attachments else None, id="hint")
         self._replaces = ""
         self._draft: tuple[Mode, str] = ("python", "")
@@ -198,7 +200,7 @@ class EditorPane(Widget):
     def explain(self) -> None:
         """Show signature and docstring of the call that the cursor stands in."""
         if self._area.python:
-            self._area.close_completions()
+            self._area.completing.close()
             self._card.ask(self._area.text, self._area.cursor_index, self._area.cursor_screen_offset)
 
     def on_key(self, event: Key) -> None:
@@ -215,8 +217,9 @@ class EditorPane(Widget):
 
     def suggest(self) -> bool:
         """Ask for a suggestion now; False where no model was chosen for it."""
-        self._area.wish(at_once=True)
-        return self._suggests
+        if self._area.suggesting is not None:
+            self._area.suggesting.ask(at_once=True)
+        return self._area.suggesting is not None
 
     @on(TextArea.Changed)
     @on(TextArea.SelectionChanged)
@@ -226,7 +229,7 @@ class EditorPane(Widget):
     @on(CompletionList.Picked)
     def _picked(self, message: CompletionList.Picked) -> None:
         message.stop()
-        self._area.take(message.item)
+        self._area.completing.take(message.item)
 
     @on(CodeArea.Submitted)
     def _submitted(self, message: CodeArea.Submitted) -> None:

@@ -1,22 +1,24 @@
-"""The code area as a prompt: a mode, a history at its edges, and a way out."""
+"""The code area as a prompt: it completes and suggests, has a mode, a history at its edges, and a way out."""
 
 from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
 from textual.binding import Binding, BindingType
-from textual.document._document import Selection
-from textual.events import Key
+from textual.document._document import EditResult, Location, Selection
+from textual.events import Blur, Key
 from textual.message import Message
 
 from mahtab_tui.session.inbox import Mode
+from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completeness import is_complete
-from mahtab_tui.tui.panes.editor.completer import Complete
+from mahtab_tui.tui.panes.editor.completion import Complete, Completing
 from mahtab_tui.tui.panes.editor.completion_list import CompletionList
 from mahtab_tui.tui.panes.editor.pastes import Pastes
 from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, straightened
 from mahtab_tui.tui.panes.editor.recall import Recalls
-from mahtab_tui.tui.panes.editor.suggesting_area import Suggest, SuggestingArea
+from mahtab_tui.tui.panes.editor.suggestion import Suggest, Suggesting
+from mahtab_tui.tui.slash import SlashCompletions
 
 
 class Draft(NamedTuple):
@@ -27,8 +29,8 @@ class Draft(NamedTuple):
     text: str
 
 
-class PromptArea(SuggestingArea):
-    """Says what the keys mean that an editor alone has no use for."""
+class PromptArea(CodeArea):
+    """Owns completion, suggestion, history and pasted texts, and tells them what is typed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "end_of_input", "Leave", show=False),
@@ -55,25 +57,73 @@ class PromptArea(SuggestingArea):
         self,
         completions: CompletionList,
         recalls: Recalls,
-        complete: Complete | None = None,
-        complete_question: Complete | None = None,
-        suggest: Suggest | None = None,
+        complete: Complete | None,
+        complete_question: Complete | None,
+        slash: SlashCompletions,
+        suggest: Suggest | None,
         *,
         id: str | None = None,
     ) -> None:
-        super().__init__(completions, complete, complete_question, suggest, id=id)
+        self.completing = Completing(self, completions, complete, complete_question, slash)
+        self.suggesting = None if suggest is None else Suggesting(self, completions, suggest)
         self._recalls = recalls
         self._pastes = Pastes()
+        super().__init__(id=id)
 
     @property
     def mode(self) -> Mode:
         return "python" if self.python else "ask"
 
+    # What the parts are told
+
     async def on_key(self, event: Key) -> None:
         if event.character == "`" and self.cursor_location == (0, 0) and self.selection.is_empty:
-            event.stop()
-            event.prevent_default()
             self._change_mode(not self.python)
+        elif not self.completing.take_key(event):
+            return
+        event.stop()
+        event.prevent_default()
+
+    def on_blur(self, event: Blur) -> None:
+        self.completing.close()
+
+    def on_unmount(self) -> None:
+        self.completing.end()
+        if self.suggesting is not None:
+            self.suggesting.end()
+
+    def watch_selection(self, selection: Selection) -> None:
+        """Where the cursor goes elsewhere, the list closes and the suggestion goes."""
+        super().watch_selection(selection)
+        if self.typing or not self.is_mounted:
+            return
+        self.completing.close()
+        if self.suggesting is not None:
+            self.suggesting.forget()
+
+    def update_suggestion(self) -> None:
+        """The text has changed: of a suggestion that is being typed the rest stays, else there is something new to ask for."""
+        if self.suggesting is not None and not self.suggestion:
+            self.suggesting.ask(at_once=False)
+
+    def _replace_via_keyboard(self, insert: str, start: Location, end: Location) -> EditResult | None:
+        with self.as_typed():
+            result = super()._replace_via_keyboard(insert, start, end)
+        self.completing.edited(by_character=len(insert) == 1 and insert != "\n")
+        return result
+
+    def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
+        with self.as_typed():
+            result = super()._delete_via_keyboard(start, end)
+        self.completing.edited(by_character=False)
+        return result
+
+    def action_indent(self) -> None:
+        """Take the suggestion, or the chosen completion; ask for completions behind something; else indent."""
+        if not (self.suggesting and self.suggesting.take()) and not self.completing.take_tab():
+            super().action_indent()
+
+    # The mode, and entering
 
     def _change_mode(self, python: bool) -> None:
         """At once: what is typed next, and Enter, is meant in the new mode."""
@@ -96,24 +146,14 @@ class PromptArea(SuggestingArea):
             self._change_mode(draft.python)
             self.recall(draft.text)
 
-    @property
-    def whole_text(self) -> str:
-        return self._pastes.unfold(self.text)
+    def action_end_of_input(self) -> None:
+        """Leave, where there is nothing to delete."""
+        if self.text:
+            self.action_delete_right()
+        else:
+            self.post_message(self.LeaveKey())
 
-    def folded(self, text: str) -> str:
-        return self._pastes.fold(text)
-
-    def action_unfold(self) -> None:
-        """Show what was pasted in full; undo folds it again."""
-        text = self.whole_text
-        if text != self.text:
-            self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
-
-    def action_straighten(self) -> None:
-        """Make curly quotes straight; undo makes them curly again."""
-        text = self.whole_text
-        if self.python and has_curly_quotes(text):
-            self.replace(self.folded(straightened(text)), (0, 0), self.document.end, maintain_selection_offset=False)
+    # The history
 
     def _walk(self, step: int) -> None:
         """To an older input (1) or a newer one (-1), at once: the next key is meant for it."""
@@ -123,8 +163,11 @@ class PromptArea(SuggestingArea):
     def recall(self, text: str) -> None:
         """Show an input of the history; undo brings back what stood here."""
         text = clean(text)
-        self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
+        self._show_instead(text)
         self._recalled = (text, self.selection)
+
+    def _show_instead(self, text: str) -> None:
+        self.replace(text, (0, 0), self.document.end, maintain_selection_offset=False)
 
     @property
     def _untouched(self) -> bool:
@@ -152,12 +195,32 @@ class PromptArea(SuggestingArea):
             return False
         return super().check_action(action, parameters)
 
+    # Large pasted texts, which stand here as one word each
+
+    @property
+    def whole_text(self) -> str:
+        return self._pastes.unfold(self.text)
+
+    def folded(self, text: str) -> str:
+        return self._pastes.fold(text)
+
+    def action_unfold(self) -> None:
+        """Show what was pasted in full; undo shows the words again."""
+        text = self.whole_text
+        if text != self.text:
+            self._show_instead(text)
+
+    def action_straighten(self) -> None:
+        """Make curly quotes straight; undo makes them curly again."""
+        text = self.whole_text
+        if self.python and has_curly_quotes(text):
+            self._show_instead(self.folded(straightened(text)))
+
     def action_delete_left(self) -> None:
-        if self.text:
-            if not self._delete_paste_before(""):
-                super().action_delete_left()
-        else:
+        if not self.text:
             self._change_mode(True)
+        elif not self._delete_paste_before(""):
+            super().action_delete_left()
 
     def action_delete_word_left(self) -> None:
         if not self._delete_paste_before(" "):
@@ -189,10 +252,3 @@ class PromptArea(SuggestingArea):
         if word:
             self._delete_via_keyboard((row, column), (row, len(line) - len(after) + len(word)))
         return bool(word)
-
-    def action_end_of_input(self) -> None:
-        """Leave, where there is nothing to delete."""
-        if self.text:
-            self.action_delete_right()
-        else:
-            self.post_message(self.LeaveKey())

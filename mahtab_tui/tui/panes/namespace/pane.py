@@ -19,7 +19,8 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.commands import VARIABLE_COMMANDS, bindings
+from mahtab_tui.tui.commands.pane_command import bindings
+from mahtab_tui.tui.commands.variables import VARIABLE_COMMANDS
 from mahtab_tui.tui.panes.namespace.columns import Columns, fitted_author
 from mahtab_tui.tui.panes.namespace.row import Row
 from mahtab_tui.tui.panes.namespace.rows import SORTS, Rows

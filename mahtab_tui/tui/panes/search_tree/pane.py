@@ -26,12 +26,12 @@ from mahtab_tui.tui.panes.search_tree.looks import look_of
 from mahtab_tui.tui.panes.search_tree.outline import Line
 from mahtab_tui.tui.panes.search_tree.searching import CallFinder
 from mahtab_tui.tui.panes.search_tree.view import View
-from mahtab_tui.tui.pressing import RIGHT_BUTTON
 from mahtab_tui.tui.rows.lines_view import MARGIN, LinesView
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.redrawn import Redrawn
 from mahtab_tui.tui.rows.row import Span
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
+from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.widgets.find_row import FindRow
 
 MANY = 200

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mahtab_tui.bus.tags import PICTURES
-from mahtab_tui.tui.commands import TRANSCRIPT_COMMANDS, Command
+from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
+from mahtab_tui.tui.commands.pane_command import PaneCommand
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question
 from mahtab_tui.tui.panes.transcript.output import Shown
 
@@ -45,7 +46,7 @@ _FITS: Mapping[str, Callable[[Entry], bool]] = {
 """Of a command that makes no sense for every entry: for which it does."""
 
 
-def offers(entry: Entry, *, pinned: bool, blocks: Sequence[str]) -> list[Command]:
+def offers(entry: Entry, *, pinned: bool, blocks: Sequence[str]) -> list[PaneCommand]:
     """The rows of an entry's menu. pinned: whether anything is; blocks: the code of the last answer, each piece of which has a digit."""
     commands = [
         command
@@ -53,6 +54,6 @@ def offers(entry: Entry, *, pinned: bool, blocks: Sequence[str]) -> list[Command
         if command.menu and (pinned or command.id != "entry-pinned") and (command.id not in _FITS or _FITS[command.id](entry))
     ]
     return commands + [
-        Command(f"entry-block-{number}", f"code_block({number})", str(number), f"Code block {number}", code.strip(), "Transcript", menu=True)
+        PaneCommand(f"entry-block-{number}", f"code_block({number})", str(number), f"Code block {number}", code.strip(), "Transcript", menu=True)
         for number, code in enumerate(blocks[:MOST_BLOCKS], 1)
     ]

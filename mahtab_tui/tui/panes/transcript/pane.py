@@ -11,14 +11,15 @@ from textual.message import Message
 
 from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.session.inbox import Mode
-from mahtab_tui.tui.commands import TRANSCRIPT_COMMANDS, bindings
+from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
 from mahtab_tui.tui.panes.transcript.marking import can_be_marked
 from mahtab_tui.tui.panes.transcript.offers import has_error, has_pictures, offers
 from mahtab_tui.tui.panes.transcript.output import FRAME, Shown
 from mahtab_tui.tui.panes.transcript.searching import SearchedView
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
-from mahtab_tui.tui.pressing import RIGHT_BUTTON
+from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 
 
 class TranscriptPane(SearchedView, can_focus=True):

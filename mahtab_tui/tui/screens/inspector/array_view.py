@@ -12,7 +12,8 @@ from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import ArrayFacts, ArrayFigures, InspectedObject, Path
-from mahtab_tui.tui.commands import ARRAY_COMMANDS, bindings
+from mahtab_tui.tui.commands.inspector import ARRAY_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.slicing import first_slice, fits, fixed, parse, stepped, written
 from mahtab_tui.tui.screens.inspector.table_columns import bars
 from mahtab_tui.tui.screens.inspector.table_view import TableView

@@ -13,7 +13,7 @@ from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.widgets.options import Options
+from mahtab_tui.tui.textual_fixes.options import Options
 
 
 class ExportChoice(Dialog[bool | None]):

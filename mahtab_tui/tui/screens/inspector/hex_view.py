@@ -12,7 +12,8 @@ from textual.geometry import Size
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.commands import TEXT_COMMANDS, bindings
+from mahtab_tui.tui.commands.inspector import TEXT_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, ScrolledView
 
 ROW = 16

@@ -14,12 +14,13 @@ from textual.events import Resize
 from textual.strip import Strip
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui.commands import PICTURE_COMMANDS, bindings
+from mahtab_tui.tui.commands.output import PICTURE_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.graphics.drawings import Drawings
-from mahtab_tui.tui.graphics.drawn import cell_size
 from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
 from mahtab_tui.tui.screens.inspector.view import Place, View
 from mahtab_tui.tui.system_viewer import open_picture
+from mahtab_tui.tui.terminal_app import cell_size
 
 if TYPE_CHECKING:
     from PIL.Image import Image

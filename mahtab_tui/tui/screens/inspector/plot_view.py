@@ -16,7 +16,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from mahtab_tui.kernel.looking import Path, Plot
-from mahtab_tui.tui.commands import PLOT_COMMANDS, bindings
+from mahtab_tui.tui.commands.inspector import PLOT_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.array_view import SlicedView
 from mahtab_tui.tui.screens.inspector.view import Place
 

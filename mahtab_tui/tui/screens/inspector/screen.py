@@ -20,7 +20,8 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import InspectedObject, Look
 from mahtab_tui.tui.clipboard import copy
-from mahtab_tui.tui.commands import INSPECTOR_COMMANDS, bindings
+from mahtab_tui.tui.commands.inspector import INSPECTOR_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.export_choice import ExportChoice
 from mahtab_tui.tui.screens.inspector.exporting import ENDINGS, export_code, suggested
 from mahtab_tui.tui.screens.inspector.heading import crumbs, facts, tabs

@@ -14,7 +14,8 @@ from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import TableArrangement
-from mahtab_tui.tui.commands import TABLE_COMMANDS, bindings
+from mahtab_tui.tui.commands.inspector import TABLE_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.exporting import base_name, rows_code
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN

@@ -14,7 +14,8 @@ from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import TextPart
-from mahtab_tui.tui.commands import TEXT_COMMANDS, bindings
+from mahtab_tui.tui.commands.inspector import TEXT_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.scrolled_rows import ScrolledRows, edge_of, styled
 from mahtab_tui.tui.rows.text_window import LINE, TextRow
 from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, colours_of

@@ -15,7 +15,8 @@ from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import Child
-from mahtab_tui.tui.commands import TREE_COMMANDS, bindings
+from mahtab_tui.tui.commands.inspector import TREE_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.fitting import fitted
 from mahtab_tui.tui.rows.palette import BOLD
 from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, TreeLine, line_at, line_of, lines, parent_of

@@ -12,7 +12,7 @@ from textual.scroll_view import ScrollView
 from mahtab_tui.kernel.looking import InspectedObject, Look, Path
 from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
 from mahtab_tui.tui.rows.palette import Palette
-from mahtab_tui.tui.widgets.removable import Removable
+from mahtab_tui.tui.textual_fixes.removable import Removable
 
 
 class Place:

@@ -13,7 +13,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.view import LineWanted, Said, View
-from mahtab_tui.tui.widgets.key_line import KeyLine
+from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.widgets.line import Line
 
 

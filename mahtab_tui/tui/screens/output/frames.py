@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.segment import Segment
 from textual import on
@@ -17,7 +17,8 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.kernel.looking import Look
-from mahtab_tui.tui.commands import FRAMES_COMMANDS, bindings
+from mahtab_tui.tui.commands.output import FRAMES_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.external_editor import open_in_editor
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.inspector.text_source import LocalText
@@ -29,7 +30,7 @@ from mahtab_tui.tui.screens.output.pager import OutputView
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place
 
 if TYPE_CHECKING:
-    from mahtab_tui.tui.app import MahtabApp
+    from mahtab_tui.tui.terminal_app import TerminalApp
 
 ABOVE = 4
 """Lines of the source that are seen above the one that is meant, if there are so many."""
@@ -152,7 +153,7 @@ class FramesScreen(OutputScreen):
 
     def _edit_file(self, frame: TracebackFrame) -> None:
         try:
-            open_in_editor(cast("MahtabApp", self.app), frame.file, frame.line)
+            open_in_editor(cast("TerminalApp[Any]", self.app), frame.file, frame.line)
         except RuntimeError as error:
             self.fail(str(error))
         else:

@@ -13,7 +13,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.kernel.looking import Look
-from mahtab_tui.tui.commands import PICTURES_COMMANDS, bindings
+from mahtab_tui.tui.commands.output import PICTURES_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
 from mahtab_tui.tui.screens.inspector.view import Place
 from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place

@@ -15,7 +15,8 @@ from textual.widgets import Static
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import InspectedObject, Look, ViewKind
-from mahtab_tui.tui.commands import OUTPUT_COMMANDS, bindings
+from mahtab_tui.tui.commands.output import OUTPUT_COMMANDS
+from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.view import Place, View
 from mahtab_tui.tui.screens.inspector.viewing_screen import ViewingScreen
 from mahtab_tui.tui.screens.prompt import Prompt

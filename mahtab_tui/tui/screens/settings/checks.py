@@ -45,9 +45,10 @@ def themes() -> list[str]:
 
 
 def _commands() -> list[str]:
-    from mahtab_tui.tui.commands import ALL
+    from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
+    from mahtab_tui.tui.commands.registry import COMMANDS
 
-    return [command.id for command in ALL]
+    return [*(command.id for command in COMMANDS), *(command.id for command in PANE_COMMANDS)]
 
 
 def _known(key: str, name: str, names: Collection[str], what: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from textual.binding import BindingType
 from textual.content import Content
+from textual.notifications import SeverityLevel
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.base import ModelError
@@ -39,7 +40,7 @@ class SettingsScreen(Listing[Entry, None]):
         present: Callable[[], dict[str, str]],
         change: Callable[[str, Any], bool],
         make_picker: Callable[[str], ModelPicker],
-        tell: Callable[[str, str], None],
+        tell: Callable[[str, SeverityLevel], None],
     ) -> None:
         """present: what holds where a setting says nothing, by key. change: sets a value for this session; whether it holds at once.
 

@@ -23,8 +23,8 @@ from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.rows.listing import Listing
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import Preview
+from mahtab_tui.tui.textual_fixes.options import Options
 from mahtab_tui.tui.widgets.line import Line
-from mahtab_tui.tui.widgets.options import Options
 
 FOUND = 500
 """Skills that are shown at the most."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -18,37 +19,38 @@ _MOST_WAITS = 10
 """How often a key waits for what has the focus: that may be told new things without end."""
 
 
-class KeyOrder(App[int]):
-    """Textual runs a command's key at once, while letters before it still wait at what has the focus; and letters after it go nowhere
-    while the screen that it opens is being made, or act as keys of the pane that had the focus before it opened a line."""
+class KeyOrder:
+    """Hands an application its keys, each when those before it have done all that they do.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    Textual runs a command's key at once, while letters before it still wait at what has the focus; and letters after it go nowhere
+    while the screen that it opens is being made, or act as keys of the pane that had the focus before it opened a line.
+    """
+
+    def __init__(self, app: App[Any], deliver: Callable[[Event], Awaitable[None]], before: Callable[[Key | Paste], bool]) -> None:
+        """deliver: Textual's own way of a key. before: called when it is a key's turn; where it returns True the key is not delivered."""
+        self._app = app
+        self._deliver = deliver
+        self._before = before
         self._typed: deque[Key | Paste] = deque()
         """Keys that wait for their turn."""
 
-    def before_key(self, event: Key | Paste) -> bool:
-        """Called when it is a key's turn, before anything is told of it; True: nothing is to be told."""
-        return False
-
-    async def on_event(self, event: Event) -> None:
-        if not isinstance(event, Key | Paste) or event.is_forwarded or not self.screen_stack:
-            await super().on_event(event)
-        else:
-            self._typed.append(self._with_those_behind(event) if isinstance(event, Key) and self.message_queue_size >= _BURST else event)
-            if len(self._typed) == 1:
-                await self._take_keys()
+    async def take(self, event: Key | Paste) -> None:
+        """A key has come from the terminal."""
+        burst = self._app.message_queue_size >= _BURST
+        self._typed.append(self._with_those_behind(event) if burst and isinstance(event, Key) else event)
+        if len(self._typed) == 1:
+            await self._take_keys()
 
     def _with_those_behind(self, key: Key) -> Key:
         """A character with all that wait behind it, as one key: a text field takes them in at once, instead of being laid out for each."""
-        if not isinstance(self.focused, Input | TextArea) or not _is_letter(key):
+        if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
             return key
         text = [key.character or ""]
         with suppress(MessagePumpClosed):
-            while isinstance(behind := self._peek_message(), Key) and _is_letter(behind):
+            while isinstance(behind := self._app._peek_message(), Key) and _is_letter(behind):
                 text.append(behind.character or "")
-                self._pending_message = None
-                self._message_queue.task_done()
+                self._app._pending_message = None
+                self._app._message_queue.task_done()
         return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _take_keys(self, waited: int = 0) -> None:
@@ -60,13 +62,13 @@ class KeyOrder(App[int]):
             if first is not None and waited < _MOST_WAITS and first.call_later(self._take_keys, waited + 1):
                 return
             waited = 0
-            if self.before_key(event):
+            if self._before(event):
                 self._typed.popleft()
                 continue
-            focused = self.focused
+            focused = self._app.focused
             typed = focused is not None and (isinstance(event, Paste) or focused.check_consume_key(event.key, event.character))
             try:
-                await super().on_event(event)
+                await self._deliver(event)
             except BaseException:
                 self._typed.popleft()
                 raise
@@ -83,7 +85,7 @@ class KeyOrder(App[int]):
         if widget.parent is not None and widget.parent.call_later(self._done_by, widget.parent, focused, again):
             return
         if not again or not focused.call_later(self._done_by, focused, focused, False):
-            self.call_later(self._next_key)
+            self._app.call_later(self._next_key)
 
     async def _next_key(self) -> None:
         self._typed.popleft()
@@ -91,12 +93,13 @@ class KeyOrder(App[int]):
 
     def _first_to_act(self, event: Key | Paste) -> MessagePump | None:
         """What has to do something of its own before a key can have its turn."""
-        if self.focused is None:
-            return None if self.screen.is_mounted and not self.screen.message_queue_size else self.screen
-        if isinstance(event, Paste) or not self.focused.message_queue_size:
+        focused, screen = self._app.focused, self._app.screen
+        if focused is None:
+            return None if screen.is_mounted and not screen.message_queue_size else screen
+        if isinstance(event, Paste) or not focused.message_queue_size:
             return None
-        active = self.screen.active_bindings.get(event.key)
-        return self.focused if active is not None and active.binding.priority else None
+        active = screen.active_bindings.get(event.key)
+        return focused if active is not None and active.binding.priority else None
 
 
 def _is_letter(key: Key) -> bool:

@@ -1,0 +1,12 @@
+"""Every command that acts in one pane or screen only: with those of the application, all whose keys a user can change."""
+
+from __future__ import annotations
+
+from mahtab_tui.tui.commands.calls import NODE_COMMANDS
+from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
+from mahtab_tui.tui.commands.inspector import INSPECTOR
+from mahtab_tui.tui.commands.output import OUTPUT
+from mahtab_tui.tui.commands.pane_command import PaneCommand
+from mahtab_tui.tui.commands.variables import VARIABLE_COMMANDS
+
+PANE_COMMANDS: tuple[PaneCommand, ...] = (*TRANSCRIPT_COMMANDS, *NODE_COMMANDS, *OUTPUT, *INSPECTOR, *VARIABLE_COMMANDS)

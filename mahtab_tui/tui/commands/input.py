@@ -1,0 +1,84 @@
+"""Commands on what is being written: the editor, the input history, what is offered."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mahtab_tui.tui.commands.command import command
+from mahtab_tui.tui.commands.workspace import Workspace
+
+if TYPE_CHECKING:
+    from mahtab_tui.store.history import HistoryEntry
+
+
+@command("toggle-mode", "f2", "Python / Ask", "Go from Python to Ask or back; the draft stays", "Input", footer=True)
+def toggle_mode(work: Workspace) -> None:
+    work.panes.editor.toggle_mode()
+    work.panes.editor.focus()
+
+
+@command("history-search", "ctrl+r", "Search history", "Search what was entered in all sessions", "Input", slash="history")
+def search_history(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.history_search import HistorySearch
+
+    editor = work.panes.editor
+
+    def chosen(entry: HistoryEntry | None) -> None:
+        if work.app.is_ending:  # the next key has left the application
+            return
+        if entry is not None:
+            editor.mode = "ask" if entry.mode == "ask" else "python"
+            editor.text = entry.text
+        editor.focus()
+
+    work.app.push_screen(HistorySearch(work.history), chosen)
+
+
+@command("edit-input", "f4,ctrl+g", "Open in $EDITOR", "Write the input in your editor; what it saves comes back", "Input")
+def edit_input(work: Workspace) -> None:
+    # Not within the key's own event: the screen would not be drawn again.
+    work.app.call_later(_edit_input, work)
+
+
+def _edit_input(work: Workspace) -> None:
+    from mahtab_tui.tui.external_editor import edited
+
+    editor = work.panes.editor
+    try:
+        editor.text = edited(work.app, editor.text, ".py" if editor.mode == "python" else ".md")
+    except RuntimeError as error:
+        work.tell(str(error), "warning")
+    editor.focus()
+
+
+@command("explain", "alt+h", "Explain", "Show signature and docstring of the call that the cursor stands in", "Input")
+def explain(work: Workspace) -> None:
+    work.panes.editor.explain()
+
+
+@command("suggest", "alt+s", "Suggest", "Let the model that was chosen for it say how the input may go on", "Input")
+def suggest(work: Workspace) -> None:
+    if not work.panes.editor.suggest():
+        work.tell("No model was chosen for suggestions: set suggestion_model in the configuration.")
+
+
+@command("find-input", "ctrl+f", "Find", "Find a text in the input; where the transcript or the namespace has the keys, there", "Input")
+def find(work: Workspace) -> None:
+    work.panes.find()
+
+
+@command("take-offer", "alt+i", "Take offer", "Put the line that is offered into the input: an install, another Python", "Input")
+def take_offer(work: Workspace) -> None:
+    work.offers.take()
+
+
+@command("explain-error", "alt+x", "Explain error", "Begin a question about the last error; Enter sends it", "Input")
+def explain_error(work: Workspace) -> None:
+    if question := work.panes.transcript.question_about_error:
+        work.panes.editor.begin_question(question)
+        work.panes.editor.focus()
+    else:
+        work.tell("No cell has failed.")
+
+
+COMMANDS = (toggle_mode, search_history, edit_input, explain, suggest, find, take_offer, explain_error)

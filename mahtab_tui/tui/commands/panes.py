@@ -1,0 +1,96 @@
+"""Commands on where the panes stand, and which of them has the keys."""
+
+from __future__ import annotations
+
+from mahtab_tui.tui.commands.command import command
+from mahtab_tui.tui.commands.workspace import Workspace
+
+
+@command("page-up", "pageup", "Page up", "Scroll the transcript up by a page, also from the editor", "Panes", priority=False)
+def page_up(work: Workspace) -> None:
+    work.panes.transcript.action_page_up()
+
+
+@command("page-down", "pagedown", "Page down", "Scroll the transcript down by a page", "Panes", priority=False)
+def page_down(work: Workspace) -> None:
+    work.panes.transcript.action_page_down()
+
+
+@command("jump", "ctrl+o", "Jump", "Focus any pane by one letter", "Panes", footer=True)
+def jump(work: Workspace) -> None:
+    from mahtab_tui.tui.jumper import JumpScreen
+
+    work.app.push_screen(JumpScreen(work.panes.jump_targets()), work.panes.go_to)
+
+
+@command("next-pane", "f6", "Next pane", "Focus the next pane", "Panes")
+def next_pane(work: Workspace) -> None:
+    work.panes.step_focus(1)
+
+
+@command("previous-pane", "shift+f6", "Previous pane", "Focus the pane before", "Panes")
+def previous_pane(work: Workspace) -> None:
+    work.panes.step_focus(-1)
+
+
+@command("toggle-side", "f3", "Side", "Hide or show namespace and recursion", "Panes", footer=True)
+def toggle_side(work: Workspace) -> None:
+    work.panes.toggle_side()
+
+
+@command("toggle-namespace", "", "Namespace pane", "Hide or show the namespace", "Panes")
+def toggle_namespace(work: Workspace) -> None:
+    work.panes.toggle("namespace")
+
+
+@command("changes", "alt+d", "Changes", "Show in the namespace what the model's last cell changed, or all of it", "Panes", slash="changes")
+def toggle_changes(work: Workspace) -> None:
+    work.panes.toggle_changes()
+
+
+@command("toggle-recursion", "", "Recursion pane", "Hide or show the recursion tree", "Panes")
+def toggle_recursion(work: Workspace) -> None:
+    work.panes.toggle("recursion")
+
+
+@command("maximize", "f5", "Maximise", "Give the focused pane the whole screen, or take it back", "Panes")
+def maximize(work: Workspace) -> None:
+    work.panes.maximize_focused()
+
+
+@command("wider", "alt+left", "Wider side", "Give the side panes more room", "Panes")
+def wider(work: Workspace) -> None:
+    work.panes.resize("wider")
+
+
+@command("narrower", "alt+right", "Narrower side", "Give the side panes less room", "Panes")
+def narrower(work: Workspace) -> None:
+    work.panes.resize("narrower")
+
+
+@command("taller", "alt+down", "Taller namespace", "Give the namespace more room", "Panes")
+def taller(work: Workspace) -> None:
+    work.panes.resize("taller")
+
+
+@command("shorter", "alt+up", "Shorter namespace", "Give the namespace less room", "Panes")
+def shorter(work: Workspace) -> None:
+    work.panes.resize("shorter")
+
+
+COMMANDS = (
+    page_up,
+    page_down,
+    jump,
+    next_pane,
+    previous_pane,
+    toggle_side,
+    toggle_namespace,
+    toggle_changes,
+    toggle_recursion,
+    maximize,
+    wider,
+    narrower,
+    taller,
+    shorter,
+)

@@ -1,0 +1,56 @@
+"""Commands on the screen as a whole: settings, themes, help, leaving."""
+
+from __future__ import annotations
+
+from mahtab_tui.tui.clipboard import copy_selection
+from mahtab_tui.tui.commands.command import command, slash_command
+from mahtab_tui.tui.commands.workspace import Workspace
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
+
+
+@command("settings", "f12", "Settings", "See all settings, where each comes from, and change them", "Screen", slash="settings")
+def settings(work: Workspace) -> None:
+    work.settings.show()
+
+
+@slash_command("theme", "Theme", "Choose a theme; the choice is kept", "Screen", slash="theme", argument="NAME")
+def choose_theme(work: Workspace, name: str) -> None:
+    if name in work.app.available_themes:
+        work.app.theme = name
+    else:
+        work.app.search_themes()
+
+
+@command("dark-light", "f10", "Dark / light", "Go from the dark theme to the light one or back", "Screen", over_questions=True)
+def dark_light(work: Workspace) -> None:
+    work.app.theme = MAHTAB_DAY.name if work.app.current_theme.dark else MAHTAB.name
+
+
+@command("copy", "ctrl+shift+c", "Copy", "Copy what is selected", "Screen", priority=False, over_questions=True)
+def copy(work: Workspace) -> None:
+    if not copy_selection(work.app, work.panes.selected_text):
+        work.tell("Nothing is selected.")
+
+
+@command("palette", "ctrl+p", "Palette", "Find any command by typing", "Screen", footer=True)
+def palette(work: Workspace) -> None:
+    work.app.action_command_palette()
+
+
+@slash_command("help", "Help", "Show every key and the manual", "Screen", slash="help", argument="TOPIC", keys="f1", footer=True)
+def help(work: Workspace, topic: str) -> None:
+    from mahtab_tui.manual.pages import NoTopic, page
+    from mahtab_tui.tui.screens.help import KEYS, HelpScreen
+
+    try:
+        work.app.push_screen(HelpScreen(work.commands, work.settings.keymap, page(topic or KEYS).topic))
+    except NoTopic as error:
+        work.refuse(str(error), f"/help {topic}")
+
+
+@command("quit", "ctrl+q", "Leave", "Leave; once more where something would be lost", "Screen", slash="quit", over_questions=True)
+def leave(work: Workspace) -> None:
+    work.leaving.leave()
+
+
+COMMANDS = (settings, choose_theme, dark_light, copy, palette, help, leave)

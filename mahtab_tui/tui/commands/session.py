@@ -1,0 +1,126 @@
+"""Commands on the session: what runs, the kernel, the agents, what was spent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mahtab_tui.tui.clipboard import copy_selection
+from mahtab_tui.tui.commands.command import command, slash_command
+from mahtab_tui.tui.commands.workspace import Workspace
+
+
+@command(
+    "focus-approval",
+    "f7",
+    "Answer",
+    "Go to what waits for you: code, a search, or the line that code asks for",
+    "Session",
+    footer=True,
+    over_screens=False,
+    when=lambda work: work.panes.asking_row is not None,
+)
+def answer(work: Workspace) -> None:
+    if (row := work.panes.asking_row) is not None:
+        row.focus()
+
+
+@command("stop", "escape", "Stop", "Stop the model or the running cell; once more offers to kill the kernel", "Session", footer=True, priority=False)
+def stop(work: Workspace) -> None:
+    work.stopping.stop()
+
+
+@command(
+    "interrupt-or-copy",
+    "ctrl+c",
+    "Stop, copy or clear",
+    "Stop what goes on; else copy the selection; else clear the editor",
+    "Session",
+    over_questions=True,
+)
+def interrupt_or_copy(work: Workspace) -> None:
+    if work.session.cell_runs or work.session.turn_runs:
+        work.stopping.stop()
+    elif not copy_selection(work.app, work.panes.selected_text) and not work.panes.covered:
+        work.panes.editor.clear()
+
+
+@command("cycle-approval", "f8", "Approval", "Ask before the model's code runs, or run it at once", "Session", footer=True, slash="approval")
+def cycle_approval(work: Workspace) -> None:
+    work.session.set_approval("auto" if work.session.approval == "ask" else "ask")
+
+
+@command("reset", "f9", "Reset kernel", "A fresh kernel with an empty namespace; the transcript stays", "Session", slash="reset")
+def reset(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.confirm import Confirm
+
+    def chosen(sure: bool | None) -> None:
+        if sure:
+            work.session.reset()
+
+    work.app.push_screen(Confirm("Start over with an empty namespace? The transcript stays.", yes="Reset", no="Keep"), chosen)
+
+
+@command("kill-kernel", "", "Kill kernel", "Kill a kernel that does not react, and start a new one", "Session", slash="kill")
+def kill_kernel(work: Workspace) -> None:
+    work.stopping.ask_to_kill()
+
+
+@slash_command("model", "Model", "Choose who answers; the conversation stays", "Session", slash="model", argument="NAME")
+def choose_model(work: Workspace, name: str) -> None:
+    work.settings.choose_model(name)
+
+
+@slash_command("python", "Interpreter", "Choose the kernel's Python: a file or a virtual environment", "Session", slash="python", argument="PATH")
+def choose_python(work: Workspace, path: str) -> None:
+    _with_value(work, path, "Interpreter or virtual environment", work.session.activate, work.session.kernel.info().executable)
+
+
+@slash_command("directory", "Working directory", "Change the kernel's working directory", "Session", slash="cd", argument="PATH")
+def change_directory(work: Workspace, path: str) -> None:
+    _with_value(work, path, "Working directory", work.session.change_directory, work.session.kernel.info().cwd)
+
+
+def _with_value(work: Workspace, value: str, title: str, use: Callable[[str], None], present: str) -> None:
+    """Use a value that was given, or ask for one."""
+    from mahtab_tui.tui.screens.prompt import Prompt
+
+    if value:
+        use(value)
+        return
+
+    def chosen(text: str | None) -> None:
+        if text:
+            use(text)
+
+    work.app.push_screen(Prompt(title, present), chosen)
+
+
+@command("agents", "", "Agents", "Say which agents are in the session", "Session", slash="agents")
+def agents(work: Workspace) -> None:
+    work.session.notice(work.session.guests.sentence())
+
+
+@slash_command("pause", "Pause agent", "Hold an agent's code back, or let it go on", "Session", slash="pause", argument="NAME")
+def pause_agent(work: Workspace, name: str) -> None:
+    work.session.notice(work.session.guests.pause(name))
+
+
+@slash_command("disconnect", "Disconnect agent", "Send an agent away", "Session", slash="disconnect", argument="NAME")
+def disconnect_agent(work: Workspace, name: str) -> None:
+    work.session.notice(work.session.guests.disconnect(name))
+
+
+@command("usage", "", "Usage", "What the session, each question and each search have used and cost", "Session", slash="usage")
+def usage(work: Workspace) -> None:
+    from mahtab_tui.tui.screens.usage import UsageScreen
+
+    work.app.push_screen(UsageScreen(work.session.spending.table))
+
+
+@command("clear", "ctrl+l", "Clear transcript", "Empty the transcript; nothing else is lost", "Session", slash="clear", over_screens=False)
+def clear(work: Workspace) -> None:
+    work.panes.transcript.clear()
+
+
+KERNEL = (stop, interrupt_or_copy, cycle_approval, reset, kill_kernel, choose_model, choose_python, change_directory)
+AGENTS = (agents, pause_agent, disconnect_agent)

@@ -1,0 +1,44 @@
+"""Commands on skills."""
+
+from __future__ import annotations
+
+from mahtab_tui.tui.commands.command import command, slash_command
+from mahtab_tui.tui.commands.workspace import Workspace
+
+
+@command("skills", "", "Skills", "Find a skill, read it, load or unload it, edit it, begin one", "Session", slash="skills")
+def skills(work: Workspace) -> None:
+    from mahtab_tui.settings.sources import SettingsError, project_folder
+    from mahtab_tui.tui.external_editor import open_in_editor
+    from mahtab_tui.tui.screens.skills.screen import SkillsScreen
+
+    knowledge = work.session.knowledge
+    try:
+        screen = SkillsScreen(knowledge.skills, knowledge.loaded, project_folder(), lambda file: open_in_editor(work.app, str(file), 0))
+    except SettingsError as error:
+        work.tell(str(error), "error")
+    else:
+        work.app.push_screen(screen)
+
+
+@slash_command("unload-skill", "Unload skill", "The model is told a loaded skill no longer", "Session", slash="unload", argument="NAME")
+def unload_skill(work: Workspace, name: str) -> None:
+    from mahtab_tui.knowledge.library import NoSkill
+    from mahtab_tui.tui.rows.listing import ChooseOne
+
+    loaded = work.session.knowledge.loaded
+    if not name and (names := loaded.names):
+
+        def chosen(picked: str | None) -> None:
+            if picked:
+                unload_skill.run(work, picked)
+
+        work.app.push_screen(ChooseOne("Unload a skill", names, ""), chosen)
+        return
+    try:
+        loaded.unload(name)
+    except NoSkill as error:
+        work.tell(str(error) if name else "No skill is loaded.", "warning")
+
+
+COMMANDS = (skills, unload_skill)

@@ -1,0 +1,58 @@
+"""What a command may use of the application."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
+    from mahtab_tui.session import Session
+    from mahtab_tui.store.history import History
+    from mahtab_tui.tui.choices import Choices
+    from mahtab_tui.tui.leaving import Leaving
+    from mahtab_tui.tui.offers import Offers
+    from mahtab_tui.tui.panes.screen import Panes
+    from mahtab_tui.tui.screens.help import HelpedCommand
+    from mahtab_tui.tui.stopping import Stopping
+    from mahtab_tui.tui.terminal_app import TerminalApp
+
+
+class SettingsDesk(Protocol):
+    """What commands do with settings: `tui.live_settings.LiveSettings`, whose screens know all commands."""
+
+    keymap: dict[str, str]
+
+    def show(self) -> None: ...
+
+    def choose_model(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The session, the panes over it, and the parts of the application that keep state between two commands."""
+
+    app: TerminalApp[int]
+    """Opens screens, shows notifications, has the theme and the terminal."""
+    session: Session
+    history: History
+    choices: Choices
+    panes: Panes
+    stopping: Stopping
+    leaving: Leaving
+    offers: Offers
+    settings: SettingsDesk
+    commands: Sequence[HelpedCommand]
+    """All of the application's."""
+
+    def tell(self, text: str, severity: SeverityLevel = "information") -> None:
+        """Show a short notification."""
+        self.app.tell(text, severity)
+
+    def refuse(self, why: str, entered: str) -> None:
+        """Say why something that was entered cannot be done, and give the user their words back."""
+        self.tell(why, "warning")
+        if self.panes.editor.is_empty:
+            self.panes.editor.text = entered

@@ -1,0 +1,74 @@
+"""Leaving: at once where nothing is lost, else after a question."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mahtab_tui.session import Session
+    from mahtab_tui.tui.panes.screen import Panes
+    from mahtab_tui.tui.terminal_app import TerminalApp
+    from mahtab_tui.tui.widgets.leave_row import LeaveRow
+
+HELD = 0.3
+"""Seconds within which a key that leaves, pressed again, is taken for one that is held down."""
+
+
+class Leaving:
+    """Asks once before something would be lost; the next key answers."""
+
+    def __init__(self, app: TerminalApp[int], session: Session, panes: Panes, *, namespace_stays: bool) -> None:
+        """namespace_stays: the namespace is the caller's, and outlives the screen."""
+        self._app = app
+        self._session = session
+        self._panes = panes
+        self._namespace_stays = namespace_stays
+        self._pressed = -math.inf
+        """When the user last wanted to leave."""
+        self._confirmed = False
+        """Whether the key that acts now follows the question."""
+        self.row: LeaveRow | None = None
+        """The question, while it stands."""
+
+    def leave(self) -> None:
+        """Leave; where something would be lost, ask first, and leave when asked once more. A key that is held down asks once."""
+        now = time.monotonic()
+        held, self._pressed = now - self._pressed < HELD, now
+        asked = self._confirmed or self.row is not None
+        if (asked and not held) or not self._lost():
+            self._app.exit(0)
+        elif self.row is None:
+            from mahtab_tui.tui.widgets.leave_row import LeaveRow
+
+            quit_key = next((active.binding for active in self._app.active_bindings.values() if active.binding.id == "quit"), None)
+            self.row = LeaveRow(self._lost, self._app.get_key_display(quit_key) if quit_key else "The same key")
+            self._app.screen.mount(self.row)
+
+    def leave_by_code(self) -> None:
+        """A cell called `exit()`: the user's own leaves at once, the model's asks as the key does."""
+        if self._session.turn_runs:
+            self.leave()
+        else:
+            self._app.exit(0)
+
+    def take_key(self) -> bool:
+        """The next key comes: take the question away, which it answers. Returns whether there was one."""
+        self._confirmed = self.row is not None
+        if self.row is not None:
+            self.row.remove()
+            self.row = None
+        return self._confirmed
+
+    def _lost(self) -> list[str]:
+        """What leaving would lose."""
+        names = 0 if self._namespace_stays else self._panes.namespace.made
+        queued = self._panes.queued
+        return [
+            *(["the cell that runs"] if self._session.cell_runs else []),
+            *(["the answer that is being written"] if self._session.turn_runs else []),
+            *([f"{queued} queued {'input' if queued == 1 else 'inputs'}"] if queued else []),
+            *(["what stands in the editor"] if self._panes.editor.text.strip() else []),
+            *([f"{names:,} {'name' if names == 1 else 'names'} of the namespace"] if names else []),
+        ]

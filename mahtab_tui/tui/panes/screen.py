@@ -1,0 +1,329 @@
+"""The screen of the panes: composes them, puts them where the layout wants them, and knows which has the focus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.events import Resize
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
+
+from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
+from mahtab_tui.search.control import Control
+from mahtab_tui.session import Session
+from mahtab_tui.store.history import History
+from mahtab_tui.tui.choices import Choices
+from mahtab_tui.tui.drain import Fold
+from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout
+from mahtab_tui.tui.layout import Resize as Direction
+from mahtab_tui.tui.panes.editor import EditorPane
+from mahtab_tui.tui.panes.namespace import NamespacePane
+from mahtab_tui.tui.panes.search_tree import RecursionPane
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.slash import SlashCompletions
+from mahtab_tui.tui.textual_fixes.key_line import KeyLine
+from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
+from mahtab_tui.tui.widgets.find_row import FindRow
+from mahtab_tui.tui.widgets.header import HeaderBar
+from mahtab_tui.tui.widgets.input_row import InputRow
+from mahtab_tui.tui.widgets.queue_row import QueueRow
+from mahtab_tui.tui.widgets.splitter import Splitter
+
+if TYPE_CHECKING:
+    from mahtab_tui.tui.jumper import Target
+
+LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
+"""What jump mode calls each pane."""
+WAITING = "w"
+"""What jump mode calls the row that waits for the user."""
+
+
+class Panes(Screen[None]):
+    """What the application shows when nothing covers it."""
+
+    # Not the first pane, for as long as the editor has to wait for its turn: keys may have been typed already.
+    AUTO_FOCUS = "#code"
+
+    def __init__(self, session: Session, searches: Control, history: History, choices: Choices, slash: SlashCompletions) -> None:
+        super().__init__(id="_default")
+        self._session = session
+        self._searches = searches
+        self._history = history
+        self._choices = choices
+        self._slash = slash
+        self._search_tree_wanted = False
+        """The user wants to see the search tree, though there was no search yet."""
+
+    def parts(self) -> ComposeResult:
+        """Composed by the application, so that they are there before it starts."""
+        session = self._session
+        yield HeaderBar(id="header")
+        with Horizontal(id="body"):
+            with Vertical(id="main"):
+                yield (transcript := TranscriptPane(id="transcript"))
+                yield FindRow(transcript, id="transcript-find")
+                yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code)
+                with Vertical(id="lower"):
+                    yield FanOutRow(lambda: self.editor.is_empty)
+                    yield InputRow()
+                    yield QueueRow()
+                    yield EditorPane(self._history, session.complete, session.explain, session.suggest, session.preview, self._slash, id="editor")
+            yield Splitter("vertical", id="side-splitter")
+            with Vertical(id="side"):
+                yield NamespacePane(id="namespace")
+                yield Splitter("horizontal", id="namespace-splitter")
+                yield (recursion := RecursionPane(self._searches, id="recursion"))
+                yield FindRow(recursion.finder, id="recursion-find")
+        yield KeyLine()
+
+    # The parts
+
+    @property
+    def editor(self) -> EditorPane:
+        return self.query_one(EditorPane)
+
+    @property
+    def transcript(self) -> TranscriptPane:
+        return self.query_one(TranscriptPane)
+
+    @property
+    def namespace(self) -> NamespacePane:
+        return self.query_one(NamespacePane)
+
+    @property
+    def search_tree(self) -> RecursionPane:
+        return self.query_one(RecursionPane)
+
+    @property
+    def queued(self) -> int:
+        """How many inputs wait for their turn."""
+        return len(self.query_one(QueueRow).items)
+
+    @property
+    def asking_row(self) -> Widget | None:
+        """The row that is to be answered first; None where nothing waits."""
+        return next((row for kind in (ApprovalRow, FanOutRow, InputRow) for row in self.query(kind) if row.display), None)
+
+    @property
+    def covered(self) -> bool:
+        """Whether another screen is on top, also where this one is still to be seen."""
+        return len(self.app.screen_stack) > 1
+
+    @property
+    def selected_text(self) -> str:
+        """What is selected in the editor, if it can be seen."""
+        return "" if self.covered else self.editor.selected_text
+
+    def folds(self) -> list[Fold]:
+        """What takes in records, in order."""
+        return [
+            self.query_one(HeaderBar).fold,
+            self.transcript.fold,
+            self.query_one(ApprovalRow).fold,
+            self.query_one(FanOutRow).fold,
+            self.query_one(InputRow).fold,
+            self.query_one(QueueRow).fold,
+            self.namespace.fold,
+            self.search_tree.fold,
+        ]
+
+    def resume(self, past: Sequence[Record]) -> None:
+        """Show what was said, searched and paid in a session that is resumed: not its namespace, nor what waited in it."""
+        header = self.query_one(HeaderBar)
+        self.transcript.fold(past)
+        self.search_tree.fold(past)
+        self.search_tree.end()
+        header.fold([record for record in past if record.tag in (tags.USAGE, tags.SKILL)])
+
+    def begin(self) -> None:
+        """Follow from now on what the panes hold. Called once they are mounted."""
+        self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
+        self.watch(self.transcript, "room", self._tell_code_of_room)
+        self.apply_layout()
+        self.watch(self.search_tree, "searched", lambda: self.apply_layout(), init=False)
+        self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
+        self.watch(self.transcript, "height_of_all", self._fit_heights, init=False)
+        self.editor.focus()
+
+    def _tell_code_of_room(self, room: tuple[int, int]) -> None:
+        """Programs, pip and pandas lay their output out for the width that it is shown at."""
+        if any(room):
+            self._session.kernel.set_size(*room)
+
+    # Where the panes stand
+
+    @property
+    def pane_layout(self) -> PaneLayout:
+        """How the panes share the screen; setting it moves them."""
+        return self._choices.layout
+
+    @pane_layout.setter
+    def pane_layout(self, layout: PaneLayout) -> None:
+        self._choices.layout = layout
+        self.apply_layout()
+
+    @property
+    def _searched(self) -> bool:
+        """Whether there is a reason to show the search tree."""
+        return self._search_tree_wanted or self.search_tree.searched
+
+    @property
+    def _stands(self) -> bool:
+        """False as long as the panes are not there, and when they are taken away since the application closes."""
+        return bool(self.query("#side"))
+
+    def on_resize(self, event: Resize) -> None:
+        self.apply_layout(event.size)
+
+    def apply_layout(self, size: Size | None = None) -> None:
+        """Put the panes where the layout wants them at a size, by default the screen's."""
+        layout, (width, height) = self.pane_layout, self.app.size if size is None else size
+        if not self._stands:
+            return
+        narrow, searched = width < NARROW, self._searched
+        seen, recursion = layout.side_seen(width, searched), layout.recursion_seen(searched)
+        self.set_class(narrow, "-narrow")
+        self.set_class(height < SHORT, "-short")
+        self.set_class(height < TINY, "-tiny")
+        side = self.query_one("#side")
+        side.display = seen
+        self.query_one("#side-splitter").display = seen and not narrow
+        side.styles.width = layout.side_columns(width) if not narrow else "80%"
+        both = layout.show_namespace and recursion
+        namespace = self.query_one("#namespace")
+        namespace.display = layout.show_namespace
+        namespace.styles.height = f"{layout.namespace}%" if both else "1fr"
+        self.query_one("#recursion").display = recursion
+        self.query_one("#namespace-splitter").display = both
+        # At once, before the focus of what is hidden goes to whatever comes next to it.
+        if self.focused is not None and not _displayed(self.focused):
+            self.editor.focus()
+
+    def _fit_heights(self) -> None:
+        """While code waits, its answers stand right under it; an open drawer leaves room for the editor."""
+        if not self._stands:
+            return
+        transcript, side = self.query_one("#transcript"), self.query_one("#side")
+        drawer = side.display and self.has_class("-narrow")
+        waits = self.query_one(ApprovalRow).display and not drawer
+        alone = self.maximized is not None
+        # Never None: that asks for another layout even where nothing is to be taken away, and this is called at every layout.
+        transcript.styles.max_height = transcript.virtual_size.height if waits and not alone else "100%"
+        side.styles.height = transcript.region.height if drawer and not alone else "1fr"
+
+    def sees_code(self, code: str) -> bool:
+        """Whether all of some code that waits for the user can be seen in the transcript."""
+        drawer = self.query_one("#side").display and self.has_class("-narrow")
+        return not drawer and self.transcript.shows(code)
+
+    @on(Splitter.Dragged)
+    def _dragged(self, message: Splitter.Dragged) -> None:
+        if message.splitter.id == "side-splitter":
+            self.pane_layout = self.pane_layout.with_side(round(100 * (self.size.width - message.x) / max(1, self.size.width)))
+        else:
+            side = self.query_one("#side")
+            self.pane_layout = self.pane_layout.with_namespace(round(100 * (message.y - side.region.y) / max(1, side.region.height)))
+
+    def resize(self, direction: Direction) -> None:
+        """Move a splitter by a step."""
+        self.pane_layout = self.pane_layout.resized(direction, self.size.width)
+
+    def toggle_side(self) -> None:
+        """Hide or show the side panes."""
+        self.pane_layout = self.pane_layout.toggled_side(self.size.width, self._searched)
+
+    def toggle(self, pane: Literal["namespace", "recursion"]) -> None:
+        """Hide or show one of the side panes."""
+        layout = self.pane_layout.toggled(pane, self.size.width, self._searched)
+        if pane == "recursion":
+            self._search_tree_wanted = layout.show_recursion
+        self.pane_layout = layout
+
+    def toggle_changes(self) -> None:
+        """Show in the namespace what the last cell changed, or everything. A pane that is hidden is shown, too."""
+        if not _displayed(self.namespace):
+            self.toggle("namespace")
+            self.namespace.show_changes(True)
+        else:
+            self.namespace.show_changes(not self.namespace.shows_changes)
+
+    # Which pane has the keys
+
+    def get_focusable_widget_at(self, x: int, y: int) -> Widget | None:
+        """Only a text field takes the keys when it is clicked: else the mouse would take the typing away from the editor."""
+        widget = super().get_focusable_widget_at(x, y)
+        return widget if isinstance(widget, Input | TextArea) else None
+
+    def focus_code(self) -> None:
+        """Give the editor's text the focus at once, so that no key that is pressed later overtakes this one."""
+        self.set_focus(self.query_one("#code"))
+
+    def on_descendant_focus(self) -> None:
+        """A pane that has the whole screen gives it back when the focus goes elsewhere."""
+        if self.maximized is not None and self.focused is not None and self.maximized not in self.focused.ancestors_with_self:
+            self.minimize()
+
+    def maximize_focused(self) -> None:
+        """The focused pane alone, or all of them again. Code that is edited before it runs is no pane: there the key runs it."""
+        if self.query_one(ApprovalRow).run_edited():
+            return
+        if self.maximized is not None:
+            self.minimize()
+        elif (pane := self._focused_pane) is not None:
+            self.maximize(pane, container=False)
+
+    def find(self) -> None:
+        """Find in the input, or in the pane that has the keys."""
+        focused = self.app.focused
+        if isinstance(focused, NamespacePane):
+            focused.action_filter()
+        elif isinstance(focused, TranscriptPane | RecursionPane):
+            focused.action_find()
+        else:
+            self.editor.find()
+
+    def jump_targets(self) -> list[Target]:
+        """The panes that jump mode goes to, and the row that waits for the user."""
+        from mahtab_tui.tui.jumper import Target
+
+        seen = self._seen()
+        targets = [Target(letter, self.query_one(selector), letter not in seen) for letter, selector in LETTERS.items()]
+        return targets if self.asking_row is None else [*targets, Target(WAITING, self.asking_row)]
+
+    def go_to(self, pane: Widget | None) -> None:
+        """Focus a pane; one that is hidden is shown first."""
+        if pane is None:
+            return
+        if not _displayed(pane):
+            self.toggle("namespace" if pane.id == "namespace" else "recursion")
+        self.call_after_refresh(pane.focus)
+
+    def step_focus(self, step: int) -> None:
+        """Focus the next pane (1) or the one before (-1)."""
+        if panes := list(self._seen().values()):
+            focused = self._focused_pane
+            place = panes.index(focused) + step if focused in panes else 0
+            panes[place % len(panes)].focus()
+
+    def _seen(self) -> dict[str, Widget]:
+        """The panes that are on the screen, by their letters."""
+        panes = {letter: self.query_one(selector) for letter, selector in LETTERS.items()}
+        return {letter: pane for letter, pane in panes.items() if pane.region and pane.display and pane.is_on_screen}
+
+    @property
+    def _focused_pane(self) -> Widget | None:
+        if self.focused is None:
+            return None
+        return next((pane for pane in self._seen().values() if pane in self.focused.ancestors_with_self), None)
+
+
+def _displayed(widget: Widget) -> bool:
+    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

@@ -1,0 +1,42 @@
+"""Textual's command palette, for keys and clicks that come in a bunch."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import ClassVar
+
+from textual.await_complete import AwaitComplete
+from textual.command import CommandList, CommandPalette
+from textual.errors import NoWidget
+from textual.events import Click
+
+
+class Palette(CommandPalette):
+    """Textual's palette, for keys and clicks in a bunch: it closes once, and what reaches it afterwards finds it empty."""
+
+    asks: ClassVar[bool] = True
+    """As `Dialog.asks`."""
+
+    def dismiss(self, result: None = None) -> AwaitComplete:
+        if self.is_active:
+            return super().dismiss(result)
+        done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
+        return done
+
+    def _on_click(self, event: Click) -> None:  # type: ignore[override]
+        event.prevent_default()  # else Textual's own handler would follow
+        with suppress(NoWidget):  # beside a screen that has just become smaller
+            super()._on_click(event)
+
+    def _action_command_list(self, action: str) -> None:
+        if action.startswith("page") and not self.query_one(CommandList).size:
+            return  # a page of a list that was not laid out yet, or for which there is no room, would be an error
+        super()._action_command_list(action)
+
+    def _watch__list_visible(self) -> None:
+        if self.query(CommandList):
+            super()._watch__list_visible()
+
+    async def _watch__show_busy(self) -> None:
+        if self.query(CommandList):
+            await super()._watch__show_busy()
