@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -22,6 +23,9 @@ for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# The garbage collector looks seldom: it would take a sixth of the time of a test that draws.
+gc.set_threshold(50_000, 10, 10)
+
 # How long an example takes says something of the machine only.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
@@ -29,12 +33,15 @@ settings.load_profile("any machine")
 # Longer than any test's own limit, which strikes once: it is lost where asyncio swallows it, in C code, and before a teardown that hangs.
 LONGEST_TEST = 400.0
 STDERR = pytest.StashKey[int]()
+NUMBERS = itertools.count()
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home folder; the environment says nothing of the person's own set-up."""
-    folder = tmp_path_factory.mktemp("home")
+    # By a number of our own: pytest looks for the next one among all folders of the run, at each test.
+    folder = tmp_path_factory.getbasetemp() / "homes" / str(next(NUMBERS))
+    folder.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(folder))
     for name in list(os.environ):
         if name.startswith(("MAHTAB_", "ANTHROPIC_", "CLAUDE", "OPENAI_", "XDG_", "PYTHONSTARTUP", "KITTY_", "TERM_PROGRAM")):
@@ -52,15 +59,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the garbage collector need not go through it again and again, and looks less often at the rest."""
+    """What is loaded by now stays: the garbage collector need not go through it again and again."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 10, 10)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The slow tests come last."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """A long text is not its own name: a test's name goes from process to process, and into the environment of what it starts."""
+    return ascii(val)[:60] if isinstance(val, str | bytes) and len(val) > 100 else None
 
 
 def pytest_xdist_auto_num_workers() -> int:

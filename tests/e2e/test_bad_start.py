@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,15 +11,13 @@ import pytest
 
 from tests.e2e.conftest import PROGRAM, Start
 from tests.e2e.terminal import Terminal
+from tests.warm import command
 
 
-def run(*arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """The program without a terminal."""
-    import os
-
-    return subprocess.run(
-        [*PROGRAM, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **(env or {})}
-    )
+def run(*arguments: str, stdin: str = "", env: dict[str, str] | None = None, cold: bool = False) -> subprocess.CompletedProcess[str]:
+    """The program without a terminal: forked from one that has been loaded, or, `cold`, by its own file."""
+    started = [*(PROGRAM if cold else command()), *arguments]
+    return subprocess.run(started, input=stdin, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **(env or {})})
 
 
 def write_replay(path: Path, *lines: object) -> str:
@@ -44,15 +43,15 @@ def write_replay(path: Path, *lines: object) -> str:
 )
 def test_wrong_arguments_are_said_in_a_sentence(project: Path, arguments: tuple[str, ...], said: str) -> None:
     (project / "broken.jsonl").write_text('{"text": "a"}\n{"txt": "b"}\n')
-    done = run(*arguments, env={"PATH": "/usr/bin:/bin"})
+    done = run(*arguments, env={"PATH": "/usr/bin:/bin"}, cold=len(arguments) < 2)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(("model", "advice"), [("claude", "Install Claude Code"), ("openai:gpt-5", "set OPENAI_API_KEY")])
-def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_do(cold_start: Start, model: str, advice: str) -> None:
-    screen = cold_start("--model", model, env={"PATH": "/usr/bin:/bin"})
+def test_without_a_model_that_can_be_reached_python_works_and_ask_says_what_to_do(start: Start, model: str, advice: str) -> None:
+    screen = start("--model", model, env={"PATH": "/usr/bin:/bin"})
     screen.wait("kernel .*idle")
     screen.enter("6 * 7")
     screen.wait(r"\b42\b")
@@ -129,26 +128,26 @@ def test_a_terminal_that_cannot_show_a_screen_is_said(cold_start: Start) -> None
 
 
 def test_a_terminal_of_no_size_is_said_and_a_small_one_works(project: Path) -> None:
-    with Terminal([*PROGRAM, "--model", "demo"], columns=18, lines=4, cwd=project) as screen:
+    with Terminal(["--model", "demo"], columns=18, lines=4, cwd=project, warm=True) as screen:
         screen.wait("is needed")
         assert screen.wait_end() == 2
-    with Terminal([*PROGRAM, "--model", "demo"], columns=20, lines=5, cwd=project) as screen:
+    with Terminal(["--model", "demo"], columns=20, lines=5, cwd=project, warm=True) as screen:
         screen.wait("kernel")
         assert screen.leave() == 0
 
 
-def test_an_unknown_session_is_said(cold_start: Start) -> None:
-    screen = cold_start("--resume", "zzz", "--model", "demo")
+def test_an_unknown_session_is_said(start: Start) -> None:
+    screen = start("--resume", "zzz", "--model", "demo")
     screen.wait("no session")
     assert screen.wait_end() == 2
 
 
-def test_broken_databases_cost_what_they_keep_and_nothing_else(project: Path, home: Path, cold_start: Start) -> None:
+def test_broken_databases_cost_what_they_keep_and_nothing_else(project: Path, home: Path, start: Start) -> None:
     folder = home / ".mahtab"
     folder.mkdir()
     (folder / "sessions.db").write_bytes(b"this is not a database" * 100)
     (folder / "history.db").write_bytes(b"nor is this" * 100)
-    screen = cold_start()
+    screen = start()
     screen.wait("kernel .*idle")
     screen.type("6 * 7")
     screen.press("enter")

@@ -15,7 +15,7 @@ from tests.e2e.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.xdist_group("install")
+pytestmark = [pytest.mark.xdist_group("install"), pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)

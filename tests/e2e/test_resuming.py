@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PROGRAM, Start
+from tests import warm
+from tests.e2e.conftest import Start
 from tests.e2e.terminal import Terminal
 
 
@@ -27,7 +28,7 @@ def test_a_session_with_records_that_cannot_be_read_comes_back_without_them(star
         file.execute("update record set attrs = '{' where text like '%second%'")
         file.execute("""update record set attrs = '{"cell": "x", "kinds": 7}' where tag = 'user-repl-out' and text like '%third%'""")
         file.execute("update session set first = cast(x'ff' as text), last = 1e300")
-    listed = subprocess.run([*PROGRAM, "sessions"], cwd=project, capture_output=True, text=True, timeout=60, check=False)
+    listed = subprocess.run([*warm.command(), "sessions"], cwd=project, capture_output=True, text=True, timeout=60, check=False)
     assert (listed.returncode, listed.stderr) == (0, "")
     assert "records" in listed.stdout
     screen = start("--model", "demo", "--continue")
@@ -133,7 +134,7 @@ def test_a_session_that_is_open_in_another_terminal_is_forked(start: Start, home
 
 def test_a_session_that_is_open_in_another_terminal_is_watched_or_left(start: Start, home: Path, project: Path) -> None:
     first = opened(start)
-    listed = subprocess.run([*PROGRAM, "sessions"], cwd=project, capture_output=True, text=True, timeout=60, check=False).stdout
+    listed = subprocess.run([*warm.command(), "sessions"], cwd=project, capture_output=True, text=True, timeout=60, check=False).stdout
     assert f"(open: process {first.pid} since" in listed
     second = start("--model", "demo", "--continue")
     second.wait("Choose w, f or t")
@@ -184,6 +185,8 @@ def test_a_stopped_program_is_taken_over_from_and_finds_out_when_it_goes_on(star
 
 def test_without_a_terminal_nothing_is_asked(start: Start, project: Path) -> None:
     opened(start)
-    done = subprocess.run([*PROGRAM, "--continue"], cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [*warm.command(), "--continue"], cwd=project, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1

@@ -36,8 +36,8 @@ def test_compute_ask_approve_and_use_the_variable(cold_start: Start, replay: Cal
     assert screen.leave() == 0
 
 
-def test_an_endless_loop_is_interrupted_and_the_session_goes_on(cold_start: Start) -> None:
-    screen = cold_start()
+def test_an_endless_loop_is_interrupted_and_the_session_goes_on(start: Start) -> None:
+    screen = start()
     screen.wait(IDLE)
     screen.type("while True: pass")
     screen.press("enter", "enter")
@@ -50,8 +50,8 @@ def test_an_endless_loop_is_interrupted_and_the_session_goes_on(cold_start: Star
     screen.wait(r"\b42\b")
 
 
-def test_a_killed_kernel_is_replaced_and_the_transcript_stays(cold_start: Start) -> None:
-    screen = cold_start()
+def test_a_killed_kernel_is_replaced_and_the_transcript_stays(start: Start) -> None:
+    screen = start()
     screen.wait(IDLE)
     screen.type("import os; kernel = os.getpid(); print('pid', kernel)")
     screen.press("enter")
@@ -88,8 +88,8 @@ def test_a_closed_terminal_loses_nothing_and_the_conversation_comes_back(cold_st
     again.wait("Variables show here")
 
 
-def test_input_getpass_and_breakpoint_ask_in_the_screen(cold_start: Start) -> None:
-    screen = cold_start()
+def test_input_getpass_and_breakpoint_ask_in_the_screen(start: Start) -> None:
+    screen = start()
     screen.wait(IDLE)
     screen.type("name = input('your name? ')")
     screen.press("enter")
@@ -112,8 +112,8 @@ def test_input_getpass_and_breakpoint_ask_in_the_screen(cold_start: Start) -> No
     assert "xyzzy" not in screen.text
 
 
-def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(cold_start: Start) -> None:
-    screen = cold_start()
+def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(start: Start) -> None:
+    screen = start()
     screen.wait(IDLE)
     screen.type("while True: pass")
     screen.press("enter", "enter")
@@ -131,8 +131,8 @@ def test_what_is_entered_while_a_cell_runs_waits_and_can_be_taken_back(cold_star
     assert not re.search(r"never\s+int", screen.text)
 
 
-def test_hostile_output_does_not_reach_the_terminal(cold_start: Start) -> None:
-    screen = cold_start()
+def test_hostile_output_does_not_reach_the_terminal(start: Start) -> None:
+    screen = start()
     screen.wait(IDLE)
     before = len(screen.raw)
     screen.paste(r"print('\x1b]52;c;aGFja2Vk\x07\x1b]0;hacked\x07\x1b[2J\x1b[31mred\x1b[0m [/x] [@click=app.quit]q[/] end')")
@@ -145,8 +145,8 @@ def test_hostile_output_does_not_reach_the_terminal(cold_start: Start) -> None:
     assert "[@click=app.quit]q[/]" in screen.text
 
 
-def test_it_works_at_80_by_24_and_survives_resizing(cold_start: Start) -> None:
-    screen = cold_start(columns=80, lines=24)
+def test_it_works_at_80_by_24_and_survives_resizing(start: Start) -> None:
+    screen = start(columns=80, lines=24)
     screen.wait("kernel +idle")
     screen.type("x = 1")
     screen.press("enter")

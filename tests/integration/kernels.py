@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from mahtab_tui.kernel.base import CellResult, HostFunction, Kernel, KernelInfo, KernelState, Origin, OutputKind
 
 PATIENCE = 60.0
@@ -99,20 +101,21 @@ class Cells:
 
 
 @functools.cache
-def interpreters() -> list[str]:
-    """Every Python from 3.9 on that is found here: on the PATH, and among pyenv's versions."""
+@functools.cache
+def interpreters() -> Sequence[object]:
+    """As a test's parameters every Python from 3.9 on that is found here, on the PATH and among pyenv's versions; all but the oldest are slow."""
     found = [Path(path) for minor in range(9, 20) if (path := shutil.which(f"python3.{minor}"))]
     root = os.environ.get("PYENV_ROOT") or (shutil.which("pyenv") and _output("pyenv", "root"))
     if root:
         # Its shims are slow, and fail for versions that are not set.
         found = [python for python in found if not python.is_relative_to(Path(root, "shims"))]
         found += sorted(Path(root, "versions").glob("3.*/bin/python"))
-    by_version: dict[str, str] = {}
+    by_version: dict[tuple[int, ...], str] = {}
     for python in found:
         version = _output(str(python), "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])")
-        if version and tuple(map(int, version.split(".")[:2])) >= (3, 9):
-            by_version.setdefault(version, str(python))
-    return list(by_version.values())
+        if version and (numbers := tuple(map(int, version.split(".")))) >= (3, 9):
+            by_version.setdefault(numbers, str(python))
+    return [pytest.param(python, marks=[pytest.mark.slow] if n else []) for n, (_, python) in enumerate(sorted(by_version.items()))]
 
 
 def executable(path: Path, text: str) -> str:

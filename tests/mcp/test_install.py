@@ -17,11 +17,12 @@ import yaml
 
 from mahtab_tui import __version__
 from mahtab_tui.mcp.install import ClientName, InstallError, command, configuration_file, install
+from tests import warm
 from tests.mcp.clients import agent
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "mahtab_tui", "mcp", *words], capture_output=True, text=True, check=False)
+    return subprocess.run([*warm.command(), "mcp", *words], capture_output=True, text=True, check=False)
 
 
 def test_the_configuration_joins_what_is_there(project: Path, home: Path) -> None:

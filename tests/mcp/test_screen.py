@@ -12,10 +12,11 @@ import anyio
 import pytest
 
 from mahtab_tui.session.shared_sessions import share_folder
-from tests.e2e.conftest import PROGRAM, Start, start
+from tests.e2e.conftest import Start, start
 from tests.e2e.terminal import Terminal
 from tests.mcp.clients import agent
 from tests.waiting import wait_for
+from tests.warm import command
 
 __all__ = ["start"]
 
@@ -77,7 +78,7 @@ async def test_a_crash_of_the_screen_is_told_and_cleaned_up(start: Start, projec
         await anyio.to_thread.run_sync(screen.wait_end)
         assert "The session is gone" in await a.text("eval", code="1")
     assert len(list(share_folder().iterdir())) == 1
-    listed = subprocess.run([*PROGRAM, "sessions"], capture_output=True, text=True, check=True)
+    listed = subprocess.run([*command(), "sessions"], capture_output=True, text=True, check=True)
     assert "Running" not in listed.stdout
     assert list(share_folder().iterdir()) == []
 
@@ -86,7 +87,7 @@ async def test_a_second_screen_on_the_same_project_is_never_guessed(start: Start
     screens = [start("--model", "demo", "--approval", "auto") for _ in range(2)]
     for screen in screens:
         await opened(screen)
-    listed = subprocess.run([*PROGRAM, "sessions"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([*command(), "sessions"], capture_output=True, text=True, check=True).stdout
     assert all(str(screen.pid) in listed for screen in screens)
     async with agent("--attach", cwd=project) as a:
         assert "Several sessions" in await a.text("eval", code="1")

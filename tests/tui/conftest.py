@@ -7,21 +7,28 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual import strip
+from textual._compositor import Compositor
+from textual._context import visible_screen_stack
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from textual.filter import LineFilter
+from textual.geometry import Region
 from textual.notifications import Notification
+from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.settings.model import load_settings
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.guard import ScreenGuard
 from tests.tui.story import ToldSession
 
@@ -83,6 +90,39 @@ def strips_without_caches() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(strip, "FIFOCache", lambda maxsize: nothing)
         yield
+
+
+@pytest.fixture(autouse=True)
+def lines_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Widgets draw their lines as ever, and the gate sees them, but nobody makes a whole screen of them: a fifth of a test's time.
+
+    There is no terminal to take it. Screenshots and `render_strips` still make it. A test of what is sent to a terminal is marked `terminal`.
+    """
+    if request.node.get_closest_marker("terminal"):
+        return
+    update, filters = Compositor.render_update, Widget.get_line_filters
+    unseen = False
+
+    def render_update(compositor: Compositor, full: bool = False, screen_stack: list[Screen[Any]] | None = None, simplify: bool = False) -> Any:
+        nonlocal unseen
+        if full:
+            return update(compositor, full, screen_stack, simplify)
+        visible_screen_stack.set(screen_stack or [])
+        changed = Region.from_union(list(compositor._dirty_regions)) if compositor._dirty_regions else None
+        compositor._dirty_regions.clear()
+        unseen = True
+        try:
+            for _ in compositor._get_renders(changed.intersection(compositor.size.region)) if changed else ():
+                pass
+        finally:
+            unseen = False
+        return None
+
+    def get_line_filters(widget: Widget) -> Sequence[LineFilter]:
+        return [each for each in filters(widget) if isinstance(each, TextOnly)] if unseen else filters(widget)
+
+    monkeypatch.setattr(Compositor, "render_update", render_update)
+    monkeypatch.setattr(Widget, "get_line_filters", get_line_filters)
 
 
 @pytest.fixture

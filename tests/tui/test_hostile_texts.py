@@ -86,7 +86,7 @@ def search(text: str, number: int) -> Iterator[Record]:
 
 
 # A fifth of the texts, of each kind some, is for every run.
-every_text = pytest.mark.parametrize("texts", [pytest.param(HOSTILE[n::5], id=str(n), marks=[pytest.mark.slow] if n else []) for n in range(5)])
+every_text = pytest.mark.parametrize("texts", [pytest.param(HOSTILE[n::10], id=str(n), marks=[pytest.mark.slow] if n % 5 else []) for n in range(10)])
 
 
 class GatedApp(TerminalApp[None]):

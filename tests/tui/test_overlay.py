@@ -24,6 +24,7 @@ from tests.tui.graphics_terminal import GraphicsTerminal
 from tests.tui.story import drawn
 
 MakeApp = Callable[..., MahtabApp]
+pytestmark = pytest.mark.terminal
 LONG_REST = 1_000.0
 
 

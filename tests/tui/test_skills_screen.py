@@ -308,7 +308,7 @@ def test_the_skills_as_a_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_skill(skills, "broken", text="x")
-    monkeypatch.setattr("mahtab_tui.session.session.Session.notice", lambda *args: None)  # it names the test's own folder, behind the screen
+    monkeypatch.setattr("mahtab_tui.session.knowledge.Knowledge._warn", lambda *args: None)  # it names the test's own folder, behind the screen
 
     async def before(pilot: Pilot[int]) -> None:
         await opened(pilot)

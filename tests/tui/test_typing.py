@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 import time
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from textual.events import Key, Paste
@@ -89,14 +90,13 @@ async def test_a_click_on_a_cell_leaves_the_typing_with_the_editor(app: MahtabAp
         assert acts == [("python", "rows = 3")]
 
 
-@pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("pane", ["TranscriptPane", "NamespacePane", "RecursionPane", "QueueRow", "HeaderBar", "#glyph", "Splitter"])
-async def test_the_mouse_never_takes_the_typing_from_the_editor(app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str, times: int) -> None:
+async def test_the_mouse_never_takes_the_typing_from_the_editor(app: MahtabApp, monkeypatch: pytest.MonkeyPatch, pane: str) -> None:
     Acts(app, monkeypatch)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         height = app.query(pane).first().size.height
-        for y in sorted({0, 1, 2, height // 2, height - 1} & set(range(height))):
+        for y, times in product(sorted({0, 1, 2, height // 2, height - 1} & set(range(height))), (1, 2)):
             await pilot.click(pane, offset=(6, y), times=times)
             await pilot.pause()
             while len(app.screen_stack) > 1:
@@ -155,9 +155,12 @@ async def test_a_text_that_is_typed_into_a_menu_goes_to_the_editor_whole(app: Ma
         assert acts == []
 
 
-@pytest.mark.parametrize(("letter", "act"), [("r", "search retry"), ("s", "search stop")])
+@pytest.mark.parametrize(
+    ("letter", "act", "letters"),
+    [("r", "search retry", string.ascii_lowercase.replace("t", "").replace("q", "")), ("s", "search stop", string.ascii_uppercase)],
+)
 async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
-    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, letter: str, act: str
+    make_app: MakeApp, monkeypatch: pytest.MonkeyPatch, letter: str, act: str, letters: str
 ) -> None:
     from tests.tui.search_story import running
 
@@ -173,7 +176,7 @@ async def test_a_call_of_a_search_is_run_again_and_stopped_from_its_menu_only(
         # Where the call is open, its letters do nothing either.
         await pilot.press("enter", "o")
         await until(pilot, lambda: type(app.screen).__name__ == "NodeScreen")
-        await pilot.press(*string.ascii_letters.replace("t", "").replace("q", ""))
+        await pilot.press(*letters)
         assert acts == [act]
 
 

@@ -18,7 +18,6 @@ from mahtab_tui.llm.prompts import CLOSING, JUDGING
 from mahtab_tui.llm.spoken import Spoken
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
 
-QUESTIONS = 30
 MAX_TURNS = 5
 ERRORS = ("1 / 0", "nonesuch", "{}['a']", "int('x')", "[][1]", "len(3)", "raise OSError('disk')", "import nonesuch", "(", "assert False")
 
@@ -109,7 +108,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_questions_of_every_kind_end_as_with_a_check_of_its_own(desk: Desk, kind: str) -> None:
     make, checked_calls, calls = KINDS[kind]
-    for number in range(QUESTIONS):
+    for number in range(len(ERRORS)):
         script = make(number)
         if script.decision != Decision("run"):
             desk._reactions.clear()
