@@ -68,11 +68,12 @@ async def test_the_recursion_pane_takes_room_from_the_first_search_on(make_app: 
         if not namespace:
             await app.run_action("command('toggle-namespace')")
             await pilot.pause()
-        recursion, splitter = app.query_one("#recursion"), app.query_one("#namespace-splitter")
-        assert not recursion.region
+        splitter = app.query_one("#namespace-splitter")
+        assert not app.query("#recursion")
         assert not splitter.region
         assert bool(app.query_one("#side").region) is namespace
-        app.query_one(RecursionPane).fold(running())
+        app.panes.fold_searches(running())
+        recursion = app.query_one(RecursionPane)
         await until(pilot, lambda: bool(recursion.region))
         assert bool(splitter.region) is namespace
         await app.run_action("command('toggle-recursion')")
@@ -83,10 +84,11 @@ async def test_the_recursion_pane_takes_room_from_the_first_search_on(make_app: 
 async def test_a_recursion_pane_that_is_called_for_shows_how_to_begin(make_app: MakeApp) -> None:
     app = make_app()
     async with app.run_test(size=(120, 35)) as pilot:
-        recursion = app.query_one(RecursionPane)
+        assert not app.query(RecursionPane)
         for shown in (True, False, True):
             await app.run_action("command('toggle-recursion')")
             await pilot.pause()
+            recursion = app.query_one(RecursionPane)
             assert bool(recursion.region) is shown
         assert "rlm(" in "".join(recursion.render_line(y).text for y in range(8))
 
@@ -303,11 +305,10 @@ async def test_a_jump_brings_back_a_pane_that_is_hidden(make_app: MakeApp, size:
         elif hide == "toggle" and pane == "#namespace":  # the other one is hidden as long as there is no search
             await app.run_action(f"command('toggle-{pane[1:]}')")
         await pilot.pause()
-        widget = app.query_one(pane)
-        assert not widget.is_on_screen or not widget.region
+        assert not any(widget.is_on_screen and widget.region for widget in app.query(pane))
         await pilot.press("ctrl+o", letter)
-        await until(pilot, lambda: app.focused is widget)
-        assert widget.region
+        await until(pilot, lambda: app.focused is not None and app.focused.id == pane[1:])
+        assert app.query_one(pane).region
 
 
 async def test_panes_that_are_taken_away_are_not_laid_out(make_app: MakeApp) -> None:

@@ -25,7 +25,6 @@ from mahtab_tui.tui.layout import NARROW, SHORT, TINY, PaneLayout
 from mahtab_tui.tui.layout import Resize as Direction
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
-from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
@@ -39,9 +38,12 @@ from mahtab_tui.tui.widgets.splitter import Splitter
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.jumper import Target
+    from mahtab_tui.tui.panes.search_tree import RecursionPane
+
+_OF_SEARCHES = frozenset({tags.RLM_CALL, tags.RLM_CHAT, tags.RLM_CHAT_STREAM, tags.RLM_REPL_IN, tags.RLM_REPL_OUT, tags.RLM_FINAL})
 
 LETTERS = {"t": "#transcript", "e": "#editor", "n": "#namespace", "r": "#recursion"}
-"""What jump mode calls each pane."""
+"""What jump mode calls each pane, in the order of the screen."""
 WAITING = "w"
 """What jump mode calls the row that waits for the user."""
 
@@ -59,6 +61,8 @@ class Panes(Screen[None]):
         self._history = history
         self._choices = choices
         self._slash = slash
+        self._search_tree: RecursionPane | None = None
+        """From the first search on, or when the user first wants to see it."""
         self._search_tree_wanted = False
         """The user wants to see the search tree, though there was no search yet."""
 
@@ -80,8 +84,6 @@ class Panes(Screen[None]):
             with Vertical(id="side"):
                 yield NamespacePane(id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
-                yield (recursion := RecursionPane(self._searches, id="recursion"))
-                yield FindRow(recursion.finder, id="recursion-find")
         yield KeyLine()
 
     # The parts
@@ -100,7 +102,15 @@ class Panes(Screen[None]):
 
     @property
     def search_tree(self) -> RecursionPane:
-        return self.query_one(RecursionPane)
+        """Made and loaded when it is first wanted."""
+        if self._search_tree is None:
+            from mahtab_tui.tui.panes.search_tree import RecursionPane
+
+            tree = self._search_tree = RecursionPane(self._searches, id="recursion")
+            tree.display = False
+            self.query_one("#side").mount(tree, FindRow(tree.finder, id="recursion-find"))
+            self.watch(tree, "searched", lambda: self.apply_layout(), init=False)
+        return self._search_tree
 
     @property
     def queued(self) -> int:
@@ -132,15 +142,24 @@ class Panes(Screen[None]):
             self.query_one(InputRow).fold,
             self.query_one(QueueRow).fold,
             self.namespace.fold,
-            self.search_tree.fold,
+            self.fold_searches,
         ]
+
+    def fold_searches(self, records: Sequence[Record]) -> None:
+        """Take in what the bus brought of searches."""
+        if self._search_tree is None and any(record.tag in _OF_SEARCHES for record in records):
+            self.search_tree.fold(records)
+            self.apply_layout()
+        elif self._search_tree is not None:
+            self._search_tree.fold(records)
 
     def resume(self, past: Sequence[Record]) -> None:
         """Show what was said, searched and paid in a session that is resumed: not its namespace, nor what waited in it."""
         header = self.query_one(HeaderBar)
         self.transcript.fold(past)
-        self.search_tree.fold(past)
-        self.search_tree.end()
+        self.fold_searches(past)
+        if self._search_tree is not None:
+            self.call_after_refresh(self._search_tree.end)
         header.fold([record for record in past if record.tag in (tags.USAGE, tags.SKILL)])
 
     def begin(self) -> None:
@@ -148,7 +167,6 @@ class Panes(Screen[None]):
         self.watch(self.query_one(HeaderBar), "waits", lambda: self.refresh_bindings(), init=False)
         self.watch(self.transcript, "room", self._tell_code_of_room)
         self.apply_layout()
-        self.watch(self.search_tree, "searched", lambda: self.apply_layout(), init=False)
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._fit_heights())
         self.watch(self.transcript, "height_of_all", self._fit_heights, init=False)
         self.editor.focus()
@@ -173,7 +191,7 @@ class Panes(Screen[None]):
     @property
     def _searched(self) -> bool:
         """Whether there is a reason to show the search tree."""
-        return self._search_tree_wanted or self.search_tree.searched
+        return self._search_tree_wanted or (self._search_tree is not None and self._search_tree.searched)
 
     @property
     def _stands(self) -> bool:
@@ -201,7 +219,8 @@ class Panes(Screen[None]):
         namespace = self.query_one("#namespace")
         namespace.display = layout.show_namespace
         namespace.styles.height = f"{layout.namespace}%" if both else "1fr"
-        self.query_one("#recursion").display = recursion
+        if recursion or self._search_tree is not None:
+            self.search_tree.display = recursion
         self.query_one("#namespace-splitter").display = both
         # At once, before the focus of what is hidden goes to whatever comes next to it.
         if self.focused is not None and not _displayed(self.focused):
@@ -285,8 +304,10 @@ class Panes(Screen[None]):
         focused = self.app.focused
         if isinstance(focused, NamespacePane):
             focused.action_filter()
-        elif isinstance(focused, TranscriptPane | RecursionPane):
+        elif isinstance(focused, TranscriptPane):
             focused.action_find()
+        elif self._search_tree is not None and focused is self._search_tree:
+            self._search_tree.action_find()
         else:
             self.editor.find()
 
@@ -294,8 +315,8 @@ class Panes(Screen[None]):
         """The panes that jump mode goes to, and the row that waits for the user."""
         from mahtab_tui.tui.jumper import Target
 
-        seen = self._seen()
-        targets = [Target(letter, self.query_one(selector), letter not in seen) for letter, selector in LETTERS.items()]
+        panes, seen = {**self._panes, "r": self.search_tree}, self._seen()
+        targets = [Target(letter, pane, letter not in seen) for letter, pane in panes.items()]
         return targets if self.asking_row is None else [*targets, Target(WAITING, self.asking_row)]
 
     def go_to(self, pane: Widget | None) -> None:
@@ -313,10 +334,14 @@ class Panes(Screen[None]):
             place = panes.index(focused) + step if focused in panes else 0
             panes[place % len(panes)].focus()
 
+    @property
+    def _panes(self) -> dict[str, Widget]:
+        """The panes that are made, by their letters."""
+        return {letter: pane for letter, selector in LETTERS.items() for pane in self.query(selector)}
+
     def _seen(self) -> dict[str, Widget]:
         """The panes that are on the screen, by their letters."""
-        panes = {letter: self.query_one(selector) for letter, selector in LETTERS.items()}
-        return {letter: pane for letter, pane in panes.items() if pane.region and pane.display and pane.is_on_screen}
+        return {letter: pane for letter, pane in self._panes.items() if pane.region and pane.display and pane.is_on_screen}
 
     @property
     def _focused_pane(self) -> Widget | None:
