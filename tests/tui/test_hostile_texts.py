@@ -113,11 +113,12 @@ async def test_a_search_and_the_screen_of_a_call(make_app: MakeApp, texts: list[
     app = make_app()
     async with app.run_test(size=(160, 50)) as pilot:
         await drawn(pilot)
-        pane, session = app.query_one(RecursionPane), session_of(pilot)
+        session = session_of(pilot)
         for number, text in enumerate(texts, 1):
             for record in search(text, number):
                 session.tell(record, record.time)
             await drawn(pilot)
+            pane = app.query_one(RecursionPane)
             tree = pane.trees[f"t{number}"]
             for node in tree.nodes.values():
                 await app.push_screen(NodeScreen(Chosen(tree, node), pane.control, lambda: 0.0))
