@@ -12,8 +12,7 @@ from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.demo_reading import read_failure, read_question, read_results, read_variables
-from mahtab_tui.llm.demo_repairs import repair
-from mahtab_tui.llm.demo_rules import NO_COLUMN, REAL_MODEL, Plan, plan
+from mahtab_tui.llm.demo_rules import NO_COLUMN, REAL_MODEL, Plan, plan, repair
 from mahtab_tui.llm.demo_search import WHO, search_answer
 from mahtab_tui.llm.spoken import Spoken, text_of
 
@@ -21,7 +20,6 @@ TOKENS_PER_SECOND = 80.0
 SEARCH_TOKENS_PER_SECOND = 600.0
 """A search says much that few read."""
 _FIX = re.compile(r"\b(?:fix|mend|repair|error|wrong|fail\w*|traceback|exception|bug)\b", re.IGNORECASE)
-_CLOSING = "Now tell the person in words"
 _LONG = 1_500
 
 
@@ -53,8 +51,6 @@ def answer(messages: list[BaseMessage]) -> str:
     if '"is_complete"' in last:
         return _judgement(last)
     if results := read_results(last) if "<assistant-repl-out" in last and "<variables>" not in last else []:
-        if _CLOSING not in last and any(result.failed for result in results):
-            return _fenced(repair(failure, read_variables(texts)) if (failure := _own_failure(messages, last)) else Plan("The code failed."))
         return _told([result.output for result in results if result.output], failed=any(result.failed for result in results))
     if "skipped block" in last and "<variables>" not in last:
         return "I leave it at that, as you wish."
@@ -62,12 +58,6 @@ def answer(messages: list[BaseMessage]) -> str:
     question, variables = read_question(last), read_variables(texts)
     failure = read_failure(texts) if _FIX.search(question) else None
     return (WHO if first else "") + _fenced(repair(failure, variables) if failure else plan(question, variables))
-
-
-def _own_failure(messages: list[BaseMessage], last: str) -> Any:
-    """The failure of the demo's own code, whose text stands in its answer before."""
-    code = next((found[-1] for message in reversed(messages) if (found := re.findall(r"```python\n(.*?)```", text_of(message), re.DOTALL))), "")
-    return read_failure([f'<assistant-repl-in cell="0">{code}</assistant-repl-in>', re.sub(r'cell="\d+"', 'cell="0"', last)])
 
 
 def _judgement(prompt: str) -> str:

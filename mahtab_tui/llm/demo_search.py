@@ -1,37 +1,65 @@
-"""The demo model in a recursive search: looks, filters by code, hands down what is too much, and joins what comes back; all by rules.
+"""The demo model in a search: it looks for the words of the query, and asks about parts of a text that has them too often; all by rules.
 
-It keeps nothing: where it stands follows from the code that it wrote before and from what that printed.
+It keeps nothing: where it stands follows from what it said before and from what its code printed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from textwrap import indent
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
-from mahtab_tui.llm import demo_search_code as code
-from mahtab_tui.llm.demo_query import ONE_A_LINE, TEN_LINES, Asked, understand
-from mahtab_tui.llm.demo_reader import read
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.llm.spoken import text_of
 
 WHO = "Demo model (rules, no AI): "
-
+BARE = "Answer with lines alone, as 'line N: its words'."
+"""What the demo adds to the query of a sub-call whose lines it will join."""
 FEW = 200
-"""Matching lines that are answered from directly."""
-SMALL = 400_000
-"""Characters of a text that no part is handed down of."""
-PART = 150_000
-"""Characters of a part for a plain call."""
-MOST_PARTS = 8
-MOST_PLAIN_PARTS = 40
+"""Matching lines for which no part is asked about."""
+PARTS = 8
 
-_SIZE = re.compile(r"(?<![\d,])([\d,]+) characters in [\d,]+ lines")
-_COUNT = re.compile(r"^(.+): (\d+) lines$", re.MULTILINE)
-_HITS = re.compile(r"^(\d+) lines have \d+ of the \d+ signs$", re.MULTILINE)
+_STOP = frozenset(
+    "about all and any are can did does find for from give had happen happened has have her how its line lines list many most name not number out show"
+    " tell text was were than that the their there these they this those what when where which who whom whose why will with word words you your".split()
+)
+_ENDING = re.compile(r"(?<=\w{3})(?:ed|ing|e?s)$")
+_COUNT = re.compile(r"^(\w+): (\d+) lines$", re.MULTILINE)
 _CALLS_LEFT = re.compile(r"^Left: .*?([\d,]+) model calls", re.MULTILINE)
+
+LOOK = """\
+print(peek(400))
+print("...")
+for word, pattern in patterns.items():
+    print(f"{word}: {len(grep(pattern, max_matches=5000))} lines")
+"""
+
+ANSWER = """\
+import re
+
+# The rarest word first; then the lines that have most of the others.
+rarest, *others = [re.compile(patterns[word]) for word in words]
+
+def score(line):
+    return sum(other.search(line) is not None for other in others)
+
+hits = grep(rarest, max_matches=None)
+best = max(map(score, hits))
+hits = [hit for hit in hits if score(hit) == best]
+listed = [f"line {getattr(hit, 'line', '?')}: {hit[:500]}" for hit in hits]
+have = f"{len(hits):,} {'line has' if len(hits) == 1 else 'lines have'} {best + 1} of the words {', '.join(words)}"
+if len(hits) > few and parts:
+    listed, line = [], 1
+    pieces = list(partition(parts))
+    answers = rlm_map(query, pieces)
+    for piece, answer in zip(pieces, answers):
+        listed += [f"line {int(at) + line - 1}: {said}" for at, said in re.findall(r"(?m)^line (\\d+): (.*)", answer)]
+        line += piece.count("\\n")
+    have += f". Those that {sum(not answer.startswith('[failed') for answer in answers)} of {len(pieces)} parts name"
+more = f"\\n... and {len(listed) - most:,} more" if len(listed) > most else ""
+FINAL(("" if bare else who + have + ":\\n") + "\\n".join(listed[:most])[:30_000] + more)
+"""
 
 
 def search_answer(messages: Sequence[BaseMessage]) -> str | None:
@@ -43,115 +71,54 @@ def search_answer(messages: Sequence[BaseMessage]) -> str | None:
         return _plain(texts[-1] if texts else "")
     if not system.startswith(SEARCH):
         return None
-    said = [text_of(message) for message in messages[1:] if isinstance(message, AIMessage)]
-    return _turn(system, texts[0] if texts else "", said, texts[-1] if texts else "")
+    said = any(isinstance(message, AIMessage) for message in messages)
+    return _turn(system, texts[0] if texts else "", texts[-1] if texts else "", begun=said)
+
+
+def patterns_of(query: str) -> dict[str, str]:
+    """The words to look for, and a regular expression for each that leaves its ending open."""
+    found = (word for word in re.findall(r"\w{3,}", query.replace(BARE, "").lower()) if word not in _STOP)
+    return {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in found}
 
 
 def _plain(message: str) -> str:
-    asked = understand(_between(QUERY, message))
-    text = _between(TEXT, message)
-    if not text:
-        return f"{WHO}there is no text to answer from."
-    return ("" if asked.bare else WHO) + read(asked, text)
+    query, lines = _between(QUERY, message), _between(TEXT, message).split("\n")
+    patterns, who = patterns_of(query), "" if BARE in query else WHO
+    scores = [sum(re.search(pattern, line) is not None for pattern in patterns.values()) for line in lines]
+    if not (best := max(scores)):
+        return who and f"{who}no line of the text has any of the words of the query."
+    hits = [f"line {number}: {line[:500]}" for number, (line, score) in enumerate(zip(lines, scores, strict=True), 1) if score == best]
+    have = f"{len(hits):,} {'line has' if len(hits) == 1 else 'lines have'} {best} of the words {', '.join(patterns)}:\n"
+    return (who and who + have) + "\n".join(hits[:10])
 
 
-def _turn(system: str, first: str, said: list[str], last: str) -> str:
+def _turn(system: str, first: str, last: str, *, begun: bool) -> str:
     query = _between(QUERY, first)
-    asked = understand(query)
+    patterns, bare = patterns_of(query), BARE in query
     if last.startswith(LAST_CALL):
-        return _so_far(asked, said, last)
-    output = _between(OUTPUT, last)
-    if said and f'<{OUTPUT} status="ok"' not in last:
-        return _block("That did not work; I give what a short look finds.", _short(asked))
-    if not asked.patterns:
-        return _block("The query has no word that I could look for; I look at what there is.", f"who = {WHO!r}\n{code.OVERVIEW}")
-    if not said:
-        return _block("I look at the beginning, and count the lines that have the words of the query.", f"patterns = {asked.patterns!r}\n{code.LOOK}")
-    written = said[-1]
-    if code.LOOK in written:
-        return _filter(asked, output)
-    if "best = max(map(score, hits))" in written:
-        return _answer(asked, system, first, last, output)
-    return _merge(asked)
-
-
-def _filter(asked: Asked, output: str) -> str:
-    counts = {word: int(count) for word, count in _COUNT.findall(output) if word in asked.patterns}
-    words = sorted((word for word in asked.patterns if counts.get(word)), key=lambda word: counts[word])
+        return f"{WHO}the search ended before its answer. It looked for lines with {', '.join(patterns)}; ask again with a larger budget."
+    if not patterns:
+        return _code(
+            "The query has no word that I could look for.", f"FINAL({WHO!r} + 'the query has no word to look for. The text begins: ' + peek(400))\n"
+        )
+    if begun and f'<{OUTPUT} status="ok"' not in last:
+        any_of_them = "(?i)" + "|".join(pattern.removeprefix("(?i)") for pattern in patterns.values())
+        lines = f"'\\n'.join(grep({any_of_them!r}, max_matches=50))"
+        return _code("My code failed; I give the lines that have any of the words.", f"FINAL({'' if bare else WHO!r} + {lines})\n")
+    if not begun:
+        return _code("I look at the beginning, and count the lines that have the words of the query.", f"patterns = {patterns!r}\n{LOOK}")
+    counts = {word: int(count) for word, count in _COUNT.findall(_between(OUTPUT, last)) if word in patterns}
+    words = sorted((word for word in patterns if counts.get(word)), key=lambda word: counts[word])
     if not words:
-        missing = ", ".join(asked.patterns)
-        answer = "" if asked.bare else f"{WHO}no line of the text has any of the words of the query ({missing}), in any form that my rules know."
-        return _block("None of the words is there.", _final(answer))
-    filtering = code.FILTER.replace("\n\ndef score", f"\ntests.append{asked.limit.code()}\n\ndef score") if asked.limit else code.FILTER
-    return _block(f"The rarest word is {words[0]!r}; I filter by it.", f"words = {words!r}\n{filtering}")
+        missing = "" if bare else f"{WHO}no line of the text has any of the words of the query ({', '.join(patterns)})."
+        return _code("I find none of the words.", f"FINAL({missing!r})\n")
+    left = int(found[1].replace(",", "")) if (found := _CALLS_LEFT.search(last)) else 2 * PARTS
+    parts = 0 if "greatest depth" in system else min(PARTS, left // 2)
+    given = f"few, most, parts, bare, who = {FEW}, {10 if bare else 60}, {parts}, {bare}, {WHO!r}\nquery = {f'{query} {BARE}'!r}\nwords = {words!r}\n"
+    return _code(f"The rarest word is {words[0]!r}: I begin with its lines.", f"{given}patterns = {patterns!r}\n{ANSWER}")
 
 
-def _answer(asked: Asked, system: str, first: str, last: str, output: str) -> str:
-    hits = int(found[1]) if (found := _HITS.search(output)) else 0
-    parts = _parts(asked, system, first, last, hits)
-    setting = _settings(asked)
-    if parts:
-        query = f"query = {f'{asked.query} {TEN_LINES}'!r}\n"
-        if asked.fields:
-            query = f"fields = {list(asked.fields)!r}\n{code.VALUES}{query}if found:\n    query = {f'{asked.query} {ONE_A_LINE}'!r}\n"
-        return _block(f"{hits:,} lines are too many for one look; I ask about {parts} parts at once.", f"{query}n = {parts}\n{code.RECURSE}")
-    if asked.form == "count" and not asked.fields:
-        return _block("I count them a second way.", setting + code.COUNT + (code.FINAL_BARE_COUNT if asked.bare else code.FINAL_COUNT))
-    if not asked.fields:
-        return _block("I collect them.", setting + (code.FINAL_BARE_LINES if asked.bare else code.FINAL_LINES))
-    values = f"{setting}fields = {list(asked.fields)!r}\n{code.VALUES}"
-    if asked.bare:
-        return _block("I take the values out of them.", values + code.FINAL_BARE_VALUES + code.FINAL_BARE_LINES)
-    final = {"most": code.FINAL_MOST, "values": code.FINAL_VALUES, "count": f"if found:\n    {code.FINAL_DIFFERENT}", "lines": ""}[asked.form]
-    rest = code.COUNT + code.FINAL_COUNT if asked.form == "count" else code.FINAL_LINES
-    return _block(f"I take the {asked.noun} out of them.", f"{values}{final}# The lines have no such values: the lines themselves, then.\n{rest}")
-
-
-def _parts(asked: Asked, system: str, first: str, last: str, hits: int) -> int:
-    """How many parts are handed down; 0 where code does it alone."""
-    size = int(found[1].replace(",", "")) if (found := _SIZE.search(_between(TEXT, first))) else 0
-    if hits <= FEW or size <= SMALL or asked.form in ("count", "most"):
-        return 0
-    calls = int(found[1].replace(",", "")) // 2 if (found := _CALLS_LEFT.search(last)) else MOST_PLAIN_PARTS
-    if "greatest depth" in system:
-        wanted = -(-size // PART)
-        return wanted if wanted <= min(calls, MOST_PLAIN_PARTS) else 0
-    return min(MOST_PARTS, calls) if calls > 1 else 0
-
-
-def _merge(asked: Asked) -> str:
-    setting = _settings(asked)
-    lines = code.MERGE_LINES + (code.FINAL_BARE_JOINED if asked.bare else code.FINAL_JOINED_LINES)
-    if not asked.fields:
-        return _block("I join the lines.", setting + lines)
-    values = code.MERGE_VALUES + (code.FINAL_BARE_JOINED if asked.bare else code.FINAL_JOINED_VALUES)
-    return _block(
-        "I join what came back, and compare it with what code finds.", f"{setting}if found:\n{indent(values, '    ')}else:\n{indent(lines, '    ')}"
-    )
-
-
-def _short(asked: Asked) -> str:
-    """Code that needs nothing of the turns before."""
-    pattern = "|".join(pattern.removeprefix("(?i)") for pattern in asked.patterns.values())
-    listed = '"\\n".join(hit[:300] for hit in hits)'
-    return f"hits = grep({f'(?i){pattern}'!r}, max_matches=50)\nFINAL({'' if asked.bare else repr(WHO) + ' + '}{listed})\n"
-
-
-def _so_far(asked: Asked, said: list[str], last: str) -> str:
-    words = ", ".join(asked.patterns)
-    return f"{WHO}the search ended before its answer. It looked for lines with {words}, in {len(said)} turns; ask again with a larger budget."
-
-
-def _settings(asked: Asked) -> str:
-    bounds = [asked.limit.words] if asked.limit else []
-    return f"who = {WHO!r}\nbounds = {bounds!r}\nnoun = {asked.noun!r}\n{code.HAVE}"
-
-
-def _final(answer: str) -> str:
-    return f"FINAL({answer!r})\n"
-
-
-def _block(words: str, source: str) -> str:
+def _code(words: str, source: str) -> str:
     return f"{words}\n\n```python\n{source}```\n"
 
 

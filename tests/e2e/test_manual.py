@@ -70,7 +70,7 @@ def test_the_search_is_answered_by_the_demo(project: Path) -> None:
     (project / "server.log").write_text("10:00 request 7 ok\n10:01 request 8 timed out after 30 s: database\n")
     done = subprocess.run([*command(), *words, "--model", "demo"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("1 requests: 8\n")
+    assert done.stdout.endswith("line 2: 10:01 request 8 timed out after 30 s: database\n")
     assert (project / words[words.index("--log") + 1]).is_file()
 
 
@@ -176,7 +176,7 @@ def test_the_tour_of_the_readme(start: Start, project: Path) -> None:
     screen.wait("idle")
     screen.enter("`" + written(7, 'rlm("Which requests timed out?", "10:01 request 8 timed out after 30 s: database")'))
     screen.wait("RECURSION")
-    screen.wait("1 requests")
+    screen.wait("1 line has 2 of the words")
     screen.wait("idle")
     screen.send("\x0f" + written(8, "t"))
     screen.press_until("enter", "Run again", asked="TRANSCRIPT")

@@ -52,17 +52,13 @@ def run(text: str, activity: str = "", namespace: dict[str, Any] = NAMESPACE) ->
         ("average price in df", "mean of price is 30.0"),
         ("what is the total of the column PRICE in df", "sum of price is 90.0"),
         ("mean of weight in df", "There is no column weight. Columns: Region, price"),
-        ("sum of price by region in df", "70.0"),
-        ("rows of df where price > 15", "2 of 3 rows"),
         ("how many rows has df?", "df has 3 rows"),
         ("how many words are in log?", "log has 5 words"),
         ("how many lines has log", "log has 3 lines"),
-        ("count the distinct values of prices", "3 distinct values"),
         ("sort prices descending", "[50, 4, 3]"),
         ("sort df by price", "10.0"),
         ("first 2 of prices", "[3, 4]"),
         ("last row of df", "60.0"),
-        ("find ERROR in log", "3: ERROR three"),
         ("describe df", "(3, 2)"),
         ("describe prices", "list 3"),
         ("what is n?", "42"),
@@ -83,7 +79,7 @@ def test_a_variable_may_be_named_by_a_word_of_the_rules(name: str, value: object
     assert "has 3" in run(f"how many {name} are there?", namespace=namespace)
     assert "mean of price is 35.0" in run(f"what is the mean of price in {name}?", namespace=namespace)
     assert "1 of 3 rows have no price" in run(f"how many rows of {name} have no price?", namespace=namespace)
-    assert "60" in run(f"sort {name} by price descending", namespace=namespace).splitlines()[0 if value is ROWS else 1]
+    assert "60" in run(f"sort {name} by price descending", namespace=namespace).splitlines()[0]
     assert "60" not in run(f"first 1 of {name}", namespace=namespace)
 
 
@@ -102,11 +98,6 @@ def test_it_finds_what_is_missing(text: str, value: object) -> None:
     assert "1 of 3 rows have no price" in run(text, namespace={"orders": value})
 
 
-@pytest.mark.parametrize("value", [PARTS, ROWS], ids=["pandas", "without pandas"])
-def test_it_counts_missing_values_of_all_columns(value: object) -> None:
-    assert "1" in run("how many values are missing in orders?", namespace={"orders": value})
-
-
 FAILURE = (
     '<recent-activity>\n<user-repl-in cell="3">{code}</user-repl-in>\n'
     '<user-repl-out cell="3" status="error">Traceback (most recent call last):\n  File "In [3]", line 1\n    {code}\n{error}</user-repl-out>\n'
@@ -119,10 +110,6 @@ FAILURE = (
     [
         ("print(pricse)", "NameError: name 'pricse' is not defined", "[3, 4, 50]"),
         ("print(math.pi)", "NameError: name 'math' is not defined", "3.14"),
-        ("print(1 / len([]))", "ZeroDivisionError: division by zero", "0"),
-        ("print(prices[9])", "IndexError: list index out of range", "50"),
-        ("print('n is ' + n)", 'TypeError: can only concatenate str (not "int") to str', "n is 42"),
-        ("print(df['pric'].sum())", "KeyError: 'pric'", "price"),
     ],
 )
 def test_it_mends_simple_errors(code: str, error: str, printed: str) -> None:
