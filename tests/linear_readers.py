@@ -37,7 +37,7 @@ def collapsed(text: str) -> None:
 
 def printed(text: str) -> None:
     from mahtab_tui.kernel.output import Output as Printed
-    from mahtab_tui.tui.panes.transcript.output import Output
+    from mahtab_tui.tui.cell_output.output import Output
 
     kept, shown = Printed(), Output()
     for start in range(0, len(text), 8_192):

@@ -210,7 +210,7 @@ def conversation(past: Sequence[Record]) -> list[EarlierMessage]:
 
 
 def summary(past: Sequence[Record]) -> Summary | None:
-    """What stood for the beginning of a resumed conversation, unless the person has taken something out of that beginning since."""
+    """What stood for the beginning of a resumed conversation, unless the user has taken something out of that beginning since."""
     made: Summary | None = None
     later: set[str] = set()
     for record in past:

@@ -76,7 +76,7 @@ async def test_typing_searches_and_shows_the_whole_entry(pilot: Pilot[None]) -> 
     assert found(pilot) == ["❯ def median(day):  +1 line"]
     assert whole(pilot).text == BLOCK
     assert whole(pilot).python
-    assert str(pilot.app.screen.query_one("#count", Static).content) == "1 found"
+    assert str(pilot.app.screen.query_one(".listing-count", Static).content) == "1 found"
 
 
 async def test_letters_in_order_are_found(pilot: Pilot[None]) -> None:
@@ -93,7 +93,7 @@ async def test_enter_takes_the_entry(pilot: Pilot[None]) -> None:
 
 
 async def test_enter_does_not_take_what_was_found_for_an_earlier_query(pilot: Pilot[None]) -> None:
-    query = pilot.app.screen.query_one("#query", Input)
+    query = pilot.app.screen.query_one(Input)
     query.value = "pandas"
     await query.action_submit()
     await until(pilot, lambda: not isinstance(pilot.app.screen, HistorySearch) and said(pilot))
@@ -131,7 +131,7 @@ async def test_escape_leaves_all_as_it_was(pilot: Pilot[None]) -> None:
 
 async def test_nothing_found_is_said_and_enter_stays(pilot: Pilot[None]) -> None:
     await search(pilot, "zzz")
-    assert str(pilot.app.screen.query_one("#count", Static).content) == "nothing found"
+    assert str(pilot.app.screen.query_one(".listing-count", Static).content) == "nothing found"
     await pilot.press("enter")
     assert isinstance(pilot.app.screen, HistorySearch)
     assert whole(pilot).text == ""

@@ -160,8 +160,8 @@ def session_of(pilot: Pilot[int]) -> ToldSession:
 
 @every_text
 async def test_questions_and_choices(texts: list[str]) -> None:
-    from mahtab_tui.tui.rows.listing import ChooseOne
     from mahtab_tui.tui.screens.confirm import Confirm
+    from mahtab_tui.tui.screens.listing import ChooseOne
     from mahtab_tui.tui.screens.prompt import Prompt
 
     async with GatedApp().run_test(size=(120, 40)) as pilot:

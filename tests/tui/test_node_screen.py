@@ -40,7 +40,7 @@ def story(app: SearchApp) -> list[str]:
     """All rows of the story, also those that are not seen."""
     pane = app.screen.query_one(StoryPane)
     before, pane.scroll_y = pane.scroll_y, 0
-    rows = [pane.render_line(y).text.rstrip() for y in range(len(pane._rows))]
+    rows = [pane.render_line(y).text.rstrip() for y in range(len(pane._story))]
     pane.scroll_y = before
     return rows
 
@@ -239,7 +239,7 @@ async def test_a_call_that_was_run_again_leads_to_the_new_one() -> None:
 async def test_the_last_link_of_a_story_shorter_than_the_screen_is_found_from_below() -> None:
     async with opened(done(), "1.6") as (pilot, app):
         pane = app.screen.query_one(StoryPane)
-        pane._rows = pane._rows[:3]
+        pane._story.rows = pane._story.rows[:3]
         pane.scroll_to(y=0, animate=False, force=True)
         pane.action_next_link(-1)
         await pilot.pause()

@@ -245,11 +245,11 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(make_app: Callabl
         assert isinstance(app.screen, ActionMenu)
         assert all(command.id != "entry-open" for command in app.screen.commands)
         await pilot.press("escape")
-        pane._mark = pane._transcript._cells[2]
+        pane.marker.entry = pane.viewport.transcript._cells[2]
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, PagerScreen))
         await until(pilot, lambda: "5,000 lines" in str(app.screen.query_one("#output-title", Static).content))
         await pilot.press("q")
-        pane._mark = pane._transcript._cells[1]
+        pane.marker.entry = pane.viewport.transcript._cells[1]
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(app.screen, PicturesScreen))

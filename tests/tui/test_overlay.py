@@ -314,7 +314,7 @@ async def test_hidden_from_the_model_it_stays_dimmed(make_app: MakeApp, kitty: G
         watched = Watched(pilot, kitty)
         await watched.standing(1)
         shown = list(kitty.kept)
-        watched.pane.fold([Record(tags.HIDE, "", {"entry": watched.pane._transcript.entries[-1].key, "hidden": True}, 1.0)])
+        watched.pane.fold([Record(tags.HIDE, "", {"entry": watched.pane.viewport.transcript.entries[-1].key, "hidden": True}, 1.0)])
         await until(pilot, lambda: bool(kitty.standing) and list(kitty.kept) != shown)
         assert watched.misplaced == []
 

@@ -29,7 +29,7 @@ async def to_question(pilot: Pilot[int]) -> MahtabApp:
     pane = app.query_one(TranscriptPane)
     pane.focus()
     for _ in range(6):
-        if pane.marked is not None and pane.marked.key == "question 1":
+        if pane.marker.marked is not None and pane.marker.marked.key == "question 1":
             return app
         await pilot.press("up")
     raise AssertionError("the question is not there")

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from mahtab_tui.settings.model import Settings
-from mahtab_tui.tui.rows.listing import ChooseOne
+from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.edit import EditSetting
 from mahtab_tui.tui.screens.settings.groups import GROUPS

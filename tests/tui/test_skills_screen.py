@@ -51,8 +51,7 @@ def said(pilot: Pilot[int], selector: str = ".listing-said") -> str:
 
 def text(pilot: Pilot[int]) -> str:
     """What the preview shows."""
-    rows = screen(pilot).query_one(Preview)._rows
-    assert rows is not None
+    rows = screen(pilot).query_one(Preview).rows
     return "\n".join(rows[place].text for place in range(len(rows)))
 
 

@@ -62,7 +62,7 @@ def conversation() -> list[Record]:
 
 
 def marked(app: PaneApp) -> str:
-    entry = app.pane.marked
+    entry = app.pane.marker.marked
     return "" if entry is None else text_of(entry)
 
 

@@ -82,7 +82,7 @@ async def test_the_pictures_of_a_cell_are_drawn_for_each_width(held: Held) -> No
         await pilot.resize_terminal(30, 20)
         await until(pilot, lambda: pane.size.width == 30)
         held.go_on.release(3)
-        width = pane._text_width
+        width = pane.room[0]
         await until(pilot, lambda: blocks(pane) == [width] * 3)
         assert first[0] > width
         assert held.begun == [first, (width, 1), (width, 2)], "one after the other, and none for a width that is no more"
@@ -126,7 +126,7 @@ async def test_hidden_from_the_model_it_is_drawn_dimmed() -> None:
         pane = pane_of(pilot)
         await until(pilot, lambda: blocks(pane) == [10] * 5)
         (bright,) = styles(pane)
-        pane.fold([Record(tags.HIDE, "", {"entry": pane._transcript.entries[-1].key, "hidden": True}, 1.0)])
+        pane.fold([Record(tags.HIDE, "", {"entry": pane.viewport.transcript.entries[-1].key, "hidden": True}, 1.0)])
         await until(pilot, lambda: blocks(pane) == [10] * 5 and styles(pane) != {bright})
         (dimmed,) = styles(pane)
         assert bright is not None
@@ -141,7 +141,7 @@ async def test_hidden_from_the_model_it_is_drawn_dimmed() -> None:
 async def test_a_pinned_one_is_drawn_at_the_top() -> None:
     async with PaneApp([*cell(1, png(160, 32)), *cells(20, 2)]).run_test(size=(60, 40)) as pilot:
         pane = pane_of(pilot)
-        pane.fold([Record(tags.PIN, "", {"entry": pane._transcript.entries[0].key, "pinned": True}, 1.0)])
+        pane.fold([Record(tags.PIN, "", {"entry": pane.viewport.transcript.entries[0].key, "pinned": True}, 1.0)])
         await until(pilot, lambda: blocks(pane) == [20] * 2)
 
 

@@ -41,8 +41,8 @@ async def test_what_the_person_does_to_an_entry_is_nothing_new_nor_is_what_is_fo
         app.pane.focus()
         await pilot.press("home", "space")
         await pilot.pause()
-        assert app.pane.marked is not None
-        assert app.pane.marked.folded
+        assert app.pane.marker.marked is not None
+        assert app.pane.marker.marked.folded
         app.pane.fold([record(tags.USAGE, cost=0.1)])
         assert "↓" not in shown(app.pane)[-1]
         app.pane.fold(cells(1, first=31))

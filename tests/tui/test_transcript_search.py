@@ -96,7 +96,7 @@ async def test_what_is_nowhere_is_said_and_no_words_say_nothing() -> None:
         app = pilot.app
         assert isinstance(app, KeysApp)
         assert str(app.query_one("#find-count", Static).content) == ""
-        assert app.pane.sought is None
+        assert app.pane.search.pattern is None
 
 
 async def test_words_that_were_withdrawn_are_not_found() -> None:

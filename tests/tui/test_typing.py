@@ -146,7 +146,7 @@ async def test_a_text_that_is_typed_into_a_menu_goes_to_the_editor_whole(app: Ma
         pane = app.query_one(TranscriptPane)
         pane.focus()
         await pilot.pause()
-        while "which days" not in getattr(pane.marked, "text", ""):
+        while "which days" not in getattr(pane.marker.marked, "text", ""):
             await pilot.press("up")
         await pilot.press("enter")
         await pilot.press(*text)

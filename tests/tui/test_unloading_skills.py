@@ -8,7 +8,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
-from mahtab_tui.tui.rows.listing import ChooseOne
+from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.widgets.header import HeaderBar
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story

@@ -22,7 +22,7 @@ from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import Requests
 from mahtab_tui.settings.model import load_settings
-from mahtab_tui.tui.panes.namespace.columns import fitted_author
+from mahtab_tui.tui.panes.namespace.drawing import fitted_author
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 

@@ -15,12 +15,12 @@ from rich.console import Console
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.partials import Partial
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.cell_output.output import HEAD, SHOWN, TAIL, Output, Shown
+from mahtab_tui.tui.cell_output.picture import HIGHEST, picture_rows, size_in_cells
+from mahtab_tui.tui.cell_output.printed import OutputRows
 from mahtab_tui.tui.graphics.files import opened, size_of
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.panes.transcript import memory
-from mahtab_tui.tui.panes.transcript.layout.picture import HIGHEST, picture_rows, size_in_cells
-from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
-from mahtab_tui.tui.panes.transcript.output import HEAD, SHOWN, TAIL, Output, Shown
 from mahtab_tui.tui.rows.grid import grid_rows
 from mahtab_tui.tui.rows.html_table import Table, read_table
 from tests.pictures import bomb, encoded, noise

@@ -12,7 +12,7 @@ from mahtab_tui.bus.overwrite import HEIGHT, collapse
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.bus.screen_line import Line
 from mahtab_tui.bus.sgr import Graphic
-from mahtab_tui.tui.panes.transcript.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, Output
+from mahtab_tui.tui.cell_output.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, Output
 from tests.unit.test_overwrite import MOVED
 
 

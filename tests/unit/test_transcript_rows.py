@@ -11,11 +11,11 @@ from rich.cells import cell_len
 from rich.style import Style
 from textual.strip import Strip
 
+from mahtab_tui.tui.cell_output.output import HEAD, TAIL, Output
+from mahtab_tui.tui.cell_output.printed import OutputRows, expand_tabs
 from mahtab_tui.tui.panes.transcript.entries import Note, Words
-from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows, expand_tabs
 from mahtab_tui.tui.panes.transcript.layout.prose import note_rows
 from mahtab_tui.tui.panes.transcript.layout.words import WordsRows
-from mahtab_tui.tui.panes.transcript.output import HEAD, TAIL, Output
 from mahtab_tui.tui.panes.transcript.window import Window
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.palette import Palette

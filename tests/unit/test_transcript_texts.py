@@ -7,8 +7,8 @@ from textual.selection import Selection
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
-from mahtab_tui.tui.panes.transcript.finding import Found, row_of
 from mahtab_tui.tui.panes.transcript.pinned import pinned_rows
+from mahtab_tui.tui.panes.transcript.search import Found, row_of
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 from mahtab_tui.tui.panes.transcript.window import Place, Window

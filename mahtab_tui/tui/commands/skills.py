@@ -24,7 +24,7 @@ def skills(work: Workspace) -> None:
 @slash_command("unload-skill", "Unload skill", "The model is told a loaded skill no longer", "Session", slash="unload", argument="NAME")
 def unload_skill(work: Workspace, name: str) -> None:
     from mahtab_tui.knowledge.library import NoSkill
-    from mahtab_tui.tui.rows.listing import ChooseOne
+    from mahtab_tui.tui.screens.listing import ChooseOne
 
     loaded = work.session.knowledge.loaded
     if not name and (names := loaded.names):

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from textual.message import Message
 from textual.widget import Widget
 
 from mahtab_tui.kernel.base import KernelError
+from mahtab_tui.tui.textual_fixes.removable import Removable
 
 T = TypeVar("T")
 
@@ -22,16 +22,6 @@ class _Job(NamedTuple):
     work: Callable[[], Any]
     then: Callable[[Any], None]
     failed: Callable[[str], None]
-
-
-class Answered(Message):
-    """What came of a question; `deliver` is to be called where widgets may be touched."""
-
-    bubble = False
-
-    def __init__(self, deliver: Callable[[], None]) -> None:
-        super().__init__()
-        self.deliver = deliver
 
 
 class Fetcher:
@@ -75,10 +65,11 @@ class Fetcher:
             result = job.work()
         except Exception as error:  # the thread's outermost frame
             sentence = str(error) if isinstance(error, KernelError) else f"It cannot be shown: {str(error) or type(error).__name__}"
-            self._owner.post_message(Answered(lambda: self._deliver(slot, job, job.failed, sentence)))
+            self._owner.call_later(self._deliver, slot, job, job.failed, sentence)
         else:
-            self._owner.post_message(Answered(lambda: self._deliver(slot, job, job.then, result)))
+            self._owner.call_later(self._deliver, slot, job, job.then, result)
 
     def _deliver(self, slot: str, job: _Job, to: Callable[[Any], None], what: Any) -> None:
-        if self._numbers.get(slot) == job.number:
+        leaves = isinstance(self._owner, Removable) and self._owner.leaves
+        if self._numbers.get(slot) == job.number and not leaves:
             to(what)

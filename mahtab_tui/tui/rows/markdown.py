@@ -10,6 +10,7 @@ from pygments.lexer import Lexer
 from pygments.lexers import TextLexer, get_lexer_by_name
 from pygments.util import ClassNotFound
 from rich.cells import cell_len
+from rich.style import Style
 
 from mahtab_tui.tui.rows.code import highlight
 from mahtab_tui.tui.rows.inline import inline_spans, split_lines
@@ -43,7 +44,7 @@ def first_line(block: Block) -> int:
 
 
 class Markdown:
-    """Draws blocks at one width. The rows have no bar yet."""
+    """Draws blocks at one width, without bars."""
 
     def __init__(self, palette: Palette) -> None:
         self._palette = palette
@@ -64,6 +65,13 @@ class Markdown:
             return self._paragraph(block, width, lead)
         drawn = self._drawers[block.type](block, width) if block.type in self._drawers else self._stack(block, width)
         return [Row(lead), *drawn] if lead else drawn
+
+    def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
+        """The rows of all blocks of a text, an empty one between two blocks, with a bar."""
+        rows: list[Row] = []
+        for block in parse(source):
+            rows += [*([Row()] if rows else []), *self.rows(block, width)]
+        return [row._replace(bar=bar) for row in rows]
 
     def _paragraph(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
         first, *lines = split_lines(inline_spans(block, self._palette.text, self._palette))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
+from textual.app import App
 from textual.color import Color
 
 from mahtab_tui.tui.theme import GUESTS
@@ -85,6 +88,18 @@ class Palette:
         return self.text
 
 
+def palette_of(app: App[Any]) -> Palette:
+    """The palette of the theme that the application shows."""
+    variables = app.theme_variables
+    return _palette(*map(variables.__getitem__, _ROLES))
+
+
+@lru_cache(maxsize=4)
+def _palette(*colours: str) -> Palette:
+    return Palette.of(dict(zip(_ROLES, colours, strict=True)))
+
+
+_ROLES = ("person", "model", "moon", "good", "bad", "hairline", "muted", "foreground", "surface", "panel", *GUESTS)
 BOLD = Style(bold=True)
 ITALIC = Style(italic=True)
 UNDERLINE = Style(underline=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-from rich.cells import cell_len, get_character_cell_size
+from rich.cells import cell_len, get_character_cell_size, set_cell_size
 from rich.style import Style
 
 from mahtab_tui.tui.graphics.pictured import Picture
@@ -64,6 +64,13 @@ class GrowingRows(Rows, Protocol):
 
     def update(self) -> None:
         """Take in what has changed in the entry."""
+
+
+def fitted(text: str, width: int) -> str:
+    """A text in exactly so many cells, cut with … where it is longer."""
+    if cell_len(text) <= width:
+        return set_cell_size(text, width)
+    return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
 def hard_cuts(text: str, width: int) -> list[int]:

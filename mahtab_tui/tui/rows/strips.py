@@ -55,6 +55,13 @@ def strip_of(
     return Strip(segments, width)
 
 
+def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
+    """A row without a bar, behind so many empty cells, as a strip of exactly this width."""
+    ground = base + row.fill if row.fill else base
+    segments = [Segment(text, ground + style) for text, style in [(" " * margin, Style.null()), *row.spans]]
+    return Strip(segments).adjust_cell_length(width, ground)
+
+
 def _origin(offset: int, y: int | None) -> Style:
     return Style.null() if y is None else Style(meta={"offset": (offset, y)})
 

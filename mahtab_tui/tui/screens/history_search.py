@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import ClassVar, Protocol
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.widgets import Input, OptionList, Static
-from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.pasting import clean
-from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.listing import Listing
 from mahtab_tui.tui.textual_fixes.options import Options
 from mahtab_tui.tui.widgets.line import Line
 
@@ -31,14 +29,13 @@ class SearchableHistory(Protocol):
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]: ...
 
 
-class HistorySearch(Dialog[HistoryEntry | None]):
+class HistorySearch(Listing[HistoryEntry, HistoryEntry | None]):
     """The entry that was chosen, or None after Escape."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "leave", "Leave"),
-        ("down,ctrl+n", "move(1)", "Down"),
-        ("up,ctrl+p,ctrl+r", "move(-1)", "Up"),
-    ]
+    TITLE = "History"
+    HINT = "Enter takes it into the editor · ↑ ↓ choose · Esc leaves all as it is"
+    PLACEHOLDER = "type to search"
+    BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "move(-1)", "Up")]
 
     def __init__(self, history: SearchableHistory) -> None:
         super().__init__()
@@ -47,64 +44,27 @@ class HistorySearch(Dialog[HistoryEntry | None]):
         self._found_for: str | None = None
         """The query whose entries are shown."""
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog large"):
-            with Horizontal(id="search-title"):
-                yield Static("History", markup=False)
-                yield Static(id="count", markup=False)
-            yield Line(placeholder="type to search", compact=True, id="query")
-            found = Options(id="found", compact=True, markup=False)
-            found.can_focus = False
-            yield found
-            whole = CodeArea(id="whole")
-            whole.can_focus = False
-            whole.read_only = True
-            yield whole
-            yield Static("Enter takes it into the editor · ↑ ↓ choose · Esc leaves all as it is", id="search-hint", markup=False)
+    def body(self, found: Options) -> ComposeResult:
+        yield found
+        whole = CodeArea(id="whole")
+        whole.can_focus = False
+        whole.read_only = True
+        yield whole
 
     def on_mount(self) -> None:
-        self._search("")
+        self.find()
 
-    @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
-        event.stop()
-        self._search(event.value)
+    @property
+    def wanted(self) -> str:
+        return self.query_one(Line).value
 
-    @on(Input.Submitted)
-    async def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        if self._found_for != event.value:
-            await self._find(event.value)
-        self._take(self.query_one(OptionList).highlighted)
-
-    @on(OptionList.OptionSelected)
-    def _clicked(self, event: OptionList.OptionSelected) -> None:
-        event.stop()
-        self._take(self.query_one(OptionList).highlighted)
-
-    @on(OptionList.OptionHighlighted)
-    def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        event.stop()
-        # Not the event's own row: what it was of may have gone meanwhile.
-        place = self.query_one(OptionList).highlighted
-        self._preview(None if place is None else self._found[place])
-
-    def action_move(self, step: int) -> None:
-        found = self.query_one(OptionList)
-        if self._found:
-            found.highlighted = ((found.highlighted or 0) + step) % len(self._found)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-    def _take(self, place: int | None) -> None:
-        if place is not None:
-            self.dismiss(self._found[place])
+    def find(self) -> None:
+        self._search()
 
     @work(exclusive=True)
-    async def _search(self, query: str) -> None:
+    async def _search(self) -> None:
         await asyncio.sleep(PAUSE)
-        await self._find(query)
+        await self._find(self.wanted)
 
     async def _find(self, query: str) -> None:
         """Search on a thread, and show what was found."""
@@ -112,24 +72,34 @@ class HistorySearch(Dialog[HistoryEntry | None]):
         if not self.is_current:  # it was left meanwhile, and what it would show this in is going
             return
         self._found, self._found_for = found, query
-        options = self.query_one(OptionList)
-        options.set_options(Option(_line(entry, query)) for entry in self._found)
-        options.highlighted = 0 if self._found else None
-        self.query_one("#count", Static).update(Content(f"{len(self._found)} found" if self._found else "nothing found"))
-        self._preview(self._found[0] if self._found else None)
+        self.fill(0)
+        self.count(f"{len(found)} found" if found else "nothing found")
 
-    def _preview(self, entry: HistoryEntry | None) -> None:
+    def rows(self, wanted: str) -> Sequence[HistoryEntry]:
+        return self._found
+
+    def line(self, row: HistoryEntry, width: int) -> Content:
+        """An entry on one line: its mode, its first line with what was searched for, how many lines more there are."""
+        query = self._found_for or ""
+        first, *more = plain(row.text).expandtabs(4).split("\n")
+        text = Content(first)
+        place = first.lower().find(query.lower())
+        if query and place >= 0:
+            text = text.stylize("$moon bold", place, place + len(query))
+        glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
+        return Content.assemble(glyph, " ", text, ("" if not more else f"  +{len(more)} line{'s' * (len(more) > 1)}", "$muted"))
+
+    def tell(self, row: HistoryEntry | None) -> None:
         whole = self.query_one("#whole", CodeArea)
-        whole.python = entry is None or entry.mode == "python"
-        whole.load_text(clean(entry.text) if entry else "")
+        whole.python = row is None or row.mode == "python"
+        whole.load_text(clean(row.text) if row else "")
 
+    def _take(self) -> None:
+        self._take_found()
 
-def _line(entry: HistoryEntry, query: str) -> Content:
-    """An entry on one line: its mode, its first line with what was searched for, how many lines more there are."""
-    first, *more = plain(entry.text).expandtabs(4).split("\n")
-    text = Content(first)
-    place = first.lower().find(query.lower())
-    if query and place >= 0:
-        text = text.stylize("$moon bold", place, place + len(query))
-    glyph = ("◈", "$model") if entry.mode == "ask" else ("❯", "$person")
-    return Content.assemble(glyph, " ", text, ("" if not more else f"  +{len(more)} line{'s' * (len(more) > 1)}", "$muted"))
+    @work
+    async def _take_found(self) -> None:
+        if self._found_for != self.wanted:
+            await self._find(self.wanted)
+        if self.is_current and (row := self.chosen) is not None:
+            self.dismiss(row)

@@ -13,7 +13,7 @@ from textual.message import Message
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.available import Found, found_models, ollama_address, ollama_models, problem_of
-from mahtab_tui.tui.rows.listing import Listing
+from mahtab_tui.tui.screens.listing import Listing
 from mahtab_tui.tui.widgets.line import Line
 
 _NAME = 26

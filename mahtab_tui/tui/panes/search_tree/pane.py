@@ -1,4 +1,4 @@
-"""The tree's widget: a window over its lines, fed by the bus."""
+"""The tree's widget, fed by the bus."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.events import Click
-from textual.geometry import Region
 from textual.reactive import var
-from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
@@ -18,32 +16,27 @@ from mahtab_tui.search.control import Control
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
+from mahtab_tui.tui.calls.field import Field
+from mahtab_tui.tui.calls.outline import Line
 from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
-from mahtab_tui.tui.panes.search_tree.drawing import Drawing
-from mahtab_tui.tui.panes.search_tree.empty import empty_lines
-from mahtab_tui.tui.panes.search_tree.field import Field
-from mahtab_tui.tui.panes.search_tree.looks import look_of
-from mahtab_tui.tui.panes.search_tree.outline import Line
+from mahtab_tui.tui.panes.search_tree.search_rows import SearchRows, look_of
 from mahtab_tui.tui.panes.search_tree.searching import CallFinder
 from mahtab_tui.tui.panes.search_tree.view import View
-from mahtab_tui.tui.rows.lines_view import MARGIN, LinesView
-from mahtab_tui.tui.rows.palette import BOLD, Palette
-from mahtab_tui.tui.rows.redrawn import Redrawn
-from mahtab_tui.tui.rows.row import Span
+from mahtab_tui.tui.rows.row import Row
+from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 from mahtab_tui.tui.widgets.find_row import FindRow
 
 MANY = 200
 """Lines from which they are laid out at the rate of the frames only."""
-HEAD = 1
-"""Lines of the title."""
 
 
-class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
+class RecursionPane(RowsView, NodeActions, can_focus=True):
     """Every search as a tree, the newest first."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        *CURSOR_KEYS,
         Binding("left", "fold", "Fold", show=False),
         Binding("right", "unfold", "Unfold", show=False),
         Binding("ctrl+f", "find", "Find", show=False),
@@ -54,13 +47,13 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
 
     def __init__(self, control: Control, clock: Callable[[], float] = time.time, *, id: str | None = None) -> None:
         """`clock` gives the time on which the records' times are; a recording has its own."""
-        super().__init__(id=id)
-        self.control = control
         self.trees = Trees()
-        self._clock = clock
         self._view = View(self.trees)
+        self._rows = SearchRows(self._view, clock)
+        super().__init__(self._rows, id=id)
+        self.control = control
+        self._clock = clock
         self.finder = CallFinder(self.trees, self._reveal, self.focus)
-        self._drawing: Drawing | None = None
         self._looks: list[tuple[object, ...]] = []
         """Of the lines that are seen, as they were drawn."""
         self._ticking: Timer | None = None
@@ -95,24 +88,16 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
 
     def _draw_changed(self) -> None:
         """Draw the lines that look otherwise than they are drawn."""
-        top, marked = self.scroll_offset.y, self._marked
-        looks = [look_of(line, marked) for line in self._view.lines[top : top + self._page]]
+        top, marked = self.scroll_offset.y, self._rows.marked
+        looks = [look_of(line, marked) for line in self._view.lines[top : top + self.page]]
         for y, look in enumerate(looks):
             if y >= len(self._looks) or look != self._looks[y]:
-                self.refresh_line(top + y + HEAD)
+                self.refresh_line(top + y + self.head)
         for y in range(len(looks), len(self._looks)):
-            self.refresh_line(top + y + HEAD)
+            self.refresh_line(top + y + self.head)
         self._looks = looks
 
     # Lines and cursor
-
-    @property
-    def _width(self) -> int:
-        return max(10, self.scrollable_content_region.width - 2 * MARGIN)
-
-    @property
-    def _page(self) -> int:
-        return max(1, self.size.height - HEAD)
 
     @property
     def chosen(self) -> Chosen | None:
@@ -125,34 +110,41 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
             self._show_cursor()
 
     def _reveal(self, tree: Tree, node: SearchNode) -> None:
-        self._view.reveal(tree, node, self._width)
-        self.hold(HEAD + max(1, len(self._view.lines)))
+        self._view.reveal(tree, node, self._rows.width)
+        self._count()
         self._show_cursor()
 
     def _arrange(self) -> None:
         """There are other lines than before. Where the pane has the focus, the cursor stays at its place on the screen too."""
+        if self._laid_out is None:
+            return
         before = self._view.place
-        self._view.arrange(self._width)
-        self.hold(HEAD + max(1, len(self._view.lines)))
+        self._view.arrange(self._rows.width)
+        self._count()
         if self._view.following:
             self._show_cursor()
         elif self.has_focus and (moved := self._view.place - before):
             self.scroll_to(y=self.scroll_y + moved, animate=False, force=True)
 
+    def _count(self) -> None:
+        self.set_row_count(self.head + len(self._rows))
+
     def _show_cursor(self) -> None:
-        self.scroll_to_region(Region(0, self._view.place, 1, HEAD + 1), animate=False, force=True)
-        self.refresh()
+        self.show_row(self._view.place)
 
     # Layout and time
 
     def on_mount(self) -> None:
-        self._look_anew()
+        self.look()
 
-    def look_anew(self, palette: Palette) -> None:
-        self._drawing = Drawing(self._width, palette)
+    def look(self) -> None:
+        super().look()
         self._arrange()
-        self.refresh()
         self._tick_if_needed()
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        self._rows.focused = has_focus
+        super().watch_has_focus(has_focus)
 
     def _tick_if_needed(self) -> None:
         needed = any(not tree.finished for tree in self.trees)
@@ -167,63 +159,39 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
         self._arrange_if_needed()
         self._draw_changed()
         top = self.scroll_offset.y
-        for place in range(top, min(top + self._page, len(self._view.lines))):
+        for place in range(top, min(top + self.page, len(self._view.lines))):
             line = self._view.lines[place]
             if line.kind in ("root", "node", "left") and not line.node.finished:
-                self.refresh_line(place + HEAD)
+                self.refresh_line(place + self.head)
 
     # Drawing
 
-    def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
-        base = self.visual_style.rich_style
-        if self._drawing is None:
-            return Strip.blank(width, base)
-        if y < HEAD:
-            return self.strip(self._title(self._drawing), width, base)
-        place = self.scroll_offset.y + y - HEAD
-        if not self._view.lines:
-            lines = empty_lines(self._width, self._drawing.palette)
-            return self.strip(lines[place] if place < len(lines) else [], width, base)
-        if place >= len(self._view.lines):
-            return Strip.blank(width, base)
-        if self.has_focus and place == self._view.place:
-            base += self._drawing.palette.panel
-        return self.strip(self._drawing.spans(self._view.lines[place], self._clock(), self._marked), width, base)
+    @property
+    def head(self) -> int:
+        return 1
+
+    def head_row(self, y: int) -> Row:
+        return self._rows.title(len(self.trees))
 
     @property
-    def _marked(self) -> SearchNode | None:
-        """The node whose place is shown in the bar."""
-        line = self._view.line
-        return line.node if line is not None and line.kind == "node" and self.has_focus else None
+    def marked_row(self) -> int:
+        return self._view.place if self._view.lines and self.has_focus else -1
 
-    def _title(self, drawing: Drawing) -> list[Span]:
-        palette = drawing.palette
-        spans: list[Span] = [("RECURSION", palette.person + BOLD if self.has_focus else palette.muted)]
-        if len(self.trees) > 1:
-            spans.append((f"  {len(self.trees)} searches", palette.muted))
-        if self._view.following:
-            spans.append(("  ·  follows the newest", palette.moon))
-        room = self._width - sum(len(text) for text, _ in spans)
-        if self._view.lines and room > len(drawing.heads):
-            spans.append((drawing.heads.rjust(room), palette.muted))
-        return spans
-
-    # What the person does
+    # What the user does
 
     def on_click(self, event: Click) -> None:
-        place = self.scroll_offset.y + event.y - HEAD
-        if event.y < HEAD or not 0 <= place < len(self._view.lines) or self._drawing is None:
+        place = self.row_at(event.y)
+        if place is None or not self._view.lines:
             return
         line = self._view.lines[place]
-        column = event.x - MARGIN - len(line.prefix)
+        column = event.x - self.margin - len(line.prefix)
         if line.kind == "field" and line.batch is not None:
-            node = Field(line.batch, self._drawing.field_width(line)).node(line.row, column)
+            node = Field(line.batch, self._rows.drawing.field_width(line)).node(line.row, column)
             if node is not None:
                 self._view.choose(line)
                 self._open(Chosen(line.tree, node))
         elif line.kind == "bar":
-            cells = max(1, self._width - 2)
+            cells = max(1, self._rows.width - 2)
             self._open(Chosen(line.tree, line.node), at=max(0, min(cells - 1, column - 2)) * line.tree.coverage.chars // cells)
         elif line.kind == "answer":
             self._open(Chosen(line.tree, line.node))
@@ -291,9 +259,8 @@ class RecursionPane(LinesView, Redrawn, NodeActions, can_focus=True):
         self._show_cursor()
 
     def action_move_page(self, direction: int) -> None:
-        self._view.go_near(self._view.place + direction * max(1, self._page - 1))
-        self._show_cursor()
+        self.go_to(self._view.place + direction * max(1, self.page - 1))
 
-    def action_move_to(self, place: int) -> None:
-        self._view.go_near(0 if place == 0 else len(self._view.lines))
+    def go_to(self, row: int) -> None:
+        self._view.go_near(row)
         self._show_cursor()

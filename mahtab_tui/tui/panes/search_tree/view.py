@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
-from mahtab_tui.tui.panes.search_tree.outline import Key, Line, Outline
+from mahtab_tui.tui.calls.outline import Key, Line, Outline
 
 
 class View:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from mahtab_tui.kernel.base import TracebackFrame
-from mahtab_tui.tui.panes.transcript.output import Output
+from mahtab_tui.tui.cell_output.output import Output
 
 
 @dataclass(kw_only=True, eq=False)
@@ -45,7 +45,7 @@ class Attached(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class Question(Entry):
-    """The person's words."""
+    """The user's words."""
 
     text: str
     attached: list[Attached] = field(default_factory=list)
@@ -71,12 +71,12 @@ class Words(Entry):
 
 @dataclass(kw_only=True, eq=False)
 class Cell(Entry):
-    """Code of the person's, the model's or another agent's: proposed, waiting, running or done."""
+    """Code of the user's, the model's or another agent's: proposed, waiting, running or done."""
 
     party: str
     person: bool
     guest: int | None = None
-    """The number of the colour of another agent, from 0; None of the person's and the model's own."""
+    """The number of the colour of another agent, from 0; None of the user's and the model's own."""
     code: str = ""
     block: int | None = None
     """The number that the stream gave to this piece of an answer."""
@@ -93,14 +93,14 @@ class Cell(Entry):
     reason: str = ""
     """Why it was skipped."""
     edited: bool = False
-    """The person changed the code of the model's or agent's before it ran."""
+    """The user changed the code of the model's or agent's before it ran."""
     output: Output = field(default_factory=Output)
     displays: list[tuple[str, str, str]] = field(default_factory=list)
     """Text, type and data of what is shown where that text comes in the output; until the cell ends."""
     frames: Sequence[TracebackFrame] = ()
     """The places that its traceback names."""
     offers_explanation: bool = False
-    """It is the person's, has failed, and no cell has run since: the key that asks about it is shown."""
+    """It is the user's, has failed, and no cell has run since: the key that asks about it is shown."""
     whole_traceback: bool = False
     """Also of a long traceback, all is shown."""
     later: Output | None = None

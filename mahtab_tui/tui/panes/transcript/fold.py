@@ -10,11 +10,11 @@ from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
+from mahtab_tui.tui.cell_output.output import SHOWN, Output
 from mahtab_tui.tui.panes.transcript.answers import Answers
 from mahtab_tui.tui.panes.transcript.entries import Attached, Cell, Entry, Note, Question
 from mahtab_tui.tui.panes.transcript.guests import GuestCells
 from mahtab_tui.tui.panes.transcript.memory import Memory
-from mahtab_tui.tui.panes.transcript.output import SHOWN, Output
 from mahtab_tui.tui.panes.transcript.tools import ToolUses, skill_sentence
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mahtab_tui.bus.tags import PICTURES
+from mahtab_tui.tui.cell_output.output import Shown
 from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import PaneCommand
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question
-from mahtab_tui.tui.panes.transcript.output import Shown
 
 MOST_BLOCKS = 9
 """Code blocks that have a digit."""

@@ -11,18 +11,18 @@ from textual.message import Message
 
 from mahtab_tui.bus.tags import PICTURES
 from mahtab_tui.session.inbox import Mode
+from mahtab_tui.tui.cell_output.output import FRAME, Shown
 from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
-from mahtab_tui.tui.panes.transcript.marking import can_be_marked
+from mahtab_tui.tui.panes.transcript.marker import can_be_marked
 from mahtab_tui.tui.panes.transcript.offers import has_error, has_pictures, offers
-from mahtab_tui.tui.panes.transcript.output import FRAME, Shown
-from mahtab_tui.tui.panes.transcript.searching import SearchedView
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
+from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 
 
-class TranscriptPane(SearchedView, can_focus=True):
+class TranscriptPane(TranscriptView, can_focus=True):
     """Enter opens the menu of the marked entry. What cannot be done is refused with a sentence."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
@@ -51,7 +51,7 @@ class TranscriptPane(SearchedView, can_focus=True):
             self.text = text
 
     class Replacing(Message):
-        """An entry of the person's is to be edited and entered in its own place."""
+        """An entry of the user's is to be edited and entered in its own place."""
 
         def __init__(self, mode: Mode, text: str, entry: str) -> None:
             super().__init__()
@@ -91,7 +91,7 @@ class TranscriptPane(SearchedView, can_focus=True):
             self.pictures = pictures
 
     class FramesOpened(Message):
-        """The person wants to see where the error of a cell was; at: the frame to begin with."""
+        """The user wants to see where the error of a cell was; at: the frame to begin with."""
 
         def __init__(self, cell: Cell, at: int) -> None:
             super().__init__()
@@ -106,12 +106,12 @@ class TranscriptPane(SearchedView, can_focus=True):
             self.sentence = sentence
 
     class FindWanted(Message):
-        """The person wants to search."""
+        """The user wants to search."""
 
     def on_click(self, event: Click) -> None:
-        entry = self._entry_at(event.y)
+        entry = self.viewport.entry_at(event.y)
         if event.chain == 1 and entry is not None and can_be_marked(entry):
-            self._mark = entry
+            self.marker.entry = entry
             self.refresh()
             at = event.style.meta.get(FRAME)
             if event.button == RIGHT_BUTTON:
@@ -125,21 +125,21 @@ class TranscriptPane(SearchedView, can_focus=True):
         """Show what can be done with the entry."""
         from mahtab_tui.tui.screens.action_menu import open_menu
 
-        if (entry := self.marked) is not None:
-            open_menu(self, text_of(entry), offers(entry, pinned=any(map(can_be_marked, self._transcript.pinned)), blocks=self._blocks))
+        if (entry := self.marker.marked) is not None:
+            open_menu(self, text_of(entry), offers(entry, pinned=any(map(can_be_marked, self.viewport.transcript.pinned)), blocks=self._blocks))
 
     @property
     def _blocks(self) -> list[str]:
-        return code_blocks(self._transcript.entries)
+        return code_blocks(self.viewport.transcript.entries)
 
     def action_copy_entry(self) -> None:
         """Its code, words or question."""
-        if (entry := self.marked) is not None:
+        if (entry := self.marker.marked) is not None:
             self.post_message(self.Copied(text_of(entry)))
 
     def action_copy_output(self) -> None:
         """What the cell has printed, as far as it is held here."""
-        entry = self.marked
+        entry = self.marker.marked
         if isinstance(entry, Cell) and (text := output_of(entry)):
             self.post_message(self.Copied(text))
         else:
@@ -147,7 +147,7 @@ class TranscriptPane(SearchedView, can_focus=True):
 
     def action_again(self, edit: bool) -> None:
         """Run the code again, or ask the question again; edit: bring it into the editor."""
-        match self.marked:
+        match self.marker.marked:
             case Cell() as cell if cell.code.strip():
                 self.post_message(self.Again("python", cell.code.strip("\n"), edit=edit))
             case Question() as question:
@@ -157,7 +157,7 @@ class TranscriptPane(SearchedView, can_focus=True):
 
     def action_explain_error(self) -> None:
         """Ask the model about the cell's error: it knows the code and the traceback from what was done before."""
-        entry = self.marked
+        entry = self.marker.marked
         if entry is not None and entry.left_out:
             self.post_message(self.Refused("The model is not told of it."))
         elif isinstance(entry, Cell) and has_error(entry) and entry.number is not None:
@@ -168,12 +168,12 @@ class TranscriptPane(SearchedView, can_focus=True):
     @property
     def question_about_error(self) -> str:
         """What to ask about the last cell that has failed; empty where none has."""
-        cell = self._transcript.last_error
+        cell = self.viewport.transcript.last_error
         return "" if cell is None else _about_error(cell)
 
     def action_mention(self) -> None:
         """Ask about the cell's pictures."""
-        entry = self.marked
+        entry = self.marker.marked
         if isinstance(entry, Cell) and has_pictures(entry):
             self.post_message(self.Mentioned(f"@cell:{entry.number}"))
         else:
@@ -181,21 +181,20 @@ class TranscriptPane(SearchedView, can_focus=True):
 
     def action_whole_traceback(self) -> None:
         """Show all of a long traceback, or its end only."""
-        entry = self.marked
+        entry = self.marker.marked
         if isinstance(entry, Cell) and has_error(entry):
             entry.whole_traceback = not entry.whole_traceback
-            self._transcript.touch(entry)
-            self.fold([])
+            self.redraw_entry(entry)
         else:
             self.post_message(self.Refused("It has no error."))
 
     def code_of_cell(self, number: int) -> str | None:
         """What a cell ran, also one that is not in the transcript any more; None where it was never told here."""
-        return self._transcript.codes.get(number)
+        return self.viewport.transcript.codes.get(number)
 
     def action_open_frames(self) -> None:
         """Show where the cell's error was."""
-        entry = self.marked
+        entry = self.marker.marked
         if isinstance(entry, Cell) and entry.frames:
             self.post_message(self.FramesOpened(entry, len(entry.frames) - 1))
         else:
@@ -204,7 +203,7 @@ class TranscriptPane(SearchedView, can_focus=True):
 
     def action_hide_entry(self) -> None:
         """Take it out of the model's conversation, or bring it back."""
-        entry = self.marked
+        entry = self.marker.marked
         if entry is None:
             return
         if entry.left_out == "replaced":
@@ -217,8 +216,8 @@ class TranscriptPane(SearchedView, can_focus=True):
             self.post_message(self.Hidden(entry.key, not entry.left_out))
 
     def action_replace_entry(self) -> None:
-        """Bring the person's question or code into the editor, to be entered in its place."""
-        entry = self.marked
+        """Bring the user's question or code into the editor, to be entered in its place."""
+        entry = self.marker.marked
         if entry is not None and entry.left_out == "replaced":
             self.post_message(self.Refused("It was replaced already."))
             return
@@ -232,7 +231,7 @@ class TranscriptPane(SearchedView, can_focus=True):
 
     def action_open_entry(self) -> None:
         """Show the cell's pictures, where its error was, or all that it has printed, on the whole screen."""
-        entry = self.marked
+        entry = self.marker.marked
         if not isinstance(entry, Cell) or entry.number is None or not len(entry.output):
             self.post_message(self.Refused("It has no output."))
             return
@@ -248,18 +247,17 @@ class TranscriptPane(SearchedView, can_focus=True):
 
     def action_pin_entry(self) -> None:
         """Keep it at the top of the pane, or no longer."""
-        entry = self.marked
+        entry = self.marker.marked
         if entry is not None and entry.key:
-            self.post_message(self.Pinned(entry.key, all(pinned.key != entry.key for pinned in self._transcript.pinned)))
+            self.post_message(self.Pinned(entry.key, all(pinned.key != entry.key for pinned in self.viewport.transcript.pinned)))
         elif entry is not None:
             self.post_message(self.Refused("Only what was run, asked or answered can be pinned."))
 
     def action_fold_entry(self) -> None:
         """Show its beginning only, or all of it."""
-        if (entry := self.marked) is not None:
+        if (entry := self.marker.marked) is not None:
             entry.folded = not entry.folded
-            self._transcript.touch(entry)
-            self.fold([])
+            self.redraw_entry(entry)
 
     def action_code_block(self, number: int) -> None:
         """Bring the k-th code block of the last answer into the editor; from 1."""
@@ -275,7 +273,9 @@ class TranscriptPane(SearchedView, can_focus=True):
 
     def action_go_to_pinned(self) -> None:
         """Mark the next of the pinned entries, where it stands."""
-        if not self.mark_next_pinned():
+        if (entry := self.marker.next_pinned()) is not None:
+            self.mark_and_show(entry)
+        else:
             self.post_message(self.Refused("Nothing is pinned."))
 
 

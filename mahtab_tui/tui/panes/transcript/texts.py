@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.sanitize import plain
+from mahtab_tui.tui.cell_output.output import Output
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, ToolUse, Words
-from mahtab_tui.tui.panes.transcript.output import Output
 
 
 def text_of(entry: Entry) -> str:

@@ -1,4 +1,4 @@
-"""How the transcript is drawn, and how its text is selected."""
+"""The transcript's view: how it is drawn, scrolled, selected, walked and searched."""
 
 from __future__ import annotations
 
@@ -8,54 +8,125 @@ from itertools import groupby
 from rich.style import Style
 from textual.events import Click
 from textual.geometry import Offset
+from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.cell_output.picture import mark_unreadable
 from mahtab_tui.tui.graphics.drawings import Drawings
 from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
 from mahtab_tui.tui.late_imports import LateImports
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
-from mahtab_tui.tui.panes.transcript.layout.picture import key_of
-from mahtab_tui.tui.panes.transcript.output import Shown
-from mahtab_tui.tui.panes.transcript.placing import TITLE_HEIGHT, PlacedView
+from mahtab_tui.tui.panes.transcript.marker import Marker
+from mahtab_tui.tui.panes.transcript.search import TranscriptSearch
 from mahtab_tui.tui.panes.transcript.selecting import number_of_place, selected_text, word_at
+from mahtab_tui.tui.panes.transcript.viewport import TITLE_HEIGHT, Viewport
 from mahtab_tui.tui.panes.transcript.window import Place
-from mahtab_tui.tui.patterns import Pattern, TooSlow
-from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
-from mahtab_tui.tui.rows.palette import BOLD, REVERSE
+from mahtab_tui.tui.patterns import TooSlow
+from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.rows.palette import BOLD, REVERSE, Palette, palette_of
 from mahtab_tui.tui.rows.row import Row
+from mahtab_tui.tui.rows.rows_view import RowsView
 from mahtab_tui.tui.rows.spinner import FRAME_RATE
 from mahtab_tui.tui.rows.strips import EDGE, strip_of, title_strip, with_hint, with_mark, with_sought
 
 
-class TranscriptView(PlacedView, Pictured, can_focus=True):
+class TranscriptView(RowsView, Pictured, can_focus=True):
     """Everything that happened, in order."""
 
     ALLOW_SELECT = True
 
+    height_of_all: var[int] = var(0)
+    """Rows of everything, the title too: watched by who shares the screen by it."""
+    room: var[tuple[int, int]] = var((0, 0))
+    """Columns and lines that a cell's output has; (0, 0) before the first layout."""
+    greeting: var[tuple[tuple[str, str], ...]] = var(())
+    """What is said as long as nothing has happened: marks and sentences."""
+
     def __init__(self, *, id: str | None = None, watched: bool = False) -> None:
-        super().__init__(id=id, watched=watched)
-        self.sought: Pattern | None = None
-        """What is marked wherever it stands, while the pane is at it."""
-        self._finding = False
-        """A line to search with is open."""
-        self._mark: Entry | None = None
-        """The entry that keys act on; seen while the pane has the focus."""
+        """watched: as for `Viewport`."""
+        self.viewport = Viewport(watched=watched)
+        super().__init__(self.viewport, id=id)
+        self.marker = Marker(self.viewport)
+        self.search = TranscriptSearch(self.viewport, self.marker)
+        self._placing = False
         self._shown: tuple[list[Row], str] = [], ""
         """The rows of the page at the last look, and the hint on them."""
         self._ticking: Timer | None = None
         self._late_imports = LateImports(self)
         self._drawings = Drawings(Fetcher(self), lambda: self.app.console, self._seen_pictures, self._redraw_picture, self._cannot_draw)
 
+    # What others call
+
     def fold(self, records: Sequence[Record]) -> None:
-        super().fold(records)
+        """Take in what the bus brought. Main thread only."""
+        if self.viewport.fold(records):
+            self._place()
         self._tick_if_needed()
 
+    def redraw_entry(self, entry: Entry) -> None:
+        """The user has changed how an entry is shown."""
+        self.viewport.transcript.touch(entry)
+        self.fold([])
+
+    def watch_greeting(self) -> None:
+        self.viewport.greeting = self.greeting
+        self._place()
+
     def clear(self) -> None:
-        self._mark = None
-        super().clear()
+        """Empty the transcript; the conversation and the namespace stay, and so does what runs."""
+        self.viewport.clear()
+        self.search.clear()
+        self.marker.entry = None
+        if self.is_attached:
+            self.look_anew()
+
+    def shows(self, code: str) -> bool:
+        """Whether all of the code that waits for the user can be seen now."""
+        return self.viewport.shows(code)
+
+    # Layout
+
+    @property
+    def head(self) -> int:
+        return self.viewport.head
+
+    def look(self) -> None:
+        self.viewport.height = self.size.height
+        self.lay_out()
+        assert self.viewport.window is not None
+        self.room = (self.viewport.window.width, self.viewport.page)
+        self._place()
+
+    def _place(self) -> None:
+        """Scroll to where the user was, or to the tail, and draw what is not what it was."""
+        viewport = self.viewport
+        if viewport.window is None:
+            return
+        self._placing, pinned = True, viewport.pinned
+        viewport.settle()
+        self.height_of_all = viewport.head + len(viewport)
+        self.set_row_count(self.height_of_all)
+        self.scroll_target_y = self.scroll_y = viewport.first
+        self._placing = False
+        if self.marker.stay_in_sight() | (viewport.pinned != pinned):
+            self.refresh()
+        self._refresh_changed()
+        self._drawings.look()
+
+    def _refresh_changed(self) -> None:
+        """Draw the rows that are not what they were at the last look: of a growing answer, its end."""
+        first = self.scroll_offset.y
+        shown, hint = [self.viewport[first + y] for y in range(self.viewport.page)], self.viewport.hint
+        (before, hint_before), self._shown = self._shown, (shown, hint)
+        if len(before) != len(shown) or hint_before != hint:
+            self.refresh()
+            return
+        for y, (old, new) in enumerate(zip(before, shown, strict=True)):
+            if old != new:
+                self.refresh_line(first + y + self.head)
 
     def on_mount(self) -> None:
         self._tick_if_needed()
@@ -65,56 +136,47 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
         self._late_imports.end()
 
     def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
+        self.marker.marked  # noqa: B018 (it is to be seen)
 
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
-        base = self.visual_style.rich_style
-        if self._window is None or self._palette is None:
+        width, base = self.width, self.visual_style.rich_style
+        if self._laid_out is None:
             return Strip.blank(width, base)
+        palette = self._laid_out[1]
         if y < TITLE_HEIGHT:
-            style = self._palette.text + BOLD if self.has_focus else self._palette.muted
+            style = palette.text + BOLD if self.has_focus else palette.muted
             return title_strip("TRANSCRIPT", base + style, base, width)
-        if y < self._head:
-            pinned = self._pinned[y - TITLE_HEIGHT].row
+        if y < self.head:
+            pinned = self.viewport.pinned[y - TITLE_HEIGHT].row
             return strip_of(pinned, None, width, base, None, base, self._picture_strip(pinned))
-        row = self.scroll_offset.y + y - self._head
-        strip = self._strip(row, width, base)
-        if y == self.size.height - 1 and (hint := self._hint()):
-            return with_hint(strip, hint, base + self._palette.moon, width)
+        strip = self._strip(self.scroll_offset.y + y - self.head, width, base, palette)
+        if y == self.size.height - 1 and (hint := self.viewport.hint):
+            return with_hint(strip, hint, base + palette.moon, width)
         return strip
 
-    def _place(self) -> None:
-        super()._place()
-        if self._window is not None:
-            self._refresh_changed()
-            self._drawings.look()
+    def _strip(self, row: int, width: int, base: Style, palette: Palette) -> Strip:
+        assert self.viewport.window is not None
+        drawn, place = self.viewport[row], self.viewport.window.place_of(row)
+        number = number_of_place(place)
+        if place.entry >= len(self.viewport.transcript.entries):
+            return strip_of(drawn, number, width, base, None, base)
+        selection = self.text_selection
+        span = None if selection is None else selection.get_span(number)
+        # The style's own colour of letters is transparent, which is that of the ground.
+        chosen = Style(color=base.color, bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor)
+        if self.search.pattern is not None and (self.has_focus or self.search.open):
+            try:
+                drawn = with_sought(drawn, self.search.pattern, palette.moon + REVERSE)
+            except TooSlow:  # a row ends otherwise than the text that was searched
+                self.search.pattern = None
+        strip = strip_of(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
+        entry = self.viewport.transcript.entries[place.entry]
+        marked = self.has_focus and entry is self.marker.entry and place.row >= entry.gap
+        return with_mark(strip, base + palette.moon) if marked else strip
 
-    def _refresh_changed(self) -> None:
-        """Draw the rows that are not what they were at the last look: of a growing answer, its end."""
-        first = self.scroll_offset.y
-        shown, hint = [self._row(first + y) for y in range(self._page)], self._hint()
-        (before, hint_before), self._shown = self._shown, (shown, hint)
-        if len(before) != len(shown) or hint_before != hint:
-            self.refresh()
-            return
-        for y, (old, new) in enumerate(zip(before, shown, strict=True)):
-            if old != new:
-                self.refresh_line(first + y + self._head)
-
-    def _row(self, row: int) -> Row:
-        """What is drawn at a row, counted from the top of all entries."""
-        assert self._window is not None
-        place = self._window.place_of(row)
-        if place.entry < len(self._transcript.entries):
-            return self._window.row(place)
-        tail = self._tail()
-        return tail[place.row] if place.row < len(tail) else Row()
+    # Pictures
 
     def pictures(self) -> Iterator[Part]:
         rows, hint = self._shown
@@ -123,48 +185,22 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
             (y, row), *others = same
             if row.picture is not None and self._drawings.of(row.picture[0]):
                 picture, top = row.picture
-                yield Part(picture, EDGE, y + self._head, top, 1 + len(others))
-
-    def _strip(self, row: int, width: int, base: Style) -> Strip:
-        assert self._window is not None
-        place = self._window.place_of(row)
-        number = number_of_place(place)
-        if place.entry >= len(self._transcript.entries):
-            return strip_of(self._row(row), number, width, base, None, base)
-        selection = self.text_selection
-        span = None if selection is None else selection.get_span(number)
-        # The style's own colour of letters is transparent, which is that of the ground.
-        chosen = Style(color=base.color, bgcolor=self.screen.get_component_rich_style("screen--selection").bgcolor)
-        drawn = self._window.row(place)
-        if self.sought is not None and self._palette is not None and (self.has_focus or self._finding):
-            try:
-                drawn = with_sought(drawn, self.sought, self._palette.moon + REVERSE)
-            except TooSlow:  # a row ends otherwise than the text that was searched
-                self.sought = None
-        strip = strip_of(drawn, number, width, base, span, chosen, self._picture_strip(drawn))
-        entry = self._transcript.entries[place.entry]
-        marked = self.has_focus and entry is self._mark and place.row >= entry.gap
-        return with_mark(strip, base + self._palette.moon) if marked and self._palette is not None else strip
-
-    # Pictures
-
-    def on_answered(self, message: Answered) -> None:
-        message.deliver()
+                yield Part(picture, EDGE, y + self.head, top, 1 + len(others))
 
     def _seen_rows(self) -> list[Row]:
         """What is below the title."""
-        return [*(pinned.row for pinned in self._pinned), *self._shown[0]]
+        return [*(pinned.row for pinned in self.viewport.pinned), *self._shown[0]]
 
     def _seen_pictures(self) -> Iterable[Picture]:
         return dict.fromkeys(row.picture[0] for row in self._seen_rows() if row.picture is not None)
 
     def _picture_strip(self, row: Row) -> Strip | None:
         """What is drawn of a row's picture; an empty ground until there is something."""
-        if row.picture is None or self._palette is None:
+        if row.picture is None:
             return None
         picture, number = row.picture
         drawn = self._drawings.of(picture)
-        return drawn[number] if drawn else Strip.blank(picture.columns, self._palette.surface)
+        return drawn[number] if drawn else Strip.blank(picture.columns, palette_of(self.app).surface)
 
     def _redraw_picture(self, picture: Picture) -> None:
         for y, row in enumerate(self._seen_rows(), TITLE_HEIGHT):
@@ -173,26 +209,14 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
 
     def _cannot_draw(self, picture: Picture) -> None:
         """Its text is shown instead."""
-        for entry in self._transcript.entries:
-            for line in entry.output if isinstance(entry, Cell) else ():
-                if isinstance(line, Shown) and key_of(line) == picture.key:
-                    line.unreadable = True
-                    self._transcript.touch(entry)
-        self.fold([])
-
-    def _hint(self) -> str:
-        if self._following and self._window is not None:
-            below = self._window.total + len(self._tail()) - self._window.row_of(self._top) - self._page
-            return " ↓ more " if below > 0 else ""
-        if not self._grown:
-            return ""
-        new = len(self._transcript.entries) - self._unseen_from
-        return f" ↓ {new} new " if new else " ↓ more "
+        for entry in self.viewport.transcript.entries:
+            if isinstance(entry, Cell) and mark_unreadable(entry.output, picture):
+                self.redraw_entry(entry)
 
     # Time
 
     def _tick_if_needed(self) -> None:
-        needed = self._transcript.activity is not None or bool(self._transcript.running)
+        needed = self.viewport.goes_on
         if needed and self._ticking is None and self.is_attached:
             self._ticking = self.set_interval(1 / FRAME_RATE, self._tick)
         elif not needed and self._ticking is not None:
@@ -201,37 +225,100 @@ class TranscriptView(PlacedView, Pictured, can_focus=True):
 
     def _tick(self) -> None:
         """Time went on: draw the rows that show it."""
-        window = self._window
-        if window is None:
+        for row in self.viewport.rows_of_time():
+            self.refresh_line(row + self.head)
+
+    # Scrolling by keys: at once, since rows are laid out as they come into sight
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        if not self._placing and self.viewport.window is not None:
+            self.viewport.scroll_to(round(new_value), at_end=new_value >= self.max_scroll_y)
+            self._place()
+
+    def _go(self, place: Place, *, following: bool) -> None:
+        self.viewport.go(place, following=following)
+        self._place()
+
+    def _scroll(self, row: float) -> None:
+        self.scroll_to(y=row, animate=False, immediate=True)
+
+    def action_scroll_end(self) -> None:
+        self._go(self.viewport.top, following=True)
+
+    def action_scroll_home(self) -> None:
+        self._go(Place(0, 0), following=self.max_scroll_y == 0)
+
+    def action_page_up(self) -> None:
+        self._scroll(self.scroll_y - self.viewport.page + 1)
+
+    def action_page_down(self) -> None:
+        self._scroll(self.scroll_y + self.viewport.page - 1)
+
+    def action_scroll_up(self) -> None:
+        self._scroll(self.scroll_y - 1)
+
+    def action_scroll_down(self) -> None:
+        self._scroll(self.scroll_y + 1)
+
+    # Walking from entry to entry
+
+    def action_walk(self, step: int) -> None:
+        """To the next entry (1) or the one before (-1); through one that is longer than the page, line by line."""
+        marked = self.marker.marked
+        if marked is None:
             return
-        running = self._transcript.running.values()
-        rows = [window.row_of(Place(self._transcript.position(cell), int(cell.gap))) for cell in running]
-        if self._transcript.activity is not None:
-            rows.append(window.total + 1)
-        for row in rows:
-            self.refresh_line(row + self._head)
+        if self.marker.scrolls_within(marked, step):
+            self._scroll(self.scroll_y + step)
+        elif (entry := self.marker.next(marked, step)) is not None:
+            self.mark_and_show(entry)
+        elif step > 0:
+            self.action_scroll_end()
+
+    def mark_and_show(self, entry: Entry) -> None:
+        """Mark an entry, and scroll to where it is seen."""
+        if (row := self.marker.mark(entry)) is not None:
+            self._scroll(row)
+        self.refresh()
+
+    # Searching: what `FindRow` asks of it
+
+    def begin_find(self) -> str:
+        self.search.begin()
+        return ""
+
+    def find(self, words: str, step: int, *, regex: bool) -> str:
+        self.refresh()
+        said, row = self.search.find(words, step, regex=regex)
+        if row is not None and not 0 <= row - self.scroll_offset.y < self.viewport.page:
+            self._scroll(max(0, row - self.viewport.page // 2))
+        return said
+
+    def end_find(self) -> None:
+        self.search.open = False
+        self.focus()
 
     # Selecting
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        if self._window is None:
-            return None
-        return selected_text(self._window, len(self._transcript.entries), selection), "\n"
+        window = self.viewport.window
+        return None if window is None else (selected_text(window, len(self.viewport.transcript.entries), selection), "\n")
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
 
     def on_click(self, event: Click) -> None:
         """On the hint: to the tail. Twice: the word. Three times: the line."""
-        if event.y == self.size.height - 1 and self._hint() and event.x >= self.size.width - len(self._hint()) - 1:
+        hint = self.viewport.hint if self.viewport.window is not None else ""
+        if hint and event.y == self.size.height - 1 and event.x >= self.size.width - len(hint) - 1:
             self.action_scroll_end()
-        if event.chain not in (2, 3) or self._window is None or event.y < self._head:
+        if event.chain not in (2, 3) or self.viewport.window is None or event.y < self.head:
             return
         event.prevent_default()
-        place = self._window.place_of(self.scroll_offset.y + event.y - self._head)
-        if place.entry >= len(self._transcript.entries):
+        place = self.viewport.place(self.scroll_offset.y + event.y - self.head)
+        if place is None:
             return
-        text = self._window.row(place).text
+        text = self.viewport.window.row(place).text
         start, end = word_at(text, event.x - EDGE) if event.chain == 2 else (0, len(text))
         number = number_of_place(place)
         self.screen.selections = {self: Selection(Offset(start, number), Offset(end, number))}

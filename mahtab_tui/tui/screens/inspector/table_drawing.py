@@ -11,8 +11,8 @@ from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import TableArrangement
-from mahtab_tui.tui.rows.fitting import fitted
 from mahtab_tui.tui.rows.palette import BOLD, Palette
+from mahtab_tui.tui.rows.row import fitted
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS, Block
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns, bars
 from mahtab_tui.tui.screens.inspector.table_window import FIGURES

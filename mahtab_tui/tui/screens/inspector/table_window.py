@@ -5,12 +5,13 @@ from __future__ import annotations
 from rich.cells import cell_len
 from textual.events import Resize
 from textual.geometry import Size
+from textual.scroll_view import ScrollView
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.looking import Figures, Heading, TableArrangement, TablePage
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS, TableCache, Wanted
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns
-from mahtab_tui.tui.screens.inspector.view import Place, ScrolledView
+from mahtab_tui.tui.screens.inspector.view import Place, View
 
 TALL = 22
 """Rows of the view from which the header has all figures."""
@@ -19,7 +20,7 @@ _AROUND = 2
 """Columns that are fetched beside those that are seen."""
 
 
-class TableWindow(ScrolledView):
+class TableWindow(View, ScrollView, can_focus=True):
     """Rows from where it is scrolled to, columns from `_left` on; a cursor in one of the cells."""
 
     def __init__(self, place: Place) -> None:

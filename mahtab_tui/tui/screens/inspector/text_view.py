@@ -6,17 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.events import Resize
-from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import TextPart
 from mahtab_tui.tui.commands.inspector import TEXT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
-from mahtab_tui.tui.rows.scrolled_rows import ScrolledRows, edge_of, styled
+from mahtab_tui.tui.rows.long_text_view import LongTextView, StyledPart
+from mahtab_tui.tui.rows.row import Span
+from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS
 from mahtab_tui.tui.rows.text_window import LINE, TextRow
 from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, colours_of
 from mahtab_tui.tui.screens.inspector.pattern_search import find_pattern
@@ -26,37 +24,27 @@ from mahtab_tui.tui.screens.inspector.view import Asked, LineWanted, Place, View
 _SIDEWAYS = 8
 
 
-class TextView(View, ScrolledRows, can_focus=True):
-    """A window over a text, by places in it: how many rows it has is not known."""
+class TextView(View, LongTextView, can_focus=True):
+    """A text that may have to be fetched from the kernel, block by block."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TEXT_COMMANDS),
-        Binding("up", "move(-1)", "Up", show=False),
-        Binding("down", "move(1)", "Down", show=False),
+        *CURSOR_KEYS,
         Binding("left", "sideways(-1)", "Left", show=False),
         Binding("right", "sideways(1)", "Right", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("home", "beginning", "Beginning", show=False),
-        Binding("end", "end", "End", show=False),
     ]
 
     def __init__(self, place: Place, source: TextSource | None = None, language: str = "") -> None:
         """`source`: another text than the object itself. `language`: what it is written in, where that is known."""
-        super().__init__(place)
+        self._source: TextSource = source or KernelText(place.look, place.path, place.opened.size)
+        super().__init__(place, window=BlockWindow(self._source))
         self.problem = ""
         """A sentence: why there is no text, or what is wrong with it."""
-        self._source: TextSource = source or KernelText(place.look, place.path, place.opened.size)
-        self._window = BlockWindow(self._source)
         self._language = language
         self._colours: Colours | None = None
         self._wrapped = True
-        self._top = 0
-        self._left = 0
-        self._rows: list[TextRow] = []
         self._reserved = 8
         """Cells for numbers of lines, beside which rows are cut. More only where there are longer ones, so that nothing jumps."""
-        self._found: tuple[int, int] | None = None
         self._words = ""
         self._regex = False
         self._waiting: list[Callable[[], None]] = []
@@ -68,24 +56,19 @@ class TextView(View, ScrolledRows, can_focus=True):
         """Show another text."""
         self.problem = problem
         self._source, self._language = source, language
-        self._window = BlockWindow(source)
-        self._colours = self._found = None
-        self._top = min(self._top, source.size)
+        self.window = BlockWindow(source)
+        self._colours = self.found = None
+        self.top = min(self.top, source.size)
         self._colour()
-        self._do(self._look)
+        self.do(self.look)
 
     def look_again(self) -> None:
         if isinstance(self._source, KernelText):
             self.show(KernelText(self.place.look, self.place.path, self.place.opened.size))
 
-    @property
-    def chars(self) -> int:
-        return self._source.size
-
     # Fetching
 
-    def _do(self, work: Callable[[], None]) -> None:
-        """Do something with the text; as soon as it is here."""
+    def do(self, work: Callable[[], None]) -> None:
         if self._waiting:
             self._waiting.append(work)
             return
@@ -100,10 +83,10 @@ class TextView(View, ScrolledRows, can_focus=True):
 
         def came(part: TextPart) -> None:
             source.take(block, part)
-            self._window.chars = source.size
+            self.window.chars = source.size
             waiting, self._waiting = self._waiting, []
             for work in waiting:
-                self._do(work)
+                self.do(work)
 
         def failed(sentence: str) -> None:
             self._waiting.clear()
@@ -131,33 +114,27 @@ class TextView(View, ScrolledRows, can_focus=True):
     @property
     def _gutter(self) -> int:
         """Cells of the lines' numbers."""
-        return len(f"{max((row.number or 0 for row in self._rows), default=0):,}") + 3
+        return len(f"{max((row.number or 0 for row in self.lines), default=0):,}") + 3
 
     @property
-    def _width(self) -> int:
-        """Cells of a row."""
+    def text_width(self) -> int:
         return max(10, self.size.width - 1 - self._reserved) if self._wrapped else LINE
 
-    def _look(self) -> None:
-        """The rows that are seen are others."""
+    def look(self) -> None:
         if not self.size:
             return
-        self._rows = self._window.rows(self._top, max(1, self.size.height), self._width)
+        super().look()
         if self._gutter > self._reserved:
             self._reserved = self._gutter
-            self._top = self._window.row_at(self._top, self._width)
-            self._rows = self._window.rows(self._top, max(1, self.size.height), self._width)
+            self.top = self.window.row_at(self.top, self.text_width)
+            super().look()
         self._tell()
-        self.refresh()
-
-    def on_resize(self, event: Resize) -> None:
-        self._start_at(self._top)
 
     def _tell(self) -> None:
         if self.problem:
             self.fail(self.problem)
             return
-        first = next((row.number for row in self._rows if row.number is not None), 1)
+        first = next((row.number for row in self.lines if row.number is not None), 1)
         parts: list[tuple[str, str] | str] = [(f"line {first:,}  ·  {counted(self._source.size)}", "$muted")]
         if self._colours is not None:
             parts.append((f"  ·  {self._colours.language}", "$muted"))
@@ -167,78 +144,31 @@ class TextView(View, ScrolledRows, can_focus=True):
 
     # Drawing
 
-    def render_line(self, y: int) -> Strip:
-        palette, width, base = self.palette, self.size.width, self.visual_style.rich_style
-        end = self._rows[-1].end if len(self._rows) >= self.size.height else self._source.size
-        edge = Segment(edge_of(range(self._top, end), self._source.size, y, self.size.height), base + palette.muted)
-        if y >= len(self._rows):
-            empty = " It is empty." if y == 0 and not self._source.size else ""
-            return Strip([*Strip([Segment(empty, base + palette.muted)]).crop_extend(0, width - 1, base), edge])
-        row = self._rows[y]
+    def left_of(self, row: TextRow) -> list[Span]:
         number = f"{row.number:,}" if row.number is not None else ""
-        gutter = Segment(number.rjust(self._gutter - 2) + "  ", base + palette.muted)
-        text = Strip(self._segments(row, base + palette.text)).crop(self._left, self._left + width)
-        return Strip([*Strip([gutter, *text]).crop_extend(0, width - 1, base), edge])
+        return [(number.rjust(self._gutter - 2) + "  ", self.palette.muted)]
 
-    def _segments(self, row: TextRow, base: Style) -> list[Segment]:
-        styles = list(self._colours.spans(row.start, row.end, self.palette)) if self._colours is not None else []
-        if self._found is not None:
-            styles.append((*self._found, Style(reverse=True)))
-        return styled(row.text, row.start, styles, base)
+    def edge(self, y: int) -> Span:
+        """Whether this is where one is in the text; a space where all of it is seen."""
+        chars, height = self._source.size, self.size.height
+        end = self.lines[-1].end if len(self.lines) >= height else chars
+        here = self.top * height // max(1, chars) <= y <= end * height // max(1, chars)
+        return " " if self.top == 0 and end >= chars else "▐" if here else "▕", self.palette.muted
 
-    # What the person does
+    def colours_in(self, row: TextRow) -> list[StyledPart]:
+        colours = self._colours.spans(row.start, row.end, self.palette) if self._colours is not None else ()
+        return [*colours, *super().colours_in(row)]
 
-    def action_move(self, step: int) -> None:
-        def move() -> None:
-            if step < 0:
-                self._top = self._window.up(self._top, -step, self._width)
-            elif not self._rows or self._rows[-1].end < self._source.size:
-                self._top = min(self._window.down(self._top, step, self._width), max(self._top, self._last_top()))
-            self._look()
-
-        self._do(move)
-
-    def action_page(self, direction: int) -> None:
-        self.action_move(direction * max(1, self.size.height - 2))
+    # What the user does
 
     def action_sideways(self, direction: int) -> None:
         self._left = 0 if self._wrapped else max(0, self._left + direction * _SIDEWAYS)
         self.refresh()
 
-    def action_beginning(self) -> None:
-        self._top = self._left = 0
-        self._do(self._look)
-
-    def action_end(self) -> None:
-        def go() -> None:
-            reserved = 0
-            while reserved != self._reserved:  # longer numbers of lines take room, and the end is further down
-                reserved = self._reserved
-                self._top = self._last_top()
-                self._look()
-
-        self._do(go)
-
-    def _last_top(self) -> int:
-        """The row from which the end is seen."""
-        return self._window.up(self._window.row_at(self._source.size - 1, self._width), max(0, self.size.height - 1), self._width)
-
-    def go_to(self, place: int) -> None:
-        self._start_at(place)
-
-    def _start_at(self, place: int) -> None:
-        """Let the row that has a place be the first."""
-
-        def go() -> None:
-            self._top = self._window.row_at(place, self._width)
-            self._look()
-
-        self._do(go)
-
     def action_wrap(self) -> None:
         self._wrapped = not self._wrapped
         self._left = 0
-        self._start_at(self._top)
+        self.wrap_anew()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What is asked about is an object of the kernel."""
@@ -260,39 +190,39 @@ class TextView(View, ScrolledRows, can_focus=True):
         self.say(("Searches by regular expressions; x: for words." if self._regex else "Searches for words; x: by regular expressions.", "$muted"))
 
     def _search(self, words: str) -> None:
-        self._words, self._found = words, None
+        self._words, self.found = words, None
         if words:
             self.action_next(False)
         else:
-            self._do(self._look)
+            self.do(self.look)
 
     def action_next(self, backwards: bool) -> None:
         if not self._words:
             return
         source, words, regex = self._source, self._words, self._regex
-        at = self._top if self._found is None else self._found[0] if backwards else self._found[1]
+        at = self.top if self.found is None else self.found[0] if backwards else self.found[1]
 
         def came(found: tuple[int, int] | None) -> None:
-            self._found = found
+            self.found = found
             if found is None:
                 self.fail("It is not in the text.")
                 self.refresh()
             else:
-                self._do(self._show_found)
+                self.do(self._show_found)
 
         find = partial(find_pattern, source) if regex else source.find
         self.fetcher.ask("find", lambda: find(words, at, backwards=backwards), came, self.fail)
 
     def _show_found(self) -> None:
-        if self._found is None:
+        if self.found is None:
             return
-        start = self._found[0]
-        if not self._rows or not self._rows[0].start <= start < self._rows[-1].end:
-            self._top = self._window.up(self._window.row_at(start, self._width), min(3, self.size.height // 4), self._width)
+        start, width = self.found[0], self.text_width
+        if not self.lines or not self.lines[0].start <= start < self.lines[-1].end:
+            self.top = self.window.up(self.window.row_at(start, width), min(3, self.size.height // 4), width)
         if not self._wrapped:
-            row = next(iter(self._window.rows(self._window.row_at(start, self._width), 1, self._width)), None)
+            row = next(iter(self.window.rows(self.window.row_at(start, width), 1, width)), None)
             self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
-        self._look()
+        self.look()
 
 
 def counted(characters: int) -> str:

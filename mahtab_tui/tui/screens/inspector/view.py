@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from textual.content import Content
 from textual.message import Message
-from textual.scroll_view import ScrollView
 
 from mahtab_tui.kernel.looking import InspectedObject, Look, Path
-from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
-from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.rows.palette import Palette, palette_of
 from mahtab_tui.tui.textual_fixes.removable import Removable
 
 
@@ -27,7 +26,7 @@ class Place:
 
 
 class Walked(Message):
-    """The person wants to look inside something of what is seen."""
+    """The user wants to look inside something of what is seen."""
 
     def __init__(self, path: Path, label: str, view: View) -> None:
         super().__init__()
@@ -46,7 +45,7 @@ class Said(Message):
 
 
 class LineWanted(Message):
-    """The person is to enter a line."""
+    """The user is to enter a line."""
 
     def __init__(self, placeholder: str, value: str, then: Callable[[str], None]) -> None:
         super().__init__()
@@ -64,7 +63,7 @@ class Seen(NamedTuple):
 
 
 class CellWanted(Message):
-    """A cell of the person's is to run."""
+    """A cell of the user's is to run."""
 
     def __init__(self, code: str, told: str) -> None:
         super().__init__()
@@ -74,7 +73,7 @@ class CellWanted(Message):
 
 
 class Asked(Message):
-    """The person has a question about the text that is seen."""
+    """The user has a question about the text that is seen."""
 
     def __init__(self, question: str) -> None:
         super().__init__()
@@ -84,26 +83,16 @@ class Asked(Message):
 class View(Removable):
     """Shows an object of the kernel in one way: it fetches what it shows, and keeps little more."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__()
+    def __init__(self, place: Place, **options: Any) -> None:
+        """options: what the widget that shows the view takes."""
+        super().__init__(**options)
         self.place = place
         self.fetcher = Fetcher(self)
-        self._palette: Palette | None = None
 
     @property
     def palette(self) -> Palette:
         """The theme's colours."""
-        if self._palette is None:
-            self._palette = Palette.of({**self.app.get_theme_variable_defaults(), **self.app.theme_variables})
-        return self._palette
-
-    def notify_style_update(self) -> None:
-        super().notify_style_update()
-        self._palette = None
-
-    def on_answered(self, message: Answered) -> None:
-        if not self.leaves:
-            message.deliver()
+        return palette_of(self.app)
 
     @property
     def seen(self) -> Seen:
@@ -125,7 +114,3 @@ class View(Removable):
     def fail(self, sentence: str) -> None:
         """Show what went wrong."""
         self.say((sentence, "$bad"))
-
-
-class ScrolledView(View, ScrollView, can_focus=True):
-    """A window over lines that are fetched when they are seen."""

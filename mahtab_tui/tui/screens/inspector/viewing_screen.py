@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.rows.fetcher import Answered, Fetcher
+from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.view import LineWanted, Said, View
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
@@ -35,10 +35,6 @@ class ViewingScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         self.query_one(Line).display = False
-
-    def on_answered(self, message: Answered) -> None:
-        if not self.leaves:
-            message.deliver()
 
     @property
     def view(self) -> View | None:
@@ -69,7 +65,7 @@ class ViewingScreen(Dialog[None]):
         self.ask_for_line(message.placeholder, message.value, message.then)
 
     def ask_for_line(self, placeholder: str, value: str, then: Callable[[str], None]) -> None:
-        """Let the person enter a line."""
+        """Let the user enter a line."""
         line = self.query_one(Line)
         self._line_then = then
         line.placeholder, line.value = placeholder, value

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.text import Span as TextSpan
 from mahtab_tui.search.node import SearchNode, Turn
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.tui.panes.search_tree.phrases import budget, count_of, short_cost, short_number, short_time
-from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
-from mahtab_tui.tui.panes.transcript.output import Output
+from mahtab_tui.tui.calls.drawing import Drawing
+from mahtab_tui.tui.calls.outline import Line
+from mahtab_tui.tui.calls.phrases import budget, count_of, short_cost, short_number, short_time
+from mahtab_tui.tui.cell_output.output import Output
+from mahtab_tui.tui.cell_output.printed import OutputRows
 from mahtab_tui.tui.rows.code import CodeRows
-from mahtab_tui.tui.rows.markdown import Markdown, parse
+from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, paragraph
+from mahtab_tui.tui.rows.strips import EDGE, RIGHT
 
 PLACES = 60
 """Places of an answer that are listed."""
@@ -49,18 +52,34 @@ class StoryRow(NamedTuple):
 
 
 class Story:
-    """The rows of one call at one width; what did not change is not made again."""
+    """A `RowSource`: the rows of one call. What did not change is not made again."""
 
-    def __init__(self, tree: Tree, node: SearchNode, width: int, palette: Palette) -> None:
+    def __init__(self, tree: Tree, node: SearchNode, clock: Callable[[], float]) -> None:
+        self.rows: list[StoryRow] = []
         self._tree = tree
         self._node = node
-        self._width = width
-        self._palette = palette
-        self._markdown = Markdown(palette)
+        self._clock = clock
         self._turns: dict[int, tuple[int, list[StoryRow]]] = {}
 
-    def rows(self) -> list[StoryRow]:
-        """All rows, as things are."""
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self._width, self._palette = max(8, width - EDGE - RIGHT), palette
+        self._markdown = Markdown(palette)
+        self._drawing = Drawing(max(10, width - EDGE - RIGHT), palette)
+        self._turns.clear()
+        self.update()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Row:
+        found = self.rows[index]
+        return found.row if found.child is None else Row(self._drawing.spans(Line("node", self._tree, found.child), self._clock(), None))
+
+    def update(self) -> None:
+        """Take in what has come since."""
+        self.rows = self._made()
+
+    def _made(self) -> list[StoryRow]:
         rows: list[StoryRow] = []
         for turn in self._node.turns:
             version, drawn = self._turns.get(turn.number, (-1, []))
@@ -103,11 +122,7 @@ class Story:
         yield Row()
 
     def _words(self, words: str) -> Iterator[Row]:
-        for number, block in enumerate(parse(plain(words))):
-            if number:
-                yield Row(bar=self._palette.model)
-            for row in self._markdown.rows(block, self._width):
-                yield row._replace(bar=self._palette.model)
+        yield from self._markdown.document(plain(words), self._width, self._palette.model)
 
     def _printed(self, turn: Turn) -> Iterator[Row]:
         if turn.output is None:
@@ -144,11 +159,7 @@ class Story:
         about = "came when its parent did not wait any more; kept beside the one that it got" if node.late else ""
         about = f"the same question over the same text as {node.memo}: asked once" if node.memo else about
         yield StoryRow(Row([(name, style + BOLD), (f"  {about}" if about else "", palette.muted)], style), head=True)
-        for number, block in enumerate(parse(_LINE_END.sub("  \n", plain(node.answer)))):
-            if number:
-                yield StoryRow(Row(bar=style))
-            for row in self._markdown.rows(block, self._width):
-                yield StoryRow(row._replace(bar=style))
+        yield from map(StoryRow, self._markdown.document(_LINE_END.sub("  \n", plain(node.answer)), self._width, style))
         if node.rests_on:
             yield StoryRow(Row([(f"rests on {count_of(len(node.rests_on), 'place')} of the text", palette.muted)], style))
             for start, end in node.rests_on[:PLACES]:

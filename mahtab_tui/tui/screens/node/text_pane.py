@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.message import Message
 from textual.widgets import Input, Static
 
 from mahtab_tui.sandbox.text import Span
 from mahtab_tui.search.coverage import Coverage
-from mahtab_tui.tui.rows.newest import NewestOnly
+from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.rows.text_window import TextWindow
 from mahtab_tui.tui.screens.node.text_rows import TextRows
 from mahtab_tui.tui.widgets.line import Line
 
 
-class Wanted(NamedTuple):
-    """What is searched for."""
-
-    words: str
-    at: int
-    """From which place of the text."""
-    backwards: bool
-
-
 class TextPane(Vertical):
     """The rows, and a line to search in them."""
-
-    class Found(Message):
-        """A search has ended: where the words are, or None."""
-
-        def __init__(self, words: str, span: Span | None) -> None:
-            super().__init__()
-            self.words = words
-            self.span = span
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", key_display="/"),
@@ -54,10 +36,7 @@ class TextPane(Vertical):
         self.rows = TextRows(window, spans, coverage)
         self._coverage = coverage
         self._spans = spans
-        self._finder = NewestOnly(self._find_wanted, "find in text")
-
-    def on_unmount(self) -> None:
-        self._finder.close()
+        self._fetcher = Fetcher(self)
 
     def compose(self) -> ComposeResult:
         if not self._spans:
@@ -110,22 +89,18 @@ class TextPane(Vertical):
             self._find(self.query_one("#find", Line).value, backwards=backwards)
 
     def _find(self, words: str, *, backwards: bool) -> None:
-        rows = self.rows
+        """Go to where the words are; on a thread, since the text may be long."""
+        rows, window = self.rows, self._window
         at = rows.top if rows.found is None else rows.found[0] if backwards else rows.found[1]
-        self._finder.ask(Wanted(words, at, backwards))
 
-    def _find_wanted(self, wanted: Wanted) -> None:
-        """On a thread: the text may be long."""
-        self.post_message(self.Found(wanted.words, self._window.find(wanted.words, wanted.at, backwards=wanted.backwards)))
+        def came(span: Span | None) -> None:
+            if span is not None:
+                rows.found = span
+                rows.go_to(span[0])
+            elif words:
+                self.app.notify("It is not in the text.", markup=False, timeout=3)
 
-    def on_text_pane_found(self, message: Found) -> None:
-        """Go there."""
-        message.stop()
-        if message.span is not None:
-            self.rows.found = message.span
-            self.rows.go_to(message.span[0])
-        elif message.words:
-            self.app.notify("It is not in the text.", markup=False, timeout=3)
+        self._fetcher.ask("find", lambda: window.find(words, at, backwards=backwards), came, lambda _: None)
 
     def leave_search(self) -> bool:
         """Close the line; False where it is not open."""

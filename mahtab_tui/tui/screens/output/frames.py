@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from rich.segment import Segment
+from rich.style import Style
 from textual import on
 from textual.binding import BindingType
 from textual.content import Content
-from textual.strip import Strip
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
@@ -21,6 +20,8 @@ from mahtab_tui.tui.commands.output import FRAMES_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.external_editor import open_in_editor
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.rows.row import Span
+from mahtab_tui.tui.rows.text_window import TextRow
 from mahtab_tui.tui.screens.inspector.text_source import LocalText
 from mahtab_tui.tui.screens.inspector.view import Place
 from mahtab_tui.tui.screens.output.code import Code, cell_of, code_of, is_file
@@ -50,18 +51,16 @@ class CodeView(OutputView):
         self.show(LocalText(code.text), "python", problem)
         self.go_to(start)
 
-    def go_to(self, place: int) -> None:
-        """Let a place be seen, with a little of what stands above it."""
-        self._top = self._window.up(self._window.row_at(place, self._width), min(ABOVE, self.size.height // 2), self._width)
-        self._look()
+    @property
+    def rows_above(self) -> int:
+        return min(ABOVE, self.size.height // 2)
 
-    def render_line(self, y: int) -> Strip:
-        strip = super().render_line(y)
-        if y >= len(self._rows) or self._rows[y].start not in self._marked:
-            return strip
-        gutter, *rest = strip
-        gutter = Segment(gutter.text[:-2] + "▸ ", (gutter.style or self.palette.moon) + self.palette.moon)
-        return Strip(Segment.apply_style([gutter, *rest], post_style=self.palette.panel), strip.cell_length)
+    def left_of(self, row: TextRow) -> list[Span]:
+        ((number, style),) = super().left_of(row)
+        return [(number[:-2] + "▸ ", style + self.palette.moon)] if row.start in self._marked else [(number, style)]
+
+    def ground(self, row: TextRow) -> Style | None:
+        return self.palette.panel if row.start in self._marked else None
 
 
 class FramesScreen(OutputScreen):
@@ -104,7 +103,7 @@ class FramesScreen(OutputScreen):
     def _read(self) -> None:
         frame = self._frames.frame
         self.query_one("#output-title", Static).update(Content(f"{self._title}  ·  line {frame.line or '?'} of {one_line(frame.file)}"))
-        self._locals.show(path_of(self._cell, self._all, self._frames.cursor))
+        self._locals.show(path_of(self._cell, self._all, self._frames.at))
         self._fetcher.ask("code", lambda: code_of(frame, self._code_of), self._came, self._missing)
 
     def _came(self, code: Code) -> None:
@@ -141,7 +140,7 @@ class FramesScreen(OutputScreen):
         self.app.post_message(TranscriptPane.OutputOpened(self._cell))
 
     def action_edit(self) -> None:
-        """A file in the person's editor, at the line; the code of a cell in ours."""
+        """A file in the user's editor, at the line; the code of a cell in ours."""
         frame = self._frames.frame
         if cell_of(frame) is not None and self._code.text:
             self.app.post_message(TranscriptPane.Again("python", self._code.text.strip("\n"), edit=True))

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rich.segment import Segment
-from textual.strip import Strip
-
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.kernel.looking import Child, InspectedObject, Look, Path
 from mahtab_tui.tui.screens.inspector.outline import Branch
@@ -28,34 +25,27 @@ class LocalsView(TreeView):
 
     def __init__(self, look: Look, path: Path) -> None:
         super().__init__(_place(look, path))
-        self._problem = ""
 
     def show(self, path: Path) -> None:
         """Show the variables of another frame."""
         self.place = _place(self.place.look, path)
-        self._problem, self._come, self._cursor = "", False, 0
+        self._tree.problem, self._tree.come, self.cursor = "", False, 0
         self.look_again()
-        self.refresh()
+        self.look()
 
     def fail(self, sentence: str) -> None:
-        self._problem, self._root = sentence, Branch(self.place.path, 0, 0)
-        self.refresh()
+        self._tree.problem, self._tree.root = sentence, Branch(self.place.path, 0, 0)
+        self.look()
 
     def _came(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         """Names stand without the quotes that they have as the keys of a dict."""
-        if branch is self._root:
+        if branch is self._tree.root:
             children = tuple(replace(child, label=child.label.strip("'")) for child in children)
         super()._came(branch, page, count, children)
 
     def action_open_row(self) -> None:
         """In place: there is no way back here from a screen of its own."""
         self.action_unfold()
-
-    def render_line(self, y: int) -> Strip:
-        if y == 0 and self._problem:
-            width, base = self.scrollable_content_region.width, self.visual_style.rich_style
-            return Strip([Segment(f" {self._problem}", base + self.palette.muted)]).crop_extend(0, width, base)
-        return super().render_line(y)
 
 
 def _place(look: Look, path: Path) -> Place:

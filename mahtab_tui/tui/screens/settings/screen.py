@@ -16,7 +16,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.settings.model import Settings, SettingsError, config_files
 from mahtab_tui.settings.sources import ValueOrigin, project_folder
 from mahtab_tui.settings.values import NOT_SET, Entry, choices, entries, is_secret
-from mahtab_tui.tui.rows.listing import ChooseOne, Listing
+from mahtab_tui.tui.screens.listing import ChooseOne, Listing
 from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.checks import is_model, themes
 from mahtab_tui.tui.screens.settings.edit import EditSetting
@@ -44,7 +44,7 @@ class SettingsScreen(Listing[Entry, None]):
     ) -> None:
         """present: what holds where a setting says nothing, by key. change: sets a value for this session; whether it holds at once.
 
-        make_picker: lets the person choose a model in the place of one. tell: says what came of a change that ends when the screen was left.
+        make_picker: lets the user choose a model in the place of one. tell: says what came of a change that ends when the screen was left.
         Raises `SettingsError` where there is no project's folder any more.
         """
         super().__init__()
@@ -112,7 +112,7 @@ class SettingsScreen(Listing[Entry, None]):
         return "your file" if place.file == self._files[1] else "the project's"
 
     def _short_path(self, text: str) -> str:
-        """A place with the project's and the person's folder in short."""
+        """A place with the project's and the user's folder in short."""
         for folder, short in ((self._project, "."), (Path.home(), "~")):
             if text.startswith(f"{folder}/"):
                 return f"{short}{text[len(str(folder)) :]}"

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal, Vertical
+from textual.containers import Container
 from textual.content import Content
 from textual.widgets import OptionList, Static
 
@@ -20,7 +20,7 @@ from mahtab_tui.knowledge.loaded import LoadedSkills, OverBudget
 from mahtab_tui.knowledge.new_skill import create_skill
 from mahtab_tui.knowledge.skills import SkillError
 from mahtab_tui.settings.model import resource_folder
-from mahtab_tui.tui.rows.listing import Listing
+from mahtab_tui.tui.screens.listing import Listing
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import Preview
 from mahtab_tui.tui.textual_fixes.options import Options
@@ -48,12 +48,13 @@ class SkillsScreen(Listing[SkillRow, None]):
     """Enter loads the skill at the cursor into the session, or unloads it; Escape leaves."""
 
     TITLE = "Skills"
+    PLACEHOLDER = "type to search"
     HINT = "Enter loads, unloads · F4 edits · Ctrl+T new · Tab reads · Esc leaves"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012  (as Textual types it)
     BINDINGS: ClassVar[list[BindingType]] = [("f4,ctrl+g", "edit", "Edit"), ("ctrl+t", "new", "New"), ("enter", "take", "Load or unload")]
 
     def __init__(self, library: SkillLibrary, loaded: LoadedSkills, project: Path, open_file: Callable[[Path], None]) -> None:
-        """project: in whose ``.mahtab/skills`` new ones are made. open_file: opens one in the person's editor; raises RuntimeError."""
+        """project: in whose ``.mahtab/skills`` new ones are made. open_file: opens one in the user's editor; raises RuntimeError."""
         super().__init__()
         self._library = library
         self._loaded = loaded
@@ -71,20 +72,11 @@ class SkillsScreen(Listing[SkillRow, None]):
         self._marked: frozenset[str] = frozenset()
         """Those that are loaded."""
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog large listing"):
-            with Horizontal(classes="listing-title"):
-                yield Static(self.TITLE, markup=False)
-                yield Static(classes="listing-count", markup=False)
-            yield Line(placeholder="type to search", compact=True)
-            with Container(id="skills-body"):
-                found = Options(compact=True, markup=False)
-                found.can_focus = False
-                yield found
-                yield Preview(id="skill-preview")
-            yield Static(classes="listing-about", markup=False)
-            yield Static(classes="listing-said", markup=False)
-            yield Static(self.HINT, classes="quiet", markup=False)
+    def body(self, found: Options) -> ComposeResult:
+        with Container(id="skills-body"):
+            yield found
+            yield Preview(id="skill-preview")
+        yield Static(classes="listing-about", markup=False)
 
     def on_mount(self) -> None:
         self.find()

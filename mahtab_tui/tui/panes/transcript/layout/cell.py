@@ -10,8 +10,8 @@ from rich.style import Style
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
+from mahtab_tui.tui.cell_output.printed import OutputRows
 from mahtab_tui.tui.panes.transcript.entries import Cell
-from mahtab_tui.tui.panes.transcript.layout.printed import OutputRows
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row, Rows, Span, paragraph
@@ -155,7 +155,7 @@ class _Header:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person reads them: `0.08 s`, `4.2 s`, `3 min 05 s`."""
+    """Seconds as a user reads them: `0.08 s`, `4.2 s`, `3 min 05 s`."""
     if seconds < 0.005:
         return "<0.01 s"
     if seconds < 1:

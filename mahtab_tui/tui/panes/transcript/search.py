@@ -1,4 +1,4 @@
-"""Where words stand in the transcript."""
+"""Searching the transcript."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
+from mahtab_tui.tui.panes.transcript.marker import Marker, can_be_marked
 from mahtab_tui.tui.panes.transcript.texts import output_of, text_of
+from mahtab_tui.tui.panes.transcript.viewport import Viewport
 from mahtab_tui.tui.panes.transcript.window import Place, Window
-from mahtab_tui.tui.patterns import Pattern
+from mahtab_tui.tui.patterns import Pattern, TooSlow
 
 
 class Found(NamedTuple):
@@ -65,3 +67,51 @@ def row_of(found: Found, window: Window, pattern: Pattern) -> Place:
 
 def _searched(entry: Entry) -> str:
     return f"{text_of(entry)}\n{output_of(entry)}" if isinstance(entry, Cell) else text_of(entry)
+
+
+class TranscriptSearch:
+    """Marks the entry in which the words stand."""
+
+    def __init__(self, viewport: Viewport, marker: Marker) -> None:
+        self._viewport = viewport
+        self._marker = marker
+        self._texts = Texts()
+        self._found: Found | None = None
+        self.open = False
+        """A line to search with is open."""
+        self.pattern: Pattern | None = None
+        """What is highlighted wherever it stands."""
+
+    def clear(self) -> None:
+        """The entries are gone."""
+        self._found, self._texts = None, Texts()
+
+    def begin(self) -> None:
+        """A line to search with opens."""
+        self._found, self.open = None, True
+
+    def find(self, words: str, step: int, *, regex: bool) -> tuple[str, int | None]:
+        """As `Findable.find`; returns also the row that it has found."""
+        self.pattern = None
+        window, entries = self._viewport.window, self._viewport.transcript.entries
+        if not words or window is None:
+            return "", None
+        pattern = Pattern(words, regex=regex, any_case=True)
+        counts = self._texts.matches(entries, pattern) if regex else self._texts.counts(entries, words)
+        self.pattern, total = pattern, sum(counts)
+        if not total:
+            return "nothing found", None
+        # The newest first: it is what stands at the end that one looks for.
+        at, found = total - 1, self._found
+        if found is not None:
+            if found.number < counts[found.entry]:
+                at = sum(counts[: found.entry]) + found.number
+            at = (at + step) % total
+        self._found = found = place_of(at, counts)
+        if can_be_marked(entry := entries[found.entry]):
+            self._marker.entry = entry
+        try:
+            place = row_of(found, window, pattern)
+        except TooSlow:  # a row ends otherwise than the text that was searched
+            place, self.pattern = Place(found.entry, 0), None
+        return f"{at + 1:,} of {total:,}", window.row_of(place)

@@ -10,10 +10,10 @@ from rich.style import Style
 from mahtab_tui.search.coverage import HOWS, How
 from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.tui.panes.search_tree.field import Field
-from mahtab_tui.tui.panes.search_tree.marks import CELLS, COVER, GLYPHS, LEGEND, Role, glyph
-from mahtab_tui.tui.panes.search_tree.outline import Kind, Line
-from mahtab_tui.tui.panes.search_tree.phrases import (
+from mahtab_tui.tui.calls.field import Field
+from mahtab_tui.tui.calls.marks import CELLS, COVER, GLYPHS, LEGEND, Role, glyph
+from mahtab_tui.tui.calls.outline import Kind, Line
+from mahtab_tui.tui.calls.phrases import (
     budget,
     count_of,
     detail,
@@ -27,9 +27,8 @@ from mahtab_tui.tui.panes.search_tree.phrases import (
     tally,
     totals,
 )
-from mahtab_tui.tui.rows.fitting import fitted
 from mahtab_tui.tui.rows.palette import BOLD, Palette
-from mahtab_tui.tui.rows.row import Span
+from mahtab_tui.tui.rows.row import Span, fitted
 
 _HEADS = ("turn", "tok", "cost", "time")
 _TIME, _COST = 8, 8

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
-from mahtab_tui.tui.panes.transcript.output import FRAME, LINE_HEAD, OutLine, Output, Shown
+from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, OutLine, Output, Shown
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts
 
@@ -78,7 +78,7 @@ class OutputRows:
     def _drawn(self, line: OutLine) -> _Drawn:
         if not isinstance(line, Shown):
             return LineRows(line, self._width, self._palette)
-        from mahtab_tui.tui.panes.transcript.layout.shown import shown_rows
+        from mahtab_tui.tui.cell_output.shown import shown_rows
 
         return ShownRows(line.state, shown_rows(line, self._width, self._palette) or self._text_rows(line))
 

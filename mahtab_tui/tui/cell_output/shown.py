@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.panes.transcript.layout.picture import picture_rows
-from mahtab_tui.tui.panes.transcript.output import Shown
+from mahtab_tui.tui.cell_output.output import Shown
+from mahtab_tui.tui.cell_output.picture import picture_rows
 from mahtab_tui.tui.rows.grid import grid_rows
 from mahtab_tui.tui.rows.html_table import read_table
-from mahtab_tui.tui.rows.markdown import Markdown, parse
+from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row
 
@@ -35,10 +35,7 @@ def shown_rows(shown: Shown, width: int, palette: Palette) -> Sequence[Row] | No
 
 def _markdown_rows(text: str, width: int, palette: Palette) -> list[Row]:
     """The rows of Markdown; of a very long one, of its beginning."""
-    markdown = Markdown(palette)
-    rows: list[Row] = []
-    for block in parse(text[:MARKDOWN]):
-        rows += [*([Row()] if rows else []), *markdown.rows(block, width)]
+    rows = Markdown(palette).document(text[:MARKDOWN], width)
     if (left_out := len(text) - MARKDOWN) > 0:
         rows.append(Row([(f"… {left_out:,} characters left out", palette.muted)]))
     return rows

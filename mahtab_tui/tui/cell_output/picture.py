@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from mahtab_tui.tui.cell_output.output import Output, Shown
 from mahtab_tui.tui.graphics.files import opened, size_of
 from mahtab_tui.tui.graphics.pictured import Picture
-from mahtab_tui.tui.panes.transcript.output import Shown
 from mahtab_tui.tui.rows.row import Row
 
 WIDEST, HIGHEST = 100, 24
@@ -31,6 +31,14 @@ def picture_rows(shown: Shown, width: int) -> list[Row] | None:
 def key_of(shown: Shown) -> Hashable:
     """The same for the same picture."""
     return len(shown.data), hash(shown.data)
+
+
+def mark_unreadable(output: Output, picture: Picture) -> bool:
+    """A picture cannot be drawn: its text is shown instead. Says whether the output has it."""
+    found = [line for line in output if isinstance(line, Shown) and key_of(line) == picture.key]
+    for line in found:
+        line.unreadable = True
+    return bool(found)
 
 
 def size_in_cells(width: int, height: int, room: int) -> tuple[int, int]:

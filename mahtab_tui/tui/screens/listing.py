@@ -1,4 +1,4 @@
-"""Rows under a line that filters them: what the settings and the choice of a model have in common."""
+"""The one picker: rows under a line that filters them. Settings, models, skills and the history are listings."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
 
     TITLE = ""
     HINT = ""
+    PLACEHOLDER = "type to filter"
     BINDINGS: ClassVar[list[BindingType]] = [
         ("escape", "leave", "Leave"),
         ("down,ctrl+n", "move(1)", "Down"),
@@ -58,20 +59,28 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
         """What is told below the list of the chosen row; of none where there is no row."""
         raise NotImplementedError
 
+    def tell(self, row: Row | None) -> None:
+        """Show what there is to know of the chosen row."""
+        self.query_one(".listing-about", Static).update(self.about(row))
+
     def take(self, row: Row) -> None:
         """Enter was pressed on a row, or it was clicked."""
         raise NotImplementedError
+
+    def body(self, found: Options) -> ComposeResult:
+        """The list, and what tells of the chosen row."""
+        yield found
+        yield Static(classes="listing-about", markup=False)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog large listing"):
             with Horizontal(classes="listing-title"):
                 yield Static(one_line(self.title or self.TITLE), markup=False)
                 yield Static(classes="listing-count", markup=False)
-            yield Line(placeholder="type to filter", compact=True)
+            yield Line(placeholder=self.PLACEHOLDER, compact=True)
             found = Options(compact=True, markup=False)
             found.can_focus = False
-            yield found
-            yield Static(classes="listing-about", markup=False)
+            yield from self.body(found)
             yield Static(classes="listing-said", markup=False)
             yield Static(self.HINT, classes="quiet", markup=False)
 
@@ -97,7 +106,7 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
-        self.query_one(".listing-about", Static).update(self.about(self.chosen))
+        self.tell(self.chosen)
 
     @property
     def wanted(self) -> str:
@@ -136,7 +145,7 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
             shown.append(Option(self.line(row, width).truncate(width, ellipsis=True)))
         options.set_options(shown)
         options.highlighted = self._places[min(place or 0, len(self._rows) - 1)] if self._rows else None
-        self.query_one(".listing-about", Static).update(self.about(self.chosen))
+        self.tell(self.chosen)
 
     def count(self, text: str) -> None:
         """Say something at the end of the title."""

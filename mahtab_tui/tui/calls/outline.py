@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import Tree
-from mahtab_tui.tui.panes.search_tree.field import Field
+from mahtab_tui.tui.calls.field import Field
 
 GROUP = 12
 """Parts of a fan-out that stand one by one; more of them are one line and a field of cells."""
@@ -54,7 +54,7 @@ class _Kept(NamedTuple):
 
 
 class Outline:
-    """Knows what a person has folded and unfolded; the rest follows from the state: what is finished is folded.
+    """Knows what a user has folded and unfolded; the rest follows from the state: what is finished is folded.
 
     Where nothing came or ended, the lines of before are given again.
     """

@@ -1,0 +1,1 @@
+"""What a cell prints and shows: as data that grows, and as rows."""

@@ -1,0 +1,152 @@
+"""The namespace's names as rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.style import Style
+from textual.color import Color
+
+from mahtab_tui.tui.panes.namespace.row import Row as Name
+from mahtab_tui.tui.panes.namespace.rows import Rows
+from mahtab_tui.tui.rows.palette import BOLD, Palette
+from mahtab_tui.tui.rows.row import Row, Span, fitted
+
+FADE = 1.0
+"""Seconds in which a changed row fades back."""
+FADE_STEPS = 5
+
+_EMPTY = "Variables show here as they are made: type, size, and who made or changed them. Enter looks inside."
+_NO_CHANGES = "What a cell of the model's adds, changes and deletes shows here."
+
+
+_LOOKED_AT = 200
+"""Rows that the widths are made for."""
+_WIDE = 60
+"""Cells from which there is a column for the time."""
+_TIME = len("12:34")
+
+
+def fitted_author(text: str, width: int) -> str:
+    """Who and in which cell: where it is too long, the name is cut and the cell's number stays."""
+    name, space, number = text.rpartition(" ")
+    room = width - cell_len(space + number)
+    return text if cell_len(text) <= width or room < 3 else fitted(name, room).rstrip() + space + number
+
+
+class Columns(NamedTuple):
+    """Cells of each column; one cell stands between two."""
+
+    name: int
+    type: int
+    value: int
+    by: int
+    time: int = 0
+    """0 where there is no room for it."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Name], width: int) -> Columns:
+        """Columns for these rows in so many cells: names and authors as they need, the value gets what is left."""
+        seen = rows[:_LOOKED_AT]
+        room = max(20, width - 5)
+        time = _TIME if room >= _WIDE else 0
+        room -= time + 1 if time else 0
+        by = min(max([3, *(cell_len(row.by) for row in seen)]), room // 4)
+        name = min(max([6, *(cell_len(row.shown_name) for row in seen)]), max(8, room // 3))
+        kind = min(max([4, *(cell_len(row.type) for row in seen)]), max(5, room * 2 // 5))
+        return cls(name, kind, max(4, room - name - kind - by), by, time)
+
+    def line(self, name: str, type: str, value: str, by: str, time: str) -> str:
+        """A line of these texts."""
+        return " ".join(fitted(text, width) for text, width in zip((name, type, value, by, time), self, strict=True) if width)
+
+
+class NamespaceRows:
+    """A `RowSource`: a row for each name that is shown, or a sentence that says why there is none."""
+
+    def __init__(self, names: Rows) -> None:
+        self.ground = Color(0, 0, 0)
+        """The pane's background, to which changed rows fade back."""
+        self._names = names
+        self._columns = Columns.of([], 40)
+        self._sentence: list[str] = []
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self._width, self._palette = width, palette
+        self.arrange()
+
+    def arrange(self) -> None:
+        """Other names are shown."""
+        self._columns = Columns.of(self._names.shown, self._width)
+        self._sentence = wrap(self._why_empty(), max(10, self._width - 2))
+
+    def __len__(self) -> int:
+        return len(self._names.shown) or len(self._sentence)
+
+    def __getitem__(self, index: int) -> Row:
+        return self._row(self._names.shown[index]) if self._names.shown else Row([(self._sentence[index], self._palette.muted)])
+
+    def _row(self, name: Name) -> Row:
+        columns, palette = self._columns, self._palette
+        signs = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
+        watched = name.name in self._names.watched and not name.sign
+        spans: list[Span] = [
+            (fitted(f"● {name.label}" if watched else name.shown_name, columns.name) + " ", BOLD + signs.get(name.sign, Style.null())),
+            (fitted(name.type, columns.type) + " ", palette.muted),
+            (fitted(name.summary, columns.value) + " ", Style.null()),
+            *self._author(name),
+            *([(f" {name.clock}", palette.muted)] if columns.time else []),
+        ]
+        return Row(spans, fill=self._glow(name))
+
+    def _author(self, name: Name) -> list[Span]:
+        """Who changed a name last; the question mark of a possible change since then is muted."""
+        text = fitted(fitted_author(name.by, self._columns.by), self._columns.by)
+        who, mark, rest = text.rpartition("?") if name.perhaps else (text, "", "")
+        return [(who, self._palette.party(name.party == "you", name.guest)), (mark + rest, self._palette.muted)]
+
+    def _glow(self, name: Name) -> Style | None:
+        age = time.time() - name.time
+        if age >= FADE or self._palette.panel.bgcolor is None:
+            return None
+        glow = Color.from_rich_color(self._palette.panel.bgcolor)
+        return Style(bgcolor=self.ground.blend(glow, 1 - int(age * FADE_STEPS) / FADE_STEPS).rich_color)
+
+    def _why_empty(self) -> str:
+        names = self._names
+        if names.filter and not names.hidden:
+            return "Nothing has this in its name. Esc ends the filter."
+        if names.changes:
+            by = names.difference.by
+            return f"{by} has changed no variable." if by else _NO_CHANGES
+        if names.hidden:
+            return f"Only modules, functions or private names{' have this' if names.filter else ''}. Ctrl+T shows them."
+        return _EMPTY
+
+    # The title and the names of the columns
+
+    def title(self, filtering: bool, focused: bool) -> Row:
+        """What is shown, filtered by what, in which order. filtering: letters filter."""
+        names, muted = self._names, self._palette.muted
+        bright = self._palette.person + BOLD if focused else muted
+        if names.changes:
+            parts = [("CHANGES", bright), *([(names.difference.by, muted)] if names.difference.by else [])]
+        else:
+            parts = [(f"NAMESPACE  {len(names.shown)}" if len(names) else "NAMESPACE", bright)]
+        if names.filter or filtering:
+            parts.append((f"/ {names.filter}{'▏' if filtering else ''}", bright))
+        if len(names) and not names.changes:
+            parts.append((f"by {names.sort}", muted))
+        if names.hidden:
+            parts.append((f"{names.hidden} hidden", muted))
+        between = "  ·  " if cell_len("  ·  ".join(text for text, _ in parts)) < self._width else " · "
+        return Row([piece for part in parts for piece in (part, (between, muted))][:-1])
+
+    def heads(self) -> Row:
+        """The names of the columns; nothing where there is nothing in them."""
+        some = len(self._names.shown if self._names.changes else self._names)
+        return Row([(self._columns.line("name", "type", "value", "by", "time") if some else "", self._palette.muted)])

@@ -1,0 +1,80 @@
+"""The lines of all searches as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mahtab_tui.search.node import SearchNode
+from mahtab_tui.tui.calls.drawing import Drawing
+from mahtab_tui.tui.calls.outline import Line
+from mahtab_tui.tui.panes.search_tree.view import View
+from mahtab_tui.tui.rows.palette import BOLD, Palette
+from mahtab_tui.tui.rows.row import Row, Span, paragraph
+from mahtab_tui.tui.rows.rows_view import RowsView
+
+
+class SearchRows:
+    """A `RowSource`."""
+
+    drawing: Drawing
+
+    def __init__(self, view: View, clock: Callable[[], float]) -> None:
+        self.focused = False
+        self.width = 10
+        """Cells between the margins."""
+        self._view = view
+        self._clock = clock
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        self.width = max(10, width - 2 * RowsView.margin)
+        self.drawing = Drawing(self.width, palette)
+        self._empty = _empty_lines(self.width, palette)
+
+    @property
+    def marked(self) -> SearchNode | None:
+        """The node whose place is shown in the bar: the chosen one while the view has the focus."""
+        line = self._view.line
+        return line.node if line is not None and line.kind == "node" and self.focused else None
+
+    def __len__(self) -> int:
+        return len(self._view.lines) or len(self._empty)
+
+    def __getitem__(self, index: int) -> Row:
+        lines = self._view.lines
+        return Row(self.drawing.spans(lines[index], self._clock(), self.marked) if lines else self._empty[index])
+
+    def title(self, searches: int) -> Row:
+        """How many searches there are, and the names of the columns."""
+        palette = self.drawing.palette
+        spans: list[Span] = [("RECURSION", palette.person + BOLD if self.focused else palette.muted)]
+        if searches > 1:
+            spans.append((f"  {searches} searches", palette.muted))
+        if self._view.following:
+            spans.append(("  ·  follows the newest", palette.moon))
+        room = self.width - sum(len(text) for text, _ in spans)
+        if self._view.lines and room > len(self.drawing.heads):
+            spans.append((self.drawing.heads.rjust(room), palette.muted))
+        return Row(spans)
+
+
+def look_of(line: Line, chosen: SearchNode | None) -> tuple[object, ...]:
+    """Equal for as long as the line need not be drawn again."""
+    tree, node, used = line.tree, line.node, line.node.used
+    match line.kind:
+        case "root" | "node" | "answer":
+            return line, node.version, node.alive, used.calls, used.tokens
+        case "totals" | "left":
+            return line, tree.used.calls, tree.used.tokens, tree.depth
+        case "bar" | "legend":
+            return line, tree.coverage.version, chosen
+        case "batch" | "field":
+            return line, None if line.batch is None else line.batch.version
+        case "gap":
+            return (line,)
+
+
+def _empty_lines(width: int, palette: Palette) -> list[list[Span]]:
+    """What a search is for, and one to try. Its colours are put in by hand: the first picture does not wait for the highlighter."""
+    words = "A question over a text too long to read is answered by a tree of calls, which grows here. Run"
+    rows = [list(row.spans) for row in paragraph([(words, palette.muted)], width, None)]
+    return [*rows, [("  rlm(", palette.text), ('"what failed, and why?"', palette.good), (", log)", palette.text)]]

@@ -1,0 +1,236 @@
+"""Where the transcript stands: at its tail, or where the user has scrolled to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from mahtab_tui.bus.records import Record
+from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
+from mahtab_tui.tui.panes.transcript.fold import Transcript
+from mahtab_tui.tui.panes.transcript.layout.prose import activity_rows, greeting_rows
+from mahtab_tui.tui.panes.transcript.pinned import PinnedRow, pinned_rows
+from mahtab_tui.tui.panes.transcript.window import Place, Window
+from mahtab_tui.tui.rows.palette import Palette
+from mahtab_tui.tui.rows.row import LIMIT, Row
+from mahtab_tui.tui.rows.strips import EDGE, RIGHT
+
+TITLE_HEIGHT = 1
+MOST_COLUMNS = 120
+"""Columns of text, however wide the pane is: longer lines are hard to read."""
+PINNED_SHARE = 3
+"""What is pinned has at most this part of the height: a third."""
+NEAR = 4
+"""Pages of scrolling up within which rows are counted exactly."""
+
+
+class Viewport:
+    """Which rows of the entries are seen. It follows the tail unless the user has scrolled up.
+
+    `lay_out` must have been called before rows are asked for; after a change, `settle` says what is seen now.
+    """
+
+    def __init__(self, *, watched: bool = False) -> None:
+        """watched: the session runs elsewhere; there is nothing to type here, and what began earlier may still run."""
+        self.transcript = Transcript(since=0.0 if watched else time.time())
+        self.greeting: tuple[tuple[str, str], ...] = ()
+        """What is said as long as nothing has happened: marks and sentences."""
+        self.window: Window | None = None
+        """None before the first layout."""
+        self.top = Place(0, 0)
+        """What is at the first row below the title."""
+        self.following = True
+        self.pinned: list[PinnedRow] = []
+        self.height = 0
+        """Lines of the pane."""
+        self._watched = watched
+        self._palette: Palette | None = None
+        self._read: Entry | None = None
+        """The entry within which the user has scrolled: it is followed to its end."""
+        self._unseen_from = 0
+        """Entries that there were when the user scrolled up."""
+        self._grown = False
+        """Something came since."""
+
+    def fold(self, records: Sequence[Record]) -> bool:
+        """Take in what the bus brought; says whether other rows may be seen now."""
+        doing = self.transcript.activity
+        self.transcript.fold(records)
+        changed = self.transcript.take_changed()
+        if changed and records and not self.following:  # else only the user has changed something
+            self._grown = True
+        if self.window is None or not (changed or self.transcript.activity is not doing):
+            return False
+        self.window.take(changed)
+        return True
+
+    def clear(self) -> None:
+        """Forget the entries; what runs stays."""
+        self.transcript = self.transcript.renewed()
+        self.following, self._grown, self.top, self.pinned = True, False, Place(0, 0), []
+        self.window = None
+
+    # Layout
+
+    def lay_out(self, width: int, palette: Palette) -> None:
+        """Draw for a pane of so many columns from now on; the line on top stays there."""
+        columns = max(8, min(MOST_COLUMNS, width - EDGE - RIGHT))
+        if self.window is None:
+            self.window = Window(self.transcript.entries, columns, palette)
+            self.transcript.take_changed()
+            self.window.take(range(len(self.transcript.entries)))
+        elif (columns, palette) != (self.window.width, self._palette):
+            line = self.window.logical_line(self.top)
+            self.window.redraw(columns, palette)
+            if not self.following:
+                self.top = self.window.same_place(self.top, *line)
+        self._palette = palette
+
+    @property
+    def head(self) -> int:
+        """Rows above those that scroll: the title, and what is pinned."""
+        return TITLE_HEIGHT + len(self.pinned)
+
+    @property
+    def page(self) -> int:
+        """Rows of entries that are seen at once."""
+        return max(1, self.height - self.head)
+
+    @property
+    def first(self) -> int:
+        """The row on top, counted from the first one."""
+        return 0 if self.window is None else self.window.row_of(self.top)
+
+    def settle(self) -> None:
+        """Make what is seen exact, where the user was or at the tail."""
+        window = self.window
+        assert window is not None
+        self._pin(window)
+        if not self.following:
+            window.measure_down(self.top, self.page)
+            return
+        window.measure_up(self.page)
+        self.top = window.place_of(len(self) - self.page)
+        if (beginning := self._beginning(window)) is not None:
+            self.top = min(self.top, beginning)
+
+    def _pin(self, window: Window) -> None:
+        """Lay out what stands at the top."""
+        assert self._palette is not None
+        rows = [(entry, window.rows(self.transcript.position(entry))) for entry in self.transcript.pinned if not entry.hidden]
+        self.pinned = pinned_rows(rows, self.height // PINNED_SHARE, window.width, self._palette)
+
+    def _beginning(self, window: Window) -> Place | None:
+        """Where a long text that came last begins, such as help, until the user has scrolled in it. What led to it is shown, too, if short."""
+        last = len(self.transcript.entries) - 1
+        if last < 0 or self.transcript.entries[last] is self._read or (row := window.rows(last).reading) is None:
+            return None
+        return Place(last, row if row > self.page // 2 else 0)
+
+    # Scrolling
+
+    def scroll_to(self, row: int, *, at_end: bool) -> None:
+        """Show a row on top, or the tail. Near by, rows are laid out to count them; far off, a guess will do."""
+        window = self.window
+        assert window is not None
+        self.go(self._place_at(window, row), following=at_end)
+
+    def _place_at(self, window: Window, row: int) -> Place:
+        up = window.row_of(self.top) - row
+        if 0 < up <= NEAR * self.page:
+            return window.up(self.top, up)
+        place = window.place_of(row)
+        if place.entry == len(self.transcript.entries):
+            return place
+        below = window.row_of(Place(place.entry + 1, 0)) - row
+        return Place(place.entry, max(0, len(window.rows(place.entry)) - below))
+
+    def go(self, place: Place, *, following: bool) -> None:
+        """Show a place, or follow the tail."""
+        if self.following and not following:
+            self._unseen_from, self._grown = len(self.transcript.entries), False
+        self.top, self.following = place, following
+        self._read = self.transcript.entries[-1] if self.transcript.entries else None
+
+    # What is seen
+
+    def __len__(self) -> int:
+        return 0 if self.window is None else self.window.total + len(self._tail())
+
+    def __getitem__(self, row: int) -> Row:
+        """What is drawn at a row, counted from the first one."""
+        assert self.window is not None
+        place = self.window.place_of(row)
+        if place.entry < len(self.transcript.entries):
+            return self.window.row(place)
+        tail = self._tail()
+        return tail[place.row] if place.row < len(tail) else Row()
+
+    def _tail(self) -> list[Row]:
+        """Rows behind the last entry."""
+        assert self._palette is not None
+        assert self.window is not None
+        if self.transcript.activity is not None:
+            return activity_rows(self.transcript.activity, self._palette)
+        return [] if self.transcript.entries or self._watched else greeting_rows(self.greeting, self.window.width, self._palette)
+
+    def entries(self) -> list[Entry]:
+        """Those of which a row is seen, in order."""
+        if self.window is None:
+            return []
+        first, last = (self.window.place_of(row).entry for row in (self.first, self.first + self.page - 1))
+        return self.transcript.entries[first : last + 1]
+
+    def place(self, row: int) -> Place | None:
+        """The place of a row; None behind the last entry."""
+        place = self.window.place_of(row) if self.window is not None else None
+        return place if place is not None and place.entry < len(self.transcript.entries) else None
+
+    def entry_at(self, y: int) -> Entry | None:
+        """What stands at a line of the pane."""
+        if y < TITLE_HEIGHT:
+            return None
+        if y < self.head:
+            return self.pinned[y - TITLE_HEIGHT].entry
+        place = self.place(self.first + y - self.head)
+        return None if place is None else self.transcript.entries[place.entry]
+
+    def span(self, entry: Entry) -> tuple[int, int]:
+        """An entry's first row and the one after its last, without the gap."""
+        assert self.window is not None
+        position = self.transcript.position(entry)
+        height = len(self.window.rows(position))
+        top = self.window.row_of(Place(position, 0))
+        return top + entry.gap, top + height
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether something runs whose time is shown."""
+        return self.transcript.activity is not None or bool(self.transcript.running)
+
+    def rows_of_time(self) -> list[int]:
+        """The rows that show how long something has been going on."""
+        if (window := self.window) is None:
+            return []
+        rows = [window.row_of(Place(self.transcript.position(cell), int(cell.gap))) for cell in self.transcript.running.values()]
+        return rows if self.transcript.activity is None else [*rows, window.total + 1]
+
+    def shows(self, code: str) -> bool:
+        """Whether all of the code that waits for the user can be seen now."""
+        if self.window is None or code.count("\n") >= LIMIT:
+            return False
+        for entry in reversed(self.transcript.entries):
+            if isinstance(entry, Cell) and entry.approval == "waiting" and entry.code.strip("\n") == code.strip("\n"):
+                top, end = self.span(entry)
+                return self.first <= top - entry.gap and end <= self.first + self.page
+        return False
+
+    @property
+    def hint(self) -> str:
+        """What is said at the lower right where more stands below."""
+        if self.following:
+            return " ↓ more " if len(self) > self.first + self.page else ""
+        if not self._grown:
+            return ""
+        new = len(self.transcript.entries) - self._unseen_from
+        return f" ↓ {new} new " if new else " ↓ more "
