@@ -148,7 +148,7 @@ def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(service: 
     assert text == Chip("@notes.txt", "5 B")
     ask(it, "what is @a.png?")
     assert images(service.asked[0]) == []
-    assert "[A picture, which is not shown to you.]" in json.dumps(service.asked[0])
+    assert "[A picture that is not shown to you.]" in json.dumps(service.asked[0])
     assert len(notices(it)) == 1
     assert notices(it)[0].startswith("The model does not see pictures")
     ask(it, "and now?", 2)

@@ -48,7 +48,7 @@ def test_blocks_after_it_are_not_run_either(desk: Desk) -> None:
     assert {"first", "third"} & set(desk.namespace) == {"first"}
     told = last_text(state, "human")
     assert "Block 2 of your code was not run. Line 1 holds" in told
-    assert "Block 3 of your code was not run, since the one before it failed." in told
+    assert "Block 3 of your code was not run, because the one before it failed." in told
 
 
 def test_what_the_person_writes_in_its_place_is_theirs(desk: Desk) -> None:

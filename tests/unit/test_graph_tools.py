@@ -202,7 +202,7 @@ def test_after_so_many_calls_no_more_are_made_and_the_model_is_asked_in_words(de
     assert (outcomes.count("ok"), outcomes.count("refused"), outcomes.count("running")) == (CALLS, 2, CALLS)
     assert model.tools[1] == []
     assert [message.type for message in model.asked[1]] == ["human"]
-    assert model.asked[1][0].text.count("Not called: one question may have 25 calls of tools.") == 2
+    assert model.asked[1][0].text.count("Not called: one question may make 25 tool calls.") == 2
     assert state["current_response"] == "That is enough."
 
 

@@ -224,7 +224,7 @@ def test_reflect_node(desk: Desk) -> None:
     assert [record.attrs["source"] for record in desk.of(tags.USAGE)] == ["reflection"]
     incomplete = desk.nodes(INCOMPLETE).reflect(state, told.append)
     assert incomplete["reflection"]["is_complete"] is False
-    assert incomplete["messages"][-1].text == "results\n\nA check of this says that it is not complete yet. Half is missing. Do the rest."
+    assert incomplete["messages"][-1].text == "results\n\nA check found that this is not complete yet. Half is missing. Do the rest."
     assert [message.text for message in state["messages"]] == ["what is it?", "results"]
 
 
@@ -247,7 +247,7 @@ def test_reflect_node_judges_every_block_of_the_turn(desk: Desk) -> None:
 
 def test_close_node_says_when_the_turns_are_used_up(desk: Desk) -> None:
     told: list[Any] = []
-    nodes = desk.nodes(words("Not quite.", match="all the runs"), words("Done.", match="in words"))
+    nodes = desk.nodes(words("Not quite.", match="used all . runs"), words("Done.", match="in words"))
     state = answered("", turn_count=5, code_blocks=["x = 1"])
     update = nodes.close(state, told.append)
     assert (update["current_response"], update["code_blocks"]) == ("Not quite.", [])
