@@ -1,4 +1,4 @@
-"""The source of the project: searched and read, held inside its folder."""
+"""Searching and reading the project's source, without leaving its folder."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from mahtab_tui.settings.model import PACKAGE
 from mahtab_tui.system.processes import tied
 
 _LOOK = 0.05
-"""Seconds between two looks at whether a search was cancelled."""
+"""Seconds between checks for cancellation."""
 _MOST = 20_000_000
-"""Bytes of what a search finds: many matches with many lines around each come to more than anybody can read."""
+"""Bytes of results at most: many matches with much context are more than anybody can read."""
 
 
 class CodeError(RuntimeError):
-    """A search or a reading that cannot be; the message is a sentence."""
+    """A search or a file that cannot be read; the message is a sentence."""
 
 
 class Match(NamedTuple):
@@ -50,17 +50,17 @@ class Matches(NamedTuple):
 
     found: tuple[Match, ...]
     ended: Literal["all", "limit", "size", "time", "cancelled"]
-    """Why there is no more."""
+    """Why the search ended."""
 
     def as_text(self) -> str:
-        """As `search_code` tells it: lines with their numbers under each path, ``:`` after those that match."""
+        """The output of `search_code`: numbered lines under each path, with ``:`` after those that match."""
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
             parts += [path, *_shown(list(found))]
         told = {
             "limit": "There is more; narrow the pattern or raise limit.",
-            "size": "There is more than can be told; narrow the pattern or ask for fewer lines around it.",
-            "time": "The time was up; there may be more.",
+            "size": "There is more than can be shown; narrow the pattern or lower context_lines.",
+            "time": "Time is up; there may be more.",
             "cancelled": "Cancelled.",
         }
         if self.ended != "all":
@@ -72,7 +72,7 @@ class CodeSearcher:
     """Searches and reads the text files of one folder. May be used from any thread."""
 
     def __init__(self, code_dir: Path | str = ".", ripgrep: str | None = "rg") -> None:
-        """ripgrep: the program, which is used where it is installed; None for pure Python. What is found is the same."""
+        """ripgrep: the program to use if it is installed; None for pure Python. The results are the same."""
         self.folder = Path(code_dir).absolute()
         self._ripgrep = shutil.which(ripgrep) if ripgrep else None
 
@@ -90,17 +90,17 @@ class CodeSearcher:
     ) -> Matches:
         """The lines that match a regular expression (Python's), each with lines around it. Raises `CodeError`.
 
-        file_pattern: of names (``*.py``) or, with a slash, of paths. encoding: of all files (``cp037``), where it cannot be found out.
-        Hidden files, binary ones and what a ``.gitignore`` names are passed over.
+        file_pattern: for names (``*.py``) or, with a slash, for paths. encoding: of all files (``cp037``), if it cannot be detected.
+        Hidden files, binary files and what a ``.gitignore`` names are skipped.
         """
         try:
             re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as error:
             raise CodeError(f"{pattern!r} is not a regular expression: {error}.") from None
         if encoding is not None and not is_encoding(encoding):
-            raise CodeError(f"There is no encoding {encoding!r}.")
+            raise CodeError(f"Unknown encoding {encoding!r}.")
         if not self.folder.is_dir():
-            raise CodeError(f"The folder {self.folder} is not there.")
+            raise CodeError(f"The folder {self.folder} does not exist.")
         request = {
             "folder": str(self.folder),
             "pattern": pattern,
@@ -123,14 +123,14 @@ class CodeSearcher:
             raise CodeError(str(error)) from None
         first, last = max(1, start), len(lines) if end is None else min(end, len(lines))
         if lines and first > len(lines):
-            raise CodeError(f"{path} has {len(lines):,} lines; line {first:,} is behind its end.")
+            raise CodeError(f"{path} has only {len(lines):,} lines, so there is no line {first:,}.")
         if lines and last < first:
-            raise CodeError(f"No line is between line {first:,} and line {last:,}.")
+            raise CodeError(f"The end, line {last:,}, comes before the start, line {first:,}.")
         return "\n".join(f"{number:>6}  {lines[number - 1]}" for number in range(first, last + 1))
 
 
 def _shown(matches: Sequence[Match]) -> Iterator[str]:
-    """The lines of one file, each once, with its number; ``--`` where some are left out between lines of context."""
+    """The lines of one file, numbered, each once; ``--`` marks gaps between them."""
     lines: dict[int, str] = {}
     for match in matches:
         around = (*match.before, match.text, *match.after)
@@ -153,13 +153,13 @@ def search_code(pattern: str, file_pattern: str = "*", context_lines: int = 2, *
 
 
 def list_files(folder: Path, most: int, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[str], bool]:
-    """The source files of a folder, and whether the list was ended before its time. Raises `CodeError`."""
+    """The source files of a folder, and whether the list is incomplete. Raises `CodeError`."""
     lines, ended = _run(json.dumps({"folder": str(folder), "most": most}), seconds, cancelled)
     return [json.loads(line) for line in lines], ended != "all"
 
 
 def _run(request: str, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
-    """The lines that the searching process wrote, as far as it came. Raises `CodeError`."""
+    """The lines that the search process wrote before it ended. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = tied([sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"])
     until = time.monotonic() + seconds

@@ -14,11 +14,11 @@ _MARKS = (
 
 
 class BinaryFile(Exception):
-    """The bytes are no text."""
+    """The bytes are not text."""
 
 
 def is_encoding(name: str) -> bool:
-    """Whether text can be decoded by it: there are codecs by that name that make no text of bytes (``hex``), or never do (``undefined``)."""
+    """Whether a codec decodes bytes to text; some do not (``hex``), and one always fails (``undefined``)."""
     try:
         b"x".decode(name, "replace")
     except (LookupError, ValueError):
@@ -27,19 +27,19 @@ def is_encoding(name: str) -> bool:
 
 
 def mark_of(data: bytes) -> bytes:
-    """The mark of its encoding that a file begins with; empty where there is none."""
+    """The byte order mark at the beginning; empty if there is none."""
     return next((mark for mark, _ in _MARKS if data.startswith(mark)), b"")
 
 
 def marked_encoding(data: bytes) -> str | None:
-    """The encoding that a mark at the beginning tells."""
+    """The encoding of the byte order mark at the beginning, if any."""
     return next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
 
 
 def decoded(data: bytes, encoding: str | None = None) -> str:
-    """The text of some bytes: as the caller says (as in ``cp037`` for EBCDIC), else by a mark at the beginning, else UTF-8, else Latin-1.
+    """Decode bytes: in the given encoding (such as ``cp037`` for EBCDIC), else by the byte order mark, else as UTF-8, else as Latin-1.
 
-    Raises `BinaryFile` where there is a zero byte and nothing says that there may be, `LookupError` for an encoding that `is_encoding` does not know.
+    Raises `BinaryFile` for a zero byte without a known encoding, `LookupError` for an encoding that `is_encoding` rejects.
     """
     if encoding is not None:
         if not is_encoding(encoding):
@@ -58,6 +58,6 @@ def decoded(data: bytes, encoding: str | None = None) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text as editors number them: nothing but a line feed ends one, no form feed and no U+2028."""
+    """The lines of a text as editors number them: only a line feed ends one, not a form feed or U+2028."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]

@@ -1,4 +1,4 @@
-"""Files of one folder, and of nothing else: what is opened is what was checked.
+"""Opening files that must lie inside one folder, without a gap between check and use.
 
 Linux checks the whole path while it opens (``openat2`` with RESOLVE_BENEATH, from Linux 5.6 on). Elsewhere each part of the path is opened
 from the folder before it, without following links, so that nothing can be exchanged between a check and its use; there links are refused.
@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 READ_LIMIT = 5_000_000
-"""Bytes of a file that are read at the most."""
+"""Bytes of a file that are read at most."""
 
 _OPENAT2 = 437
 _NO_MAGIC_LINKS, _BENEATH = 0x02, 0x08
@@ -37,7 +37,7 @@ _REASONS = {
 
 
 class HeldError(Exception):
-    """A file that cannot be had; the message is a sentence."""
+    """A file that cannot be opened; the message is a sentence."""
 
 
 class _How(ctypes.Structure):
@@ -45,10 +45,10 @@ class _How(ctypes.Structure):
 
 
 class HeldFolder:
-    """Reads files inside one folder; links may lead about inside of it, never out."""
+    """Reads files inside one folder. Links may point elsewhere inside it, never out of it."""
 
     def __init__(self, folder: Path | str) -> None:
-        """The folder itself may be reached over links. Raises `HeldError` when it is used and is not there."""
+        """The folder's own path may contain links. Using a folder that does not exist raises `HeldError`."""
         self.folder = Path(folder)
 
     @contextmanager
@@ -80,7 +80,7 @@ class HeldFolder:
         return opened
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
-        """What stands in a file. Raises `HeldError`, also where it has more than `limit` bytes."""
+        """The bytes of a file. Raises `HeldError`, also if it has more than `limit` bytes."""
         with open(self.open(path), "rb") as file:
             try:
                 data = file.read(limit + 1)
@@ -91,7 +91,7 @@ class HeldFolder:
         return data
 
     def read_text(self, path: str, limit: int = READ_LIMIT, encoding: str | None = None) -> str:
-        """The text of a file, in an encoding that is named or found out. Raises `HeldError`."""
+        """The text of a file, in the given or the detected encoding. Raises `HeldError`."""
         from mahtab_tui.knowledge.encodings import BinaryFile, decoded
 
         try:
@@ -99,20 +99,20 @@ class HeldFolder:
         except BinaryFile:
             raise HeldError(f"{path} is a binary file.") from None
         except LookupError:
-            raise HeldError(f"There is no encoding {encoding!r}.") from None
+            raise HeldError(f"Unknown encoding {encoding!r}.") from None
 
     def _parts(self, path: str) -> list[str]:
         """The path from the folder on. An absolute one is taken where it names something inside by the folder's own name."""
         if "\0" in path or not path.strip():
-            raise HeldError(f"{path!r} is not the name of a file.")
+            raise HeldError(f"{path!r} is not a file name.")
         if os.path.isabs(path):
             own = os.path.abspath(self.folder)
             if os.path.commonpath([own, os.path.normpath(path)]) != own or ".." in path.split("/"):
-                raise HeldError(f"{path} is outside of the folder {own}.")
+                raise HeldError(f"{path} is outside the folder {own}.")
             path = os.path.relpath(path, own)
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts:
-            raise HeldError(f"{path} is refused: a path may not have .. in it.")
+            raise HeldError(f'{path} is refused: a path must not contain "..".')
         return parts or ["."]
 
     def _check(self, path: str, opened: int) -> None:
@@ -121,13 +121,13 @@ class HeldFolder:
             if is_kind(mode):
                 raise HeldError(f"{path} {words}.")
         if _is_kernels(opened):
-            raise HeldError(f"{path} is no file on a disk: the system makes it up.")
+            raise HeldError(f"{path} is not a file on disk: the system generates it.")
 
     def _sentence(self, path: str, error: OSError) -> str:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return f"File not found: {path}"
         if error.errno in (errno.EXDEV, errno.ELOOP):
-            return f"{path} is refused: it leads over a link out of the folder {self.folder}."
+            return f"{path} is refused: a link in it leads outside the folder {self.folder}."
         return f"{path} {_REASONS.get(error.errno or 0, f'cannot be read: {error.strerror}')}."
 
 
@@ -156,7 +156,7 @@ def _openat2(root: int, path: str) -> int:
 
 
 def _open_stepwise(root: int, parts: list[str]) -> int:
-    """Without links, each part from the folder before it."""
+    """Open each part from the folder before it, without following links."""
     here = os.dup(root)
     try:
         for part in parts[:-1]:
@@ -175,7 +175,7 @@ def _open_stepwise(root: int, parts: list[str]) -> int:
 
 
 def _is_kernels(opened: int) -> bool:
-    """Whether it is a file of /proc or /sys, over whatever path it was reached."""
+    """Whether it is a file of /proc or /sys, whatever path led to it."""
     with suppress(OSError):
         own = os.fstat(opened).st_dev
         return any(own == os.stat(place).st_dev != os.stat("/").st_dev for place in ("/proc", "/sys") if os.path.isdir(place))

@@ -1,4 +1,4 @@
-"""The skills of a session: loaded in the background, loaded anew when their files change."""
+"""The skills of a session, read in the background and again when their files change."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from mahtab_tui.knowledge.skills import Skill
 from mahtab_tui.settings.model import load_settings
 
 FRESH = 1.0
-"""Seconds for which what was looked at is taken as it was."""
+"""Seconds for which files are assumed to be unchanged."""
 _NAMED = 30
-"""Skills that are all named where one is missing."""
+"""Up to this many skills are all named in the message about a missing one."""
 _FILES = 50
-"""Files of a skill that are named."""
+"""Files of a skill that are named at most."""
 
 
 class NoSkill(RuntimeError):
-    """There is no such skill, or no such file of it; the message is a sentence."""
+    """A skill, or a file of it, does not exist; the message is a sentence."""
 
 
 class SkillLibrary:
     """The skills by name. May be used from any thread."""
 
     def __init__(self, loader: SkillsLoader, on_problem: Callable[[str], None]) -> None:
-        """on_problem: told once of each thing that is wrong with a skill."""
+        """on_problem: called once for each problem with a skill."""
         self._loader = loader
         self._on_problem = on_problem
         self._lock = threading.Lock()
@@ -56,13 +56,13 @@ class SkillLibrary:
         return skills
 
     def renew(self) -> None:
-        """Files have changed: look at them also where that was done just now."""
+        """Read changed files at the next use, even if they were read just now."""
         with self._lock:
             self._looked = float("-inf")
 
     @property
     def broken(self) -> dict[str, Path | None]:
-        """What is wrong with those that cannot be used, in a sentence each, and the files."""
+        """For each skill that cannot be used: a sentence that says why, and its file."""
         return {problem: self._loader.broken.get(problem) for problem in self._loader.problems}
 
     def index(self) -> SkillsIndex:
@@ -79,11 +79,11 @@ class SkillLibrary:
             return index
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """The skills that answer the words of a query best, the best first."""
+        """The skills that match a query, the best first."""
         return self.index().search(query, limit)
 
     def descriptions(self) -> dict[str, str]:
-        """What the model sees of each skill: its description, by name."""
+        """The descriptions that the model sees, by name."""
         return {name: skill.description for name, skill in self.skills().items()}
 
     def get(self, name: str) -> Skill:
@@ -94,41 +94,41 @@ class SkillLibrary:
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
-        """The instructions of a skill, with what it is to be used on and the names of the skill's other files. Raises `NoSkill`."""
+        """The instructions of a skill, with the arguments and the names of its other files. Raises `NoSkill`."""
         skill = self.get(name)
         parts = [skill.content]
         if args:
             parts.append(f"Arguments: {args}")
         if files := skill_files(skill):
-            parts.append(f"Files of this skill, by load_skill({name!r}, file=...): {', '.join(files)}")
+            parts.append(f"Files of this skill, for load_skill({name!r}, file=...): {', '.join(files)}")
         return "\n\n".join(parts)
 
     def found(self, query: str, limit: int = 5) -> str:
-        """What `search_skills` gives: a line each."""
+        """The output of `search_skills`: one line for each skill."""
         hits = self.search(query, limit)
-        return "\n".join(f"{hit.name}: {hit.description}" for hit in hits) or f"No skill has anything of {query!r}."
+        return "\n".join(f"{hit.name}: {hit.description}" for hit in hits) or f"No skill matches {query!r}."
 
     def file(self, name: str, path: str) -> str:
         """The text of a file in a skill's folder. Raises `NoSkill`."""
         skill = self.get(name)
         if skill.folder is None:
-            raise NoSkill(f"The skill {name!r} is one file; it has no others.")
+            raise NoSkill(f"The skill {name!r} is a single file and has no others.")
         try:
             return HeldFolder(skill.folder).read_text(path)
         except HeldError as error:
             raise NoSkill(str(error)) from None
 
     def _near(self, name: str) -> str:
-        """What may have been meant."""
+        """Names that may have been meant."""
         skills = self.skills()
         if len(skills) <= _NAMED:
             return f"Skills: {', '.join(sorted(skills)) or 'none'}."
         near = [hit.name for hit in self.search(name)]
-        return f"Near it: {', '.join(near)}." if near else "search_skills(query) finds one."
+        return f"Similar: {', '.join(near)}." if near else "Find one with search_skills(query)."
 
 
 def skill_files(skill: Skill) -> list[str]:
-    """The files in a skill's folder beside its ``SKILL.md``, relative to it; those whose names are no text of one line are left out."""
+    """The other files in a skill's folder, by relative path; files with unprintable names are left out."""
     if skill.folder is None:
         return []
     found: list[str] = []
@@ -141,7 +141,7 @@ def skill_files(skill: Skill) -> list[str]:
 
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
-    """The descriptions by name of a folder's skills, or of all that a session in this folder would have. Broken ones are left out."""
+    """The descriptions by name of the skills in a folder; by default of all that a session here would have. Broken ones are left out."""
     return {skill.name: skill.description for skill in _loader(skills_dir).load_all()}
 
 
@@ -151,7 +151,7 @@ def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
 
 
 def skill_library(skills_dir: Path | str | None = None) -> SkillLibrary:
-    """The skills of a folder, or all that a session in this folder would have; nobody is told of broken ones."""
+    """The skills of a folder; by default all that a session here would have. Broken ones are left out silently."""
     return SkillLibrary(_loader(skills_dir), lambda problem: None)
 
 

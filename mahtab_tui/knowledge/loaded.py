@@ -1,4 +1,4 @@
-"""The skills that stay loaded in a session: the model is told their instructions with every question."""
+"""The loaded skills of a session, whose instructions go with every question."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 
 
 class OverBudget(RuntimeError):
-    """A skill does not fit beside those that are loaded; the message is a sentence."""
+    """A skill does not fit into the budget of loaded skills; the message is a sentence."""
 
 
 class LoadedSkills:
-    """Which skills are loaded, kept by the records of the bus. Any thread may call it."""
+    """Which skills are loaded, as the records of the bus say. May be used from any thread."""
 
     def __init__(self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None) -> None:
-        """budget: characters of the instructions of all of them."""
+        """budget: characters of all instructions together."""
         self._skills = skills
         self._budget = budget
         self._log = log
         self._lock = threading.RLock()
         self._sizes: dict[str, int] = {}
-        """Characters of each, in the order of their loading."""
+        """Characters of each skill, in the order of loading."""
 
     def fold(self, record: Record) -> None:
-        """Take in a record of the session that is resumed."""
+        """Apply a record of a resumed session."""
         if record.tag != tags.SKILL:
             return
         if record.attrs["loaded"]:
@@ -38,7 +38,7 @@ class LoadedSkills:
 
     @property
     def used(self) -> tuple[int, int]:
-        """Characters that are loaded, and how many may be."""
+        """Characters that are loaded, and the budget."""
         with self._lock:
             return sum(self._sizes.values()), self._budget
 
@@ -59,19 +59,19 @@ class LoadedSkills:
             if size > left:
                 loaded = ", ".join(f"{each} ({chars:,})" for each, chars in self._sizes.items()) or "none"
                 raise OverBudget(
-                    f"The skill {name} has {size:,} characters; {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
+                    f"The skill {name} has {size:,} characters, but only {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
                 )
             self._tell(name, size)
 
     def unload(self, name: str) -> None:
-        """Load it no longer. Raises `NoSkill` where it is not loaded."""
+        """Unload a skill. Raises `NoSkill` if it is not loaded."""
         with self._lock:
             if name not in self._sizes:
                 raise NoSkill(f"The skill {name!r} is not loaded. Loaded: {', '.join(self._sizes) or 'none'}.")
             self._tell(name, None)
 
     def instructions(self) -> dict[str, str]:
-        """The instructions of the loaded skills by name, as their files are now; what is gone or has outgrown the budget is unloaded."""
+        """The current instructions of the loaded skills by name. A skill that is gone or has outgrown the budget is unloaded."""
         told: dict[str, str] = {}
         for name in self.names:
             try:
@@ -89,7 +89,7 @@ class LoadedSkills:
         return told
 
     def _tell(self, name: str, size: int | None) -> None:
-        """size: characters; None: it is loaded no longer."""
+        """Log a change. size: characters; None if the skill is unloaded."""
         chars = self._sizes.pop(name, 0) if size is None else size
         if size is not None:
             self._sizes[name] = size

@@ -1,4 +1,4 @@
-"""All skills of some places, and what is wrong with those that cannot be used."""
+"""Reading the skills of several folders, and collecting the problems of those that cannot be used."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from mahtab_tui.knowledge.skills import SKILL_FILE, Skill, SkillError, read_skil
 from mahtab_tui.settings.model import home_folder, resource_folder
 
 _NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
-"""Files that are met beside skills and are none."""
+"""Files that often lie beside skills and are not skills."""
 
 
 class ProjectPlace(NamedTuple):
-    """A folder of skills that comes with a project: who wrote it may be anybody, so nothing outside of the project is read over it."""
+    """A folder of skills inside a project. Anybody may have written it, so links out of the project are not followed."""
 
     folder: Path
     project: Path
 
 
 def skill_folders(project: Path, extra: Sequence[Path] = (), *, of_project: bool = False) -> tuple[Path | ProjectPlace, ...]:
-    """Where skills are looked for; later folders win by name.
+    """The folders of skills; if names clash, a later folder wins.
 
-    extra: folders that were named in the settings; where there are none, the project's ``skills`` stands in their place.
-    of_project: whether a file of the project has named them, which names others than the project's only with the person's word.
+    extra: the folders named in the settings; if there are none, the project's ``skills``.
+    of_project: whether a file of the project named them. It can name folders outside the project only if the user trusts it.
     """
     root = os.path.realpath(project)
 
@@ -43,44 +43,44 @@ def skill_folders(project: Path, extra: Sequence[Path] = (), *, of_project: bool
 
 
 class _Stamp(NamedTuple):
-    """By what a changed file is known."""
+    """Tells whether a file has changed."""
 
     changed: int
-    """In nanoseconds; also when its rights or its name were changed."""
+    """In nanoseconds; changes of rights and name count too."""
     size: int
     inode: int
 
 
 class SkillsLoader:
-    """Reads the skills of some folders; what has not changed since the last time is not read again. For one thread at a time."""
+    """Reads the skills of some folders; unchanged files are not read again. For one thread at a time."""
 
     def __init__(self, *skills_dirs: Path | str | ProjectPlace) -> None:
-        """skills_dirs: folders of skills, later ones win by name; one that does not exist has none. Over links they may lead anywhere, but a project's."""
+        """skills_dirs: if names clash, a later folder wins; a missing folder has no skills. Links may lead anywhere, except in a project's folder."""
         self.places = tuple(place if isinstance(place, ProjectPlace) else Path(place) for place in skills_dirs)
         self.problems: tuple[str, ...] = ()
-        """A sentence for each skill that cannot be used, as of the last time all were read."""
+        """A sentence for each skill that could not be used at the last reading."""
         self.broken: dict[str, Path] = {}
-        """The file that each sentence is of, where it is of one."""
+        """The file of each sentence, if it is about one."""
         self._known: dict[Path, tuple[_Stamp, Skill]] = {}
 
     def load_all(self) -> list[Skill]:
-        """All skills by name, sorted; `problems` tells of the others."""
+        """All skills, sorted by name; `problems` has the others."""
         return sorted(self.iter_skills(), key=lambda skill: skill.name)
 
     def iter_skills(self) -> Iterator[Skill]:
-        """The skills as they are read, each name once: from the place that wins to the one that loses."""
+        """The skills as they are read, each name once, strongest place first."""
         seen: set[str] = set()
         met: dict[Path, tuple[_Stamp, Skill]] = {}
         problems: list[str] = []
         broken: dict[str, Path] = {}
         for place, project in _distinct(self.places):
             if project is not None and not (real := Path(os.path.realpath(place))).is_relative_to(os.path.realpath(project)):
-                problems.append(f"{place}: the folder of skills leads over a link out of the project, to {real}, and is not read.")
+                problems.append(f"{place}: this folder of skills is a link out of the project, to {real}, so it is not read.")
                 continue
             try:
                 files = list(_skill_files(place))
             except OSError as error:
-                problems.append(f"{place}: the folder of skills cannot be read: {error.strerror}.")
+                problems.append(f"{place}: this folder of skills cannot be read: {error.strerror}.")
                 continue
             here: dict[str, Path] = {}
             for path in files:
@@ -92,7 +92,7 @@ class SkillsLoader:
                     continue
                 found = met[path][1]
                 if found.name in here:
-                    problems.append(f"{path}: {here[found.name]} has the same name and is used.")
+                    problems.append(f"{path}: not used, because {here[found.name]} has the same name.")
                 elif found.name not in seen:
                     here[found.name] = path
                     yield found
@@ -100,11 +100,11 @@ class SkillsLoader:
         self._known, self.problems, self.broken = met, tuple(problems), broken
 
     def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
-        """A skill with its file's stamp. Raises `SkillError`: one that is broken is read each time, since what broke it may be none of its own."""
+        """A skill with its file's stamp. Raises `SkillError`. A broken skill is read each time, because the cause may lie outside its file."""
         try:
             status = path.stat()
         except OSError:
-            return _Stamp(0, 0, 0), read_skill(path, project)  # which says why
+            return _Stamp(0, 0, 0), read_skill(path, project)  # raises and says why
         stamp = _Stamp(status.st_ctime_ns, status.st_size, status.st_ino)
         known = self._known.get(path)
         return known if known is not None and known[0] == stamp else (stamp, read_skill(path, project))
@@ -115,7 +115,7 @@ def _skill_files(place: Path) -> Iterator[Path]:
     if not place.is_dir():
         return
     with os.scandir(place) as entries:
-        # A link that leads round in a circle is no reason to pass over the others.
+        # One link that leads in a circle must not hide the other skills.
         named = [(entry.name, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()) for entry in entries]
     names = sorted((name, is_folder) for name, is_folder in named if not name.startswith("."))
     for name, is_folder in names:
@@ -127,7 +127,7 @@ def _skill_files(place: Path) -> Iterator[Path]:
 
 
 def _is_there(path: Path) -> bool:
-    """Also where it cannot be looked at: then it is said why."""
+    """Whether a file exists; True if that cannot be found out, so that reading it says why."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -138,7 +138,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _distinct(places: Sequence[Path | ProjectPlace]) -> Iterator[tuple[Path, Path | None]]:
-    """Each folder once, the last first, whatever it is called, with the project that it comes with; one that a person has, too, is the person's."""
+    """Each real folder once, the last first, with its project. A folder that is also the user's own counts as the user's."""
     owns = {os.path.realpath(place) for place in places if isinstance(place, Path)}
     seen = set()
     for place in reversed(places):

@@ -29,7 +29,7 @@ def create_skill(place: Path, name: str, description: str | None = None) -> Path
         raise SkillError(f"The name {name!r} cannot be used: {problem}.")
     words = " ".join((description or _DESCRIPTION).split())
     if any("\ud800" <= character <= "\udfff" for character in words):
-        raise SkillError("The description has bytes that are no text.")
+        raise SkillError("The description is not valid text.")
     if len(words) > DESCRIPTION_LENGTH:
         raise SkillError(f"The description has {len(words):,} characters; at most {DESCRIPTION_LENGTH:,} are allowed.")
     path = place / name / SKILL_FILE
@@ -38,16 +38,16 @@ def create_skill(place: Path, name: str, description: str | None = None) -> Path
         with path.open("x", encoding="utf-8") as file:
             file.write(_TEMPLATE.format(name=name, description=_as_yaml(words), title=name.replace("-", " ").capitalize()))
     except FileExistsError:
-        raise SkillError(f"{path} is there already.") from None
+        raise SkillError(f"{path} already exists.") from None
     except OSError as error:
         with suppress(OSError):
-            path.unlink(missing_ok=True)  # a part of it, on a full disk
+            path.unlink(missing_ok=True)  # it may be incomplete, on a full disk
         raise SkillError(f"{path} cannot be written: {error.strerror}.") from None
     return path
 
 
 def _as_yaml(words: str) -> str:
-    """Between quotes, since a colon or a # would mean something."""
+    """In quotes, because a colon or a # would have a meaning."""
     import yaml
 
     quoted: str = yaml.dump(words, default_style='"', allow_unicode=True, width=10_000)

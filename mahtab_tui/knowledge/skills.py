@@ -73,16 +73,16 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
 
 
 def name_problem(name: str) -> str:
-    """What is wrong with a skill's name, as the end of a sentence; empty where nothing is."""
+    """The problem with a skill's name, as the end of a sentence; empty if there is none."""
     if len(name) > NAME_LENGTH:
         return f"a name has at most {NAME_LENGTH} characters"
     if not _NAME.fullmatch(name):
-        return "a name is made of a-z, 0-9 and single hyphens between them"
+        return "use a-z, 0-9 and single hyphens between them"
     return ""
 
 
 def first_paragraph(content: str) -> str:
-    """The first paragraph that is no heading, on one line and no longer than a description; else the first heading."""
+    """The first paragraph that is not a heading, on one line and cut to the length of a description; else the first heading."""
     heading = ""
     for block in re.split(r"\n\s*\n", content):
         lines = [line.strip() for line in block.strip().splitlines()]
@@ -94,7 +94,7 @@ def first_paragraph(content: str) -> str:
 
 
 def _folder(path: Path, project: Path | None) -> Path:
-    """Where a skill's files are; of a project's the folder that was checked, not a link to it."""
+    """The folder of a skill's files; in a project the folder that was checked, not a link to it."""
     return path.parent if project is None else Path(os.path.realpath(path.parent))
 
 
@@ -103,27 +103,27 @@ def _text_within(path: Path, project: Path) -> str:
     for place in (path.parent, path):
         if os.path.commonpath([own, real := os.path.realpath(place)]) != own:
             raise SkillError(
-                f"{path}: it leads over a link out of the project, to {real}, and is not read. What you link to yourself belongs in "
-                "~/.mahtab/skills, or in a folder that --skills-dir names."
+                f"{path}: not read, because a link leads out of the project, to {real}. Put links of your own in "
+                "~/.mahtab/skills, or in a folder given with --skills-dir."
             )
     try:
         return _text(path, lambda name, flags: HeldFolder(own).open(os.path.relpath(real, own)))
-    except HeldError as error:  # it has become something else since
+    except HeldError as error:  # it was replaced meanwhile
         raise SkillError(f"{path}: {error}") from None
 
 
 def _open(name: str, flags: int) -> int:
-    """It may be something else by now: opening a pipe would wait."""
+    """Open without waiting: the file may have been replaced by a pipe."""
     return os.open(name, flags | os.O_NONBLOCK)
 
 
 def _text(path: Path, opener: Callable[[str, int], int] = _open) -> str:
     try:
         if not path.is_file():
-            raise SkillError(f"{path}: this is not a file.")
+            raise SkillError(f"{path}: not a file.")
         with open(path, encoding="utf-8-sig", opener=opener) as file:
             if (size := os.fstat(file.fileno()).st_size) > FILE_SIZE:
-                raise SkillError(f"{path}: the file has {size:,} bytes; a skill has at most {FILE_SIZE:,}.")
+                raise SkillError(f"{path}: the file has {size:,} bytes; at most {FILE_SIZE:,} are allowed.")
             return file.read(FILE_SIZE)
     except UnicodeDecodeError as error:
         raise SkillError(f"{path}: the file is not UTF-8 text (byte {error.start}).") from None
@@ -145,13 +145,13 @@ def _fields(path: Path, text: str) -> dict[str, Any]:
         fields = yaml.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         line = min(error.problem_mark.line, text.count("\n") - 1) + 2 if error.problem_mark else 1
-        raise SkillError(f"{path}, line {line}: the frontmatter is not YAML: {error.problem}.") from None
+        raise SkillError(f"{path}, line {line}: the frontmatter is not valid YAML: {error.problem}.") from None
     except yaml.YAMLError as error:
-        raise SkillError(f"{path}: the frontmatter is not YAML: {str(error).splitlines()[0]}.") from None
+        raise SkillError(f"{path}: the frontmatter is not valid YAML: {str(error).splitlines()[0]}.") from None
     if fields in (None, ""):
         return {}
     if not isinstance(fields, dict):
-        raise SkillError(f"{path}: the frontmatter has no lines of the form key: value.")
+        raise SkillError(f"{path}: the frontmatter must be lines of the form key: value.")
     return fields
 
 
@@ -166,7 +166,7 @@ def _name(path: Path, name: str, expected: str) -> str:
     if problem := name_problem(name):
         raise SkillError(f"{path}: the name {name!r} cannot be used: {problem}.")
     if name != expected:
-        raise SkillError(f"{path}: its name is {name!r}, but its {'folder' if path.name == SKILL_FILE else 'file'} is {expected!r}.")
+        raise SkillError(f"{path}: the name is {name!r}, but the {'folder' if path.name == SKILL_FILE else 'file'} is {expected!r}.")
     return name
 
 
@@ -193,7 +193,7 @@ def _metadata(path: Path, value: Any) -> dict[str, str]:
 
 
 def _tools(path: Path, value: Any) -> tuple[str, ...]:
-    """Names between blanks by the specification; lists and commas are met, too."""
+    """Names separated by blanks, as specified; lists and commas are accepted too."""
     if isinstance(value, str):
         # A blank within brackets belongs to the tool: Bash(git add:*).
         return tuple(re.findall(r"[^\s,(]+(?:\([^)]*(?:\)|\Z))?", value))
@@ -201,4 +201,4 @@ def _tools(path: Path, value: Any) -> tuple[str, ...]:
         return tuple(value)
     if value == ():
         return ()
-    raise SkillError(f"{path}: allowed-tools must be names between blanks.")
+    raise SkillError(f"{path}: allowed-tools must be names separated by blanks.")

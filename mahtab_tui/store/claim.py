@@ -1,7 +1,7 @@
-"""Which program writes a session: the one that holds its lock file.
+"""Lock files that decide which program may write a session.
 
-The lock is the system's (`flock`), so it ends with the program, however that ends. To take a session over, another file is put in the place of the
-locked one: who held that one finds out before it writes again, even where it was stopped meanwhile.
+The lock is the system's (`flock`), so it ends with the program, however that ends. To take a session over, a new file replaces the locked one:
+the former holder notices before it writes again, even if it was stopped meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.damage import file_identity
 
 _ATTEMPTS, _PAUSE = 5, 0.05
-"""How often a lock is tried, and seconds between: who lists the sessions holds one for a moment."""
+"""How often to try a lock, and seconds between: listing the sessions locks each for a moment."""
 
 _LARGEST = 10_000
 """Bytes of a lock file that are read."""
@@ -39,7 +39,7 @@ class Holder(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether it runs on this machine, and not on another one with the same home folder."""
+        """Whether it runs on this machine, not on another one with the same home folder."""
         return self.host == socket.gethostname()
 
     def sentence_part(self) -> str:
@@ -71,14 +71,14 @@ class Claim:
         return file_identity(self._path) not in (None, self._identity)
 
     def release(self) -> None:
-        """Let others have the session."""
+        """Give the session up."""
         if not self.lost:
             self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
 
 def claim(session: str) -> Claim | None:
-    """Claim a session; None where the system does not let it be. Raises `HeldElsewhere`."""
+    """Claim a session; None if the system has no way to lock it. Raises `HeldElsewhere`."""
     for attempt in range(_ATTEMPTS):
         try:
             path = _path(session)
@@ -93,7 +93,7 @@ def claim(session: str) -> Claim | None:
             if attempt + 1 == _ATTEMPTS:
                 raise HeldElsewhere(holder) from None
             time.sleep(_PAUSE)
-        except OSError:  # a file system without locks: who has it open learns that it is taken over
+        except OSError:  # a file system without locks: a program that has it open learns that it was taken over
             os.close(descriptor)
             return take_over(session)
         else:
@@ -106,7 +106,7 @@ def claim(session: str) -> Claim | None:
 
 
 def take_over(session: str) -> Claim | None:
-    """Claim a session whoever has it; None where the system does not let it be."""
+    """Claim a session even if another program has it; None if the system has no way to lock it."""
     try:
         path = _path(session)
         new = path.with_name(f"{path.name}.{os.getpid()}")
@@ -121,7 +121,7 @@ def take_over(session: str) -> Claim | None:
 
 
 def held() -> dict[str, Holder]:
-    """The sessions that programs have open now. Lock files that killed programs have left are removed."""
+    """The sessions that are open now. Removes lock files left by killed programs."""
     return dict(_held())
 
 
@@ -148,7 +148,7 @@ def _folder() -> Path:
 
 
 def _path(session: str) -> Path:
-    """The lock file of a session, in a folder that is there. Raises `OSError`."""
+    """The lock file of a session; creates its folder. Raises `OSError`."""
     _folder().mkdir(mode=0o700, parents=True, exist_ok=True)
     return _folder() / f"{_START}{quote(session, safe='')}{_END}"
 
@@ -163,7 +163,7 @@ def _holder(descriptor: int) -> Holder:
     try:
         told = json.loads(os.pread(descriptor, _LARGEST, 0))
         since = float(told["since"])
-        time.localtime(since)  # which raises where it is no moment
+        time.localtime(since)  # raises if it is not a time
         return Holder(int(told["pid"]), str(told["host"]), since)
     except (OSError, ValueError, OverflowError, TypeError, KeyError, RecursionError):
         return Holder(0, socket.gethostname(), time.time())

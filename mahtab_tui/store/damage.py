@@ -1,4 +1,4 @@
-"""A database whose file is damaged is set aside, so that a new one can begin."""
+"""Setting a damaged database aside, so that a new one can begin."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _WAL, _SHM = "-wal", "-shm"
-"""What SQLite keeps beside a database: what is not in it yet, and an index of that."""
+"""Files that SQLite keeps beside a database: the write-ahead log and its index."""
 
 
 def is_damage(error: Exception) -> bool:
-    """Whether the file's content is wrong, and not only its use just now (locked, full, not allowed)."""
+    """Whether the file's content is wrong, not just its use at the moment (locked, full, not permitted)."""
     return isinstance(error, sqlite3.DatabaseError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in (
         sqlite3.SQLITE_CORRUPT,
         sqlite3.SQLITE_NOTADB,
@@ -23,7 +23,7 @@ def is_damage(error: Exception) -> bool:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Tells one file from another one that took its place; None where there is none."""
+    """Distinguishes a file from another one that replaced it; None if there is none."""
     try:
         found = path.stat()
     except OSError:
@@ -34,15 +34,14 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 def set_aside(path: Path, damaged: tuple[int, int] | None) -> Path | None:
     """Rename a damaged database; returns its new name. No connection of this process may have it open.
 
-    damaged: the `file_identity` of what was found to be damaged. None is returned where another program has set it aside meanwhile. Raises
-    `OSError`.
+    damaged: the `file_identity` of the damaged file. Returns None if another program has set it aside meanwhile. Raises `OSError`.
     """
     with _alone(path.parent):
         if damaged is None or file_identity(path) != damaged:
             return None
         aside = path.with_name(f"{path.name}.damaged-{time.time_ns()}")
         path.replace(aside)
-        with contextlib.suppress(FileNotFoundError):  # it belongs to the old file: part of what may yet be saved by hand
+        with contextlib.suppress(FileNotFoundError):  # it belongs to the old file, and may help to recover it
             path.with_name(path.name + _WAL).replace(aside.with_name(aside.name + _WAL))
         path.with_name(path.name + _SHM).unlink(missing_ok=True)
         return aside
@@ -50,7 +49,7 @@ def set_aside(path: Path, damaged: tuple[int, int] | None) -> Path | None:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Of several programs that find the damage one at a time looks, and renames."""
+    """Several programs may find the damage; only one at a time checks and renames."""
     held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(OSError):  # a file system without locks

@@ -16,7 +16,7 @@ SCHEMA = 1
 """The version of the tables (`user_version`)."""
 
 WAIT = 0.5
-"""Seconds to wait for another program's writing. Whoever logs waits as long, so it is short; what cannot be written now is tried again."""
+"""Seconds to wait for another program's write. Loggers wait with it, so it is short; failed writes are tried again."""
 
 _TABLES = """
 create table if not exists session (
@@ -36,9 +36,9 @@ create table if not exists partial (
 
 @contextlib.contextmanager
 def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterator[None]:
-    """Errors of SQLite and of the file system become `StoreError`. A damaged file is set aside: what opens it next begins a new one.
+    """Turn errors of SQLite and the file system into `StoreError`. A damaged file is set aside, so that the next opening begins a new one.
 
-    identity: the `file_identity` of the file that is open already. Within, every connection is closed before an error leaves.
+    identity: the `file_identity` of a file that is already open. Connections must be closed before an error leaves the block.
     """
     identity = identity or file_identity(path)
     try:
@@ -52,17 +52,17 @@ def as_sentences(path: Path, identity: tuple[int, int] | None = None) -> Iterato
 
 
 def _without_damaged(path: Path, identity: tuple[int, int] | None) -> str:
-    """Set a damaged file aside; returns the sentence that says so."""
+    """Set a damaged file aside; returns a sentence about it."""
     try:
         aside = set_aside(path, identity)
     except OSError as error:
         return f"The session file {path} is damaged and cannot be set aside: {error.strerror}."
-    where = "another program has set it aside" if aside is None else f"it is {aside} now"
+    where = "another program has set it aside" if aside is None else f"it is now {aside}"
     return f"The session file {path} was damaged; {where}, and a new one begins."
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The database, made where there is none yet, for this user only. Raises `StoreError`."""
+    """Open the database; a new one is readable by this user only. Raises `StoreError`."""
     with as_sentences(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
@@ -79,13 +79,13 @@ def connect(path: Path) -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is written within, or nothing."""
+    """Commit everything written in the block, or nothing."""
     connection.execute("begin immediate")
     try:
         yield
         connection.execute("commit")
     except BaseException:
-        if connection.in_transaction:  # a full disk has ended it already
+        if connection.in_transaction:  # a full disk has already ended it
             connection.execute("rollback")
         raise
 
@@ -93,7 +93,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     version = connection.execute("pragma user_version").fetchone()[0]
     if version > SCHEMA:
-        raise StoreError(f"The session file {path} was written by a newer version of mahtab-tui.")
+        raise StoreError(f"The session file {path} was written by a newer version of mahtab-tui. Update mahtab-tui to use it.")
     _write_ahead(connection)
     # A killed process loses nothing; only a power cut may take the last moments.
     connection.execute("pragma synchronous = normal")
@@ -102,7 +102,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log. SQLite waits for nobody here: of two programs that begin a new file at once, one would be refused."""
+    """Switch to a write-ahead log. SQLite does not wait here, so if two programs start a new file at once, one must try again."""
     ends_at = time.monotonic() + WAIT
     while True:
         try:

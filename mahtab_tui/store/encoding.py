@@ -1,4 +1,4 @@
-"""Text in SQLite, which takes no lone surrogates: a text that has one is kept as bytes. And attributes as JSON."""
+"""Text for SQLite, which rejects lone surrogates: such text is stored as bytes. And attributes as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 STEP = 65_536
-"""Characters of a long attribute, as that of a picture, that are made JSON at once: the interpreter is held meanwhile."""
+"""Characters of a long attribute, such as a picture, to encode at once: other threads wait meanwhile."""
 
 
 def stored(text: str) -> str | bytes:
@@ -20,7 +20,7 @@ def stored(text: str) -> str | bytes:
 
 
 def restored(value: object) -> str:
-    """The text of a value that `stored` made; of any other value what can be read of it."""
+    """The text of a value made by `stored`; of any other value, as much as can be read."""
     if not isinstance(value, bytes):
         return str(value)
     try:
@@ -30,12 +30,12 @@ def restored(value: object) -> str:
 
 
 def readable(value: bytes) -> str:
-    """Text from a file that may be damaged, for `sqlite3.Connection.text_factory`: bytes that are no text become question marks."""
+    """Text from a file that may be damaged, for `sqlite3.Connection.text_factory`: invalid bytes become question marks."""
     return value.decode("utf-8", "replace")
 
 
 def as_json(attrs: Mapping[str, Any]) -> str:
-    """As `json.dumps` makes it; other threads go on meanwhile."""
+    """Like `json.dumps`, but without blocking other threads for long."""
     return "{" + ", ".join(f"{json.dumps(name)}: {_value(value)}" for name, value in attrs.items()) + "}"
 
 

@@ -1,4 +1,4 @@
-"""What the person has entered, in all sessions: of this project and of all."""
+"""The input history of all sessions, with this project's first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ create table if not exists input (
 create index if not exists input_of_project on input (project, number);
 """
 _SEARCHED = 20_000
-"""Inputs that a search looks at."""
+"""Inputs that a search looks at, at most."""
 
 
 class HistoryEntry(NamedTuple):
@@ -35,10 +35,10 @@ class HistoryEntry(NamedTuple):
 
 
 class History:
-    """The input history, shared by every running program. Nothing here raises: `problem` says in a sentence what went wrong."""
+    """The input history, shared by all running programs. Nothing here raises: `problem` is a sentence about what went wrong."""
 
     def __init__(self, path: Path, project: str, mask: Callable[[str], str] = str) -> None:
-        """mask: takes the secrets out of an input that is kept."""
+        """mask: removes secrets from an input before it is stored."""
         self.problem = ""
         self._path = path
         self._project = project
@@ -47,7 +47,7 @@ class History:
         self._connection = self._opened()
 
     def add(self, text: str, mode: str) -> None:
-        """Remember an input, unless it is the same as the last one."""
+        """Add an input, unless it equals the last one."""
         text = self._mask(text)
         last = self._do("select text, mode from input where project = ? order by number desc limit 1", (self._project,))
         if [(restored(row[0]), row[1]) for row in last] != [(text, mode)]:
@@ -55,7 +55,7 @@ class History:
             self._do("insert into input (time, project, mode, text) values (?, ?, ?, ?)", row)
 
     def entries(self, mode: str | None = None, *, project_only: bool = False, limit: int = 2_000) -> list[HistoryEntry]:
-        """The inputs, this project's before those of all others, among these the newest first; each text once."""
+        """The inputs, this project's first, then the newest first; each text once."""
         query = (
             "select text, mode, project, time from input where (? is null or mode = ?) and (project = ? or not ?)"
             " order by project = ? desc, number desc limit ?"
@@ -67,7 +67,7 @@ class History:
         return list(seen.values())
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]:
-        """The inputs that have the letters of a query in this order; the closest together first, then as `entries` has them."""
+        """The inputs that contain the letters of a query in order; the closest together first, then in the order of `entries`."""
         wanted = query.lower()
         ranked = []
         for place, entry in enumerate(self.entries(limit=_SEARCHED)):
@@ -95,29 +95,29 @@ class History:
                 return []
 
     def _opened(self) -> sqlite3.Connection:
-        """The file; a new one where it is damaged; memory where neither can be had."""
+        """Open the file; a new one if it is damaged; memory if that fails too."""
         for attempt in ("as it is", "anew"):
             try:
                 self._identity = file_identity(self._path)
                 connection = _connect(self._path)
             except (sqlite3.Error, OSError) as error:
                 reason = error.strerror if isinstance(error, OSError) else error
-                self.problem = f"The input history {self._path} cannot be used ({reason}); this session's is kept in memory."
+                self.problem = f"The input history {self._path} cannot be used ({reason}). This session's inputs are kept in memory only."
                 if attempt == "anew" or not (is_damage(error) and self._set_aside()):
                     break
             else:
-                self._identity = file_identity(self._path)  # it may be new
+                self._identity = file_identity(self._path)  # the file may be new
                 return connection
         return _connect(None)
 
     def _set_aside(self) -> bool:
-        """Make room for a new file; what is in the old one may yet be saved by hand. False where even that cannot be done."""
+        """Rename a damaged file, from which something may be recovered by hand. False if even that fails."""
         try:
             aside = set_aside(self._path, self._identity)
         except OSError:
             return False
         if aside is not None:
-            self.problem = f"The input history was damaged; it is {aside} now, and a new one has begun."
+            self.problem = f"The input history was damaged. It is now {aside}, and a new one begins."
         return True
 
 
@@ -138,7 +138,7 @@ def _connect(path: Path | None) -> sqlite3.Connection:
 
 
 def letters_between(text: str, wanted: str) -> int | None:
-    """How many other letters stand between those of `wanted`, where they first occur in order; None where they do not."""
+    """The number of other letters between those of `wanted` at their first occurrence in order; None if they do not occur."""
     if wanted in text:
         return 0
     place, first = -1, -1

@@ -16,11 +16,11 @@ from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore, StoreError, fork_session, list_sessions, load_records
 
 TAIL = 5_000
-"""Records of a resumed session that are brought back; older ones stay on disk."""
+"""Records of a resumed session that are loaded; older ones stay on disk."""
 
 
 class NoSession(Exception):
-    """There is no such session; the message is a sentence."""
+    """A session does not exist or cannot be read; the message is a sentence."""
 
 
 def database() -> Path:
@@ -40,7 +40,7 @@ def _new_id() -> str:
 
 
 def find_session(session: str | None, project: Path | None) -> SessionRow:
-    """The session by the beginning of its id; None: the last one, of a folder or of all. Raises `NoSession`."""
+    """Find a session by the beginning of its id; None for the last one, of a project or of all. Raises `NoSession`."""
     try:
         rows = list_sessions(database(), None if project is None else str(project))
     except StoreError as error:
@@ -49,14 +49,14 @@ def find_session(session: str | None, project: Path | None) -> SessionRow:
 
 
 def resumed_store(row: SessionRow, *, by_force: bool = False) -> tuple[SqliteStore, str, list[Record]]:
-    """The store of a session, its name, and its past. Raises `NoSession`, and `HeldElsewhere` where another program has it open.
+    """The store of a session, its name, and its past records. Raises `NoSession`, or `HeldElsewhere` if another program has it open.
 
     by_force: take it over from that program.
     """
     try:
         if by_force:
             with as_sentences(database()), contextlib.closing(connect(database())) as connection, transaction(connection):
-                own = take_over(row.id)  # while nobody can write: what the other has written until now is read below
+                own = take_over(row.id)  # nobody can write now; everything the other program has written is read below
         else:
             own = claim(row.id)
         page = load_records(database(), row.id, limit=TAIL)
@@ -65,19 +65,19 @@ def resumed_store(row: SessionRow, *, by_force: bool = False) -> tuple[SqliteSto
     past = [record for _, record in page.records]
     if page.unreadable:
         past.append(_notice(f"{page.unreadable:,} of the session's records cannot be read and are left out.", "warning"))
-    past.append(_notice("The conversation is back; the namespace is not: run again what you need."))
+    past.append(_notice("The conversation is back, the namespace is not. Run the cells again that you need."))
     return SqliteStore(database(), row.id, name=row.name, project=row.project, claim=own), row.name, past
 
 
 def forked_store(row: SessionRow) -> tuple[SqliteStore, str, list[Record]]:
-    """The store of a new session that begins with the records of another one, its name, and its past. Raises `NoSession`."""
+    """The store of a new session that begins with a copy of another one's records, its name, and its past records. Raises `NoSession`."""
     copy = _new_id()
     try:
         fork_session(database(), row.id, copy)
     except StoreError as error:
         raise NoSession(str(error)) from None
     store, name, past = resumed_store(row._replace(id=copy))
-    past.append(_notice(f"This is a session of its own now, {copy}: it began as a copy of {row.id}, which goes on without it."))
+    past.append(_notice(f"This is now the session {copy}, a copy of {row.id}. Both continue independently."))
     return store, name, past
 
 
@@ -87,7 +87,7 @@ def _notice(text: str, level: str = "info") -> Record:
 
 def _chosen(rows: list[SessionRow], session: str | None) -> SessionRow:
     if not rows:
-        raise NoSession("There is no session to resume yet.")
+        raise NoSession("There is no session to resume.")
     if session is None:
         return rows[0]
     matching = [row for row in rows if row.id.startswith(session)]
@@ -98,14 +98,14 @@ def _chosen(rows: list[SessionRow], session: str | None) -> SessionRow:
 
 
 def describe_sessions(project: Path | None) -> Iterator[str]:
-    """A line for each session, the newest first."""
+    """One line for each session, the newest first."""
     try:
         rows = list_sessions(database(), None if project is None else str(project))
     except StoreError as error:
         yield str(error)
         return
     if not rows:
-        yield "No sessions yet." if project is None else "No sessions of this folder yet. --all lists those of every folder."
+        yield "No sessions yet." if project is None else "No sessions in this folder yet. --all lists those of every folder."
     open_now = held()
     for row in rows:
         day = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.last))

@@ -1,4 +1,4 @@
-"""Whether the attributes of a record from a file are what `bus.tags` says they are: who folds records relies on that."""
+"""Checks that the attributes of a stored record have the types that `bus.tags` promises: code that folds records relies on it."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ _BY_NAME: Mapping[str, _Check] = {
     "frames": _rows(_text, _whole, _text, _whole),
     "changes": _changes,
 }
-"""What an attribute is, wherever it occurs; of those that are not here everything is taken."""
+"""The type of each attribute; others may be anything."""
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     tags.SKILL: ("name", "chars", "budget", "loaded"),
     tags.DISPLAY: ("mime", "data"),
 }
-"""Attributes that a record of a tag cannot be without."""
+"""Attributes that a record of a tag must have."""
 
 
 def well_formed(tag: str, attrs: Mapping[str, Any]) -> bool:
-    """Whether nobody who folds such a record would fail."""
+    """Whether such a record can be folded without errors."""
     if any(not check(attrs[name]) for name, check in _BY_NAME.items() if name in attrs):
         return False
     if any(attrs.get(name) is None for name in _NEEDED.get(tag, ())):

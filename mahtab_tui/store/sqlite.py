@@ -1,4 +1,4 @@
-"""Sessions on disk: a record is committed as it comes."""
+"""Sessions on disk; each record is committed as it comes."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from mahtab_tui.store.shape import well_formed
 __all__ = ["Page", "SessionRow", "SqliteStore", "StoreError", "delete_session", "fork_session", "list_sessions", "load_records"]
 
 _FIRST = 80
-"""Characters of a session's first input that its row shows."""
+"""Characters of a session's first input that a list shows."""
 
 _SURROUNDINGS = frozenset((tags.KERNEL, tags.NAMESPACE, tags.NOTICE))
-"""What is logged before the person or the model has done anything. Alone it makes no session; it is written with what follows it."""
+"""Tags that are logged before anything happens. Alone they do not make a session; they are written with what follows."""
 
 _INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
-"""The attributes of a record; SQLite would end a query at the first that are no JSON."""
+"""The attributes of a record; SQLite would fail a query at the first invalid JSON."""
 _OUTPUT = (
     f"select text from record where session = ? and tag in (?, ?) and json_extract({_ATTRS}, '$.cell') = ?"
     f" and json_extract({_ATTRS}, '$.late') is null order by number desc limit 1"
@@ -45,18 +45,18 @@ _COPY = (
     " select ?, time, tag, attrs, text from record where session = ? and number > ? and number <= ? order by number"
 )
 _COPIED = 500
-"""Records that are copied in one transaction: another program may have to write in between."""
+"""Records to copy in one transaction, so that other programs can write in between."""
 
 _YEAR_10000 = 253_402_300_800.0
-"""In seconds since the epoch: where calendars end."""
+"""Seconds since the epoch, beyond which dates cannot be shown."""
 
 
 Row = tuple[Any, Any, Any, Any]
-"""Time, tag, attributes and text of a record, as they are in the file, whatever that holds."""
+"""Time, tag, attributes and text of a record as stored, unchecked."""
 
 
 class SessionRow(NamedTuple):
-    """A session as a list shows it."""
+    """A session in a list."""
 
     id: str
     name: str
@@ -66,7 +66,7 @@ class SessionRow(NamedTuple):
     last: float
     records: int
     first: str
-    """The first question or cell, in short."""
+    """The beginning of the first question or cell."""
 
 
 class Page(NamedTuple):
@@ -74,14 +74,14 @@ class Page(NamedTuple):
 
     records: list[tuple[int, Record]]
     unreadable: int
-    """How many others there are among them that cannot be read."""
+    """How many further records cannot be read."""
 
 
 class SqliteStore:
-    """The records of one session. The file is opened at its first record, so that an empty session leaves nothing."""
+    """The records of one session. The file is opened at the first record, so an empty session leaves nothing behind."""
 
     def __init__(self, path: Path, session: str, *, name: str = "", project: str = "", claim: Claim | None = None) -> None:
-        """claim: the right to write the session; once it is lost, every writing raises `TakenOver`."""
+        """claim: the right to write the session; once it is lost, every write raises `TakenOver`."""
         self.path = path
         self.claim = claim
         self.session = session
@@ -90,17 +90,17 @@ class SqliteStore:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._identity: tuple[int, int] | None = None
-        """Of the file that is open."""
+        """Of the open file."""
         self._begun = False
         self._surroundings: list[Record] = []
 
     @property
     def begun(self) -> bool:
-        """Whether anything of the session was written by this program."""
+        """Whether this program has written anything of the session."""
         return self._begun
 
     def append(self, record: Record) -> None:
-        """Keep a record. Raises `StoreError`; it is not kept then."""
+        """Store a record. Raises `StoreError` if it was not stored."""
         with self._lock:
             if not self._begun and record.tag in _SURROUNDINGS:
                 self._surroundings.append(record)
@@ -115,7 +115,7 @@ class SqliteStore:
             self._surroundings.clear()
 
     def partial(self, key: str, record: Record | None) -> None:
-        """Keep the text so far of what is being streamed; None drops it. Raises `StoreError`."""
+        """Store the text so far of a stream; None removes it. Raises `StoreError`."""
         with self._lock, self._writing() as connection:
             if record is None:
                 connection.execute("delete from partial where session = ? and key = ?", (self.session, key))
@@ -124,7 +124,7 @@ class SqliteStore:
                 connection.execute("insert or replace into partial values (?, ?, ?, ?, ?, ?)", row)
 
     def output(self, cell: int) -> str | None:
-        """All that a cell has printed; None where it is not kept, or as long as it runs. Raises `StoreError`."""
+        """Everything a cell has printed; None if it was not stored or the cell still runs. Raises `StoreError`."""
         if not self._is_own:
             return None
         with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
@@ -132,7 +132,7 @@ class SqliteStore:
         return None if row is None else restored(row[0])
 
     def pictures(self, cell: int) -> list[str]:
-        """The pictures that a cell has shown, as far as they are kept: base64. Raises `StoreError`."""
+        """The stored pictures that a cell has shown, as base64. Raises `StoreError`."""
         if not self._is_own:
             return []
         with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
@@ -141,7 +141,7 @@ class SqliteStore:
 
     @property
     def _is_own(self) -> bool:
-        """Whether what the file has of the session is this store's: of one that was taken over another program's cells have the same numbers."""
+        """Whether the stored records are this program's: after a takeover, another program's cells have the same numbers."""
         return self.path.exists() and not (self.claim is not None and self.claim.lost)
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction. A file that has failed, or is not open yet, is opened."""
+        """One transaction. Opens the file if it is not open, or has failed."""
         with as_sentences(self.path, self._identity):
             try:
                 fresh = self._connection is None
@@ -160,7 +160,7 @@ class SqliteStore:
                     self._identity = file_identity(self.path)
                 with transaction(connection):
                     if self.claim is not None and self.claim.lost:
-                        raise TakenOver("Another program writes this session now.")
+                        raise TakenOver("Another program now writes this session.")
                     if fresh:
                         self._begin(connection)
                     yield connection
@@ -170,7 +170,7 @@ class SqliteStore:
         self._begun = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
-        """The session's row; and what a killed program left half said becomes records, before its keys are used again."""
+        """Write the session's row, and turn streams that a killed program left unfinished into records before their keys are used again."""
         now = time.time()
         row = (self.session, self._name, self._project, now, now)
         connection.execute("insert or ignore into session (id, name, project, started, last) values (?, ?, ?, ?, ?)", row)
@@ -191,7 +191,7 @@ def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
 
 
 def _record(row: Row) -> Record | None:
-    """A record from its time, tag, attributes and text; None where it cannot be read."""
+    """A record from its time, tag, attributes and text; None if it cannot be read."""
     moment, tag, attrs, text = row
     try:
         values = json.loads(attrs)
@@ -203,7 +203,7 @@ def _record(row: Row) -> Record | None:
 
 
 def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | Row]:
-    """What was being streamed when the program was killed; what cannot be read of it as it is in the file."""
+    """The streams that were unfinished when the program was killed; unreadable ones as stored."""
     rows: list[Row] = connection.execute("select time, tag, attrs, text from partial where session = ? order by time", (session,)).fetchall()
     read = [_record(row) or row for row in rows]
     for record in read:
@@ -213,7 +213,7 @@ def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | Ro
 
 
 def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
-    """The sessions, of one folder or of all, the newest first. Raises `StoreError`."""
+    """The sessions of one project or of all, the newest first. Raises `StoreError`."""
     if not path.exists():
         return []
     query = (
@@ -229,14 +229,14 @@ def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
 
 
 def _moment(value: object) -> float:
-    """Seconds since the epoch that can be shown; 0 for what is no moment."""
+    """Seconds since the epoch that can be shown; 0 if they cannot."""
     return float(value) if isinstance(value, int | float) and 0 <= value < _YEAR_10000 else 0.0
 
 
 def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> Page:
-    """The last records of a session, or those before a number (the page above). Each that cannot be read is passed over, and counted.
+    """The last records of a session, or those before a number (the page above). Unreadable records are skipped and counted.
 
-    What was being streamed when the program was killed comes last, marked ``cut``. Raises `StoreError`.
+    Streams that were unfinished when the program was killed come last, marked ``cut``. Raises `StoreError`.
     """
     if not path.exists():
         return Page([], 0)
@@ -251,7 +251,7 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
 
 
 def fork_session(path: Path, session: str, copy: str) -> None:
-    """Make a new session, of id `copy`, with the records that another one has now. Raises `StoreError`."""
+    """Make a new session with the id `copy` and another one's current records. Raises `StoreError`."""
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         (last,) = connection.execute("select coalesce(max(number), 0) from record where session = ?", (session,)).fetchone()
         done = 0
@@ -262,7 +262,7 @@ def fork_session(path: Path, session: str, copy: str) -> None:
                 connection.execute(_COPY, (copy, session, done, end))
             done = end
         now = time.time()
-        with transaction(connection):  # last, so that nothing half copied is listed
+        with transaction(connection):  # last, so that no half copied session is listed
             connection.execute(
                 "insert into session (id, name, project, started, last, first) select ?, name, project, ?, ?, first from session where id = ?",
                 (copy, now, now, session),
@@ -270,7 +270,7 @@ def fork_session(path: Path, session: str, copy: str) -> None:
 
 
 def delete_session(path: Path, session: str) -> None:
-    """Forget a session. Raises `StoreError`."""
+    """Delete a session. Raises `StoreError`."""
     if not path.exists():
         return
     with as_sentences(path), contextlib.closing(connect(path)) as connection, transaction(connection):

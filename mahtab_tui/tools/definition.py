@@ -1,7 +1,7 @@
 """What a tool is.
 
-A tool is a function and the schema of its arguments; whatever else there is of it (what a model is told, the function in the namespace) is
-made from these two::
+A tool is a function and the schema of its arguments. Everything else (what a model is told, the function in the namespace) is made from
+these two::
 
     class CountLines(BaseModel):
         path: str = Field(description="A file of the project")
@@ -12,7 +12,7 @@ made from these two::
 
     tool = Tool(count_lines, CountLines)
 
-A package brings it by an entry point of the group ``mahtab_tui.tools`` that names ``tool``.
+A package provides a tool with an entry point of the group ``mahtab_tui.tools`` that names ``tool``.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 from mahtab_tui.knowledge.loaded import LoadedSkills
 
 _KEPT_BY = {"files": "path", "skills": "name"}
-"""The argument by which results are kept, where it is one."""
+"""The argument that identifies a kept result, if there is one."""
 
 
 class ToolError(Exception):
-    """A tool cannot do what it was asked for; the message is a sentence, which the model is told."""
+    """A tool cannot do what was asked; the message is a sentence, which the model is told."""
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a tool works."""
+    """What a tool can use."""
 
     code: CodeSearcher
-    """The project's source, held inside its folder."""
+    """The project's source; files outside its folder are refused."""
     skills: SkillLibrary
     loaded: LoadedSkills
     """The skills that stay loaded in the session."""
     cancelled: threading.Event
-    """Set when nobody waits for this call any more."""
+    """Set when nobody waits for the result any more."""
 
 
 class Tool(NamedTuple):
@@ -64,11 +64,11 @@ class Tool(NamedTuple):
     function: Callable[[Workplace, Any], str]
     """Its name is the tool's, its docstring what a model is told of it. Raises `ToolError`."""
     arguments: type[BaseModel]
-    """The schema; the descriptions of its fields are told, too."""
+    """The schema; the model sees the descriptions of its fields."""
     keeps: Literal["", "searches", "files", "skills"] = ""
-    """Where the state of a turn keeps its results: those of files by the argument ``path``, those of skills by ``name``."""
+    """Where the state of a turn keeps the results: files by the argument ``path``, skills by ``name``."""
     also: str = ""
-    """Another name that it has in the namespace."""
+    """A second name in the namespace."""
 
     @property
     def name(self) -> str:
@@ -76,7 +76,7 @@ class Tool(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that it has in the namespace."""
+        """Its names in the namespace."""
         return (self.name, self.also) if self.also else (self.name,)
 
     @property
@@ -84,7 +84,7 @@ class Tool(NamedTuple):
         return inspect.getdoc(self.function) or ""
 
     def call(self, at: Workplace, arguments: Mapping[str, Any]) -> str:
-        """Check the arguments and do it. Raises `ToolError`, whatever goes wrong."""
+        """Check the arguments and run the tool. Raises `ToolError`, whatever goes wrong."""
         try:
             given = self.arguments.model_validate(dict(arguments))
             return str(self.function(at, given))
@@ -99,11 +99,11 @@ class Tool(NamedTuple):
             raise ToolError(f"{self.name} failed: {in_words(error)}") from error
 
     def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call with those that were not given, as JSON values."""
+        """The arguments of a call with the defaults of the others, as JSON values."""
         return {**{name: _default(field) for name, field in self.arguments.model_fields.items() if not field.is_required()}, **arguments}
 
     def host_functions(self) -> list[HostFunction]:
-        """The tool as functions of the namespace, one for each of its names."""
+        """The tool as functions for the namespace, one for each of its names."""
         fields = sorted(self.arguments.model_fields.items(), key=lambda field: not field[1].is_required())
         parameters = tuple((name, _annotation(field.annotation), None if field.is_required() else repr(_default(field))) for name, field in fields)
         told = [f"{name}: {field.description}" for name, field in fields if field.description]
@@ -111,34 +111,34 @@ class Tool(NamedTuple):
         return [HostFunction(name, self.name, parameters, doc) for name in self.names]
 
     def problem(self) -> str:
-        """What is wrong with a definition, as the end of a sentence; empty where nothing is."""
+        """The problem with a definition, as the end of a sentence; empty if there is none."""
         function, arguments = cast(Any, self.function), cast(Any, self.arguments)
         if not hasattr(function, "__name__") or not (isinstance(arguments, type) and issubclass(arguments, BaseModel)):
             return "it is not a function and a pydantic model"
         fields = self.arguments.model_fields
         if not all(name.isidentifier() and not keyword.iskeyword(name) for name in (*self.names, *fields)):
-            return "its names are no names of Python"
+            return "its names are not valid in Python"
         if any(field.validation_alias for field in fields.values()):
             return "its arguments have two names each"
         if self.keeps in _KEPT_BY and _KEPT_BY[self.keeps] not in fields:
-            return f"its results are kept by an argument {_KEPT_BY[self.keeps]}, and it has none"
+            return f"its results are kept by the argument {_KEPT_BY[self.keeps]}, which it does not have"
         for function in self.host_functions():
             make(function._asdict())
         return "" if self.description else "its function has no docstring"
 
 
 def in_words(error: BaseException) -> str:
-    """An exception of a plug-in's, also where it has no words of its own."""
+    """A plug-in's exception as text, even if it has no message."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _default(field: FieldInfo) -> Any:
-    """As a JSON value: what the namespace gives goes the same way."""
+    """The default as a JSON value, as calls from the namespace send it."""
     return to_jsonable_python(field.get_default(call_default_factory=True))
 
 
 def _annotation(annotation: Any) -> str:
-    """A type as it is written, where it can be."""
+    """A type as written in code, if possible."""
     if annotation is type(None):
         return "None"
     written = str(annotation).replace("typing.", "")

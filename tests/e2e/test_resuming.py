@@ -120,7 +120,7 @@ def test_a_session_that_is_open_in_another_terminal_is_forked(start: Start, home
     second.wait("Choose w, f or t")
     second.enter("f")
     second.wait("in the first")
-    second.wait("This is a session of its own now")
+    second.wait("This is now the session")
     second.enter("print('in the ' + 'fork')")
     second.wait("in the fork")
     first.enter("print('in the ' + 'first again')")

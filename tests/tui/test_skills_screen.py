@@ -104,7 +104,7 @@ async def test_what_nothing_has_is_said(make_app: MakeApp) -> None:
         await opened(pilot)
         await searched(pilot, "zzqx", [])
         await until(pilot, lambda: names(pilot) == [])
-        assert said(pilot, ".listing-about") == "No skill has anything of this."
+        assert said(pilot, ".listing-about") == "No skill matches."
         await pilot.press("enter", "f4")
         assert text(pilot) == ""
 

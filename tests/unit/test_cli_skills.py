@@ -56,13 +56,13 @@ def test_a_new_skill_can_be_used_at_once(project: Path) -> None:
     assert done.stdout.strip() == str(project / ".mahtab" / "skills" / "look-up" / "SKILL.md")
     assert 'look-up: Looks: "up" # all\n' in run("list").stdout
     assert run("check").exit_code == 0
-    assert "is there already" in run("new", "look-up").stderr
+    assert "already exists" in run("new", "look-up").stderr
     assert "single hyphens" in run("new", "Look_up").stderr
 
 
 def test_a_skill_is_made_of_text_and_in_a_folder_that_is_there(project: Path) -> None:
     done = run("new", "look-up", "--description", "a\udcff")
-    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The description has bytes that are no text.\n")
+    assert (done.exit_code, done.stderr) == (2, "mahtab-tui: The description is not valid text.\n")
     assert not (project / ".mahtab").exists()
     project.rmdir()
     done = run("new", "look-up")

@@ -95,7 +95,7 @@ def test_a_folder_in_its_place_leaves_it_in_memory(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_said_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     history = History(tmp_path / "file" / "history.db", "p")
-    assert "(File exists); this session's is kept in memory" in history.problem
+    assert "(File exists). This session's inputs are kept in memory" in history.problem
     history.close()
 
 

@@ -81,7 +81,9 @@ def test_a_skill_that_is_not_there_is_not_loaded(shelf: Shelf) -> None:
 def test_what_does_not_fit_is_refused_with_the_figures(shelf: Shelf) -> None:
     write_skill(shelf.folder, "long", content="x" * 990)
     shelf.loaded.load("tidy")
-    with pytest.raises(OverBudget, match=r"The skill long has 990 characters; 984 of the 1,000 for loaded skills are left\. Loaded: tidy \(16\)\."):
+    with pytest.raises(
+        OverBudget, match=r"The skill long has 990 characters, but only 984 of the 1,000 for loaded skills are left\. Loaded: tidy \(16\)\."
+    ):
         shelf.loaded.load("long")
     assert shelf.loaded.names == ["tidy"]
 

@@ -25,7 +25,7 @@ def resumed(session: str | None, folder: Path | None = None) -> str:
     store.close()
     assert store.claim is not None
     store.claim.release()
-    assert past[-1].text.startswith("The conversation is back; the namespace is not")
+    assert past[-1].text.startswith("The conversation is back, the namespace is not")
     return past[0].text
 
 
@@ -47,5 +47,5 @@ def test_one_that_is_not_told_apart_is_a_sentence(home: Path, tmp_path: Path, se
 
 
 def test_before_there_is_any_that_is_said(home: Path) -> None:
-    with pytest.raises(NoSession, match="There is no session to resume yet"):
+    with pytest.raises(NoSession, match="There is no session to resume"):
         resumed("abc")

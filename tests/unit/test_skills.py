@@ -72,7 +72,7 @@ def test_a_projects_skill_that_a_link_leads_out_of_the_project_to_is_refused_wit
     skills, [problem] = load(*skill_folders(project))
     assert skills.keys() == BUNDLED
     assert str(link) in problem
-    assert f"a link out of the project, to {os.path.realpath(target)}" in problem
+    assert f"a link leads out of the project, to {os.path.realpath(target)}" in problem
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -82,7 +82,7 @@ def test_a_projects_folder_of_skills_that_leads_out_of_the_project_is_refused(pr
     (project / place).symlink_to(elsewhere)
     skills, [problem] = load(*skill_folders(project))
     assert skills.keys() == BUNDLED
-    assert problem == f"{project / place}: the folder of skills leads over a link out of the project, to {elsewhere}, and is not read."
+    assert problem == f"{project / place}: this folder of skills is a link out of the project, to {elsewhere}, so it is not read."
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -145,11 +145,11 @@ def test_an_overridden_skill_comes_back_where_the_winner_is_broken(project: Path
 BROKEN = {
     "no-frontmatter": ("Words only.", "does not begin with frontmatter"),
     "no-end": ("---\nname: no-end\ndescription: x\n", "no second line of ---"),
-    "other-name": ("---\nname: another\ndescription: x\n---\n", "its name is 'another', but its folder is 'other-name'"),
+    "other-name": ("---\nname: another\ndescription: x\n---\n", "the name is 'another', but the folder is 'other-name'"),
     "no-name": ("---\ndescription: x\n---\n", "the name is missing"),
     "no-description": ("---\nname: no-description\n---\n", "the description is missing"),
-    "no-yaml": ("---\nname: no-yaml\ndescription: [\n---\n", "line 3: the frontmatter is not YAML"),
-    "no-keys": ("---\nwords\n---\n", "no lines of the form key: value"),
+    "no-yaml": ("---\nname: no-yaml\ndescription: [\n---\n", "line 3: the frontmatter is not valid YAML"),
+    "no-keys": ("---\nwords\n---\n", "must be lines of the form key: value"),
     "listed": ("---\nname: listed\ndescription: [a]\n---\n", "description must be text"),
     "long": (f"---\nname: long\ndescription: {'x' * 1025}\n---\n", "1,025 characters"),
     "nested": ("---\nname: nested\ndescription: x\nmetadata: {a: {b: c}}\n---\n", "metadata must be"),
@@ -183,9 +183,9 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     assert not skills
     assert [problem.split(": ", 1)[1] for problem in problems] == [
         "the file is not UTF-8 text (byte 10).",
-        "this is not a file.",
-        "this is not a file.",
-        "this is not a file.",
+        "not a file.",
+        "not a file.",
+        "not a file.",
     ]
 
 
@@ -200,7 +200,7 @@ def test_a_frontmatter_without_a_bottom_is_a_sentence(tmp_path: Path, text: str)
     write_skill(tmp_path, "good")
     skills, [problem] = load(tmp_path)
     assert skills.keys() == {"good"}
-    assert "nested more than 20 deep" in problem or "not YAML" in problem
+    assert "nested more than 20 deep" in problem or "not valid YAML" in problem
 
 
 @pytest.mark.timeout(30)
@@ -222,7 +222,7 @@ def test_a_link_that_leads_round_in_a_circle_takes_no_other_skill_away(tmp_path:
     (tmp_path / "linked").symlink_to(write_skill(tmp_path / ".elsewhere", "linked").parent)
     skills, [problem] = load(tmp_path)
     assert skills.keys() == {"good", "linked"}
-    assert problem == f"{tmp_path / 'round.md'}: this is not a file."
+    assert problem == f"{tmp_path / 'round.md'}: not a file."
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -298,7 +298,7 @@ def test_a_description_is_as_long_as_one_may_be(tmp_path: Path) -> None:
     (tmp_path / "large.md").write_text("x" * 1_000_001)
     skills, [problem] = load(tmp_path)
     assert {name: len(skill.description) for name, skill in skills.items()} == {"wordy": 1_024, "titled": 12, "padded": 6}
-    assert problem.endswith("the file has 1,000,001 bytes; a skill has at most 1,000,000.")
+    assert problem.endswith("the file has 1,000,001 bytes; at most 1,000,000 are allowed.")
 
 
 def test_a_folder_that_is_named_twice_is_read_once_and_what_has_not_changed_not_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

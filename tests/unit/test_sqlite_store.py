@@ -273,7 +273,7 @@ def test_a_damaged_file_is_set_aside_with_a_sentence_and_the_record_is_kept_in_a
     path.parent.mkdir()
     path.write_bytes(content)
     store = SqliteStore(path, "s")
-    with pytest.raises(StoreError, match=r"sessions\.db was damaged; it is .*sessions\.db\.damaged-\d+ now, and a new one begins\."):
+    with pytest.raises(StoreError, match=r"sessions\.db was damaged; it is now .*sessions\.db\.damaged-\d+, and a new one begins\."):
         store.append(cell(1, "kept"))
     store.append(cell(1, "kept"))
     store.close()

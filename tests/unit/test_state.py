@@ -98,7 +98,7 @@ def test_a_skill_can_be_loaded_from_a_folder_of_ones_own(state: SessionState, tm
     (tmp_path / "tidy" / "where.md").write_text("In the drawer.")
     assert "where.md" in execute_code("print(skill('tidy'))", state)[0]
     assert execute_code("print(skill('tidy', file='where.md'))", state)[0] == "In the drawer.\n"
-    assert "may not have .. in it" in execute_code("skill('tidy', file='../x')", state)[0]
+    assert 'must not contain ".."' in execute_code("skill('tidy', file='../x')", state)[0]
     assert execute_code("print(search_skills('tidying'))", state)[0].startswith("tidy: Tidy up")
 
 

@@ -152,16 +152,16 @@ def test_a_tool_of_a_package_is_there_for_everybody(plug_ins: Any, tmp_path: Pat
     ("value", "sentence"),
     [
         (f"{__name__}:wordless", "its function has no docstring"),
-        (f"{__name__}:builtin_name", "its names are no names of Python"),
-        (f"{__name__}:no_tool", "it is no mahtab_tui.tools.Tool"),
-        ("mahtab_tui.tools.builtin:BUILTIN", "it is no mahtab_tui.tools.Tool"),
+        (f"{__name__}:builtin_name", "its names are not valid in Python"),
+        (f"{__name__}:no_tool", "it is not a mahtab_tui.tools.Tool"),
+        ("mahtab_tui.tools.builtin:BUILTIN", "it is not a mahtab_tui.tools.Tool"),
         ("no_such_package_of_ours:tool", "ModuleNotFoundError"),
         ("tests.unit.leaving_module:tool", "SystemExit: no"),
-        (f"{__name__}:printing", "there is a function print already"),
-        (f"{__name__}:also_printing", "there is a function print already"),
-        (f"{__name__}:also_reading", "there is a function read already"),
-        (f"{__name__}:also_nothing", "its names are no names of Python"),
-        (f"{__name__}:keeping", "its results are kept by an argument name, and it has none"),
+        (f"{__name__}:printing", "a function print already exists"),
+        (f"{__name__}:also_printing", "a function print already exists"),
+        (f"{__name__}:also_reading", "a function read already exists"),
+        (f"{__name__}:also_nothing", "its names are not valid in Python"),
+        (f"{__name__}:keeping", "its results are kept by the argument name, which it does not have"),
         (f"{__name__}:aliased", "its arguments have two names each"),
     ],
 )
@@ -188,14 +188,14 @@ def test_the_session_goes_on_without_a_plug_in_that_hangs_and_says_which(plug_in
         assert "count_lines" in toolset(tmp_path, problems).tools
     finally:
         waiting.over.set()
-    assert problems == [f"The tool tool ({value}) does not answer: it was not loaded within 0.1 seconds, and this session goes on without it."]
+    assert problems == [f"The tool tool ({value}) did not load within 0.1 seconds; this session continues without it."]
 
 
 def test_a_plug_in_takes_no_name_that_is_taken(plug_ins: Any, tmp_path: Path) -> None:
     plug_ins(f"{__name__}:counting", f"{__name__}:counting")
     problems: list[str] = []
     assert "count_lines" in toolset(tmp_path, problems).tools
-    assert problems[0].endswith("there is a function count_lines already.")
+    assert problems[0].endswith("a function count_lines already exists.")
 
 
 def test_a_tool_that_an_earlier_session_has_put_into_this_process_is_there_again(

@@ -29,7 +29,7 @@ def test_the_four_tools_are_langchains_with_schemas(project: Path) -> None:
     tools = {tool.name: tool for tool in get_all_tools()}
     assert list(tools) == ["search_skills", "load_skill", "search_code", "read_file"]
     assert all(tool.description and tool.get_input_jsonschema()["properties"] for tool in tools.values())
-    assert tools["search_code"].args["pattern"]["description"] == "a regular expression of Python's"
+    assert tools["search_code"].args["pattern"]["description"] == "a regular expression, as in Python"
     assert tools["search_skills"].args["limit"]["default"] == 5
 
 
@@ -88,7 +88,7 @@ def test_each_argument_reaches_what_does_the_work(tmp_path: Path) -> None:
     assert len(run("search_skills", {"query": "tidy", "limit": 1}).splitlines()) == 1
     assert run("load_skill", {"name": "tidy", "file": "more.md"}) == "And sweep."
     assert run("load_skill", {"name": "tidy", "args": "the desk"}).startswith(f"{'x' * 600}\n\nArguments: the desk\n\nFiles of this skill")
-    assert "[It does not stay loaded. The skill tidy-up has 600 characters" in run("load_skill", {"name": "tidy-up"})
+    assert "[The skill does not stay loaded. The skill tidy-up has 600 characters" in run("load_skill", {"name": "tidy-up"})
 
 
 def test_a_search_is_cancelled_by_whoever_waits(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ class SkillsScreen(Listing[SkillRow, None]):
 
     def about(self, row: SkillRow | None) -> Content:
         if row is None:
-            nothing = "No skill has anything of this." if self.wanted else "There are no skills. Ctrl+T begins one."
+            nothing = "No skill matches." if self.wanted else "There are no skills. Ctrl+T begins one."
             return Content("The skills are being read …" if self._found_for is None else nothing)
         size = "" if row.broken else f"{len(row.content):,} characters · "
         return Content.assemble((plain(f"{size}{_where(row.file, self._project)}"), "$muted"))
