@@ -139,7 +139,7 @@ def test_a_session_that_is_open_in_another_terminal_is_watched_or_left(start: St
     second = start("--model", "demo", "--continue")
     second.wait("Choose w, f or t")
     second.press("enter")
-    second.wait("stays as it is")
+    second.wait("was not changed")
     assert second.wait_end() == 1
     third = start("--model", "demo", "--continue")
     third.wait("Choose w, f or t")
