@@ -14,7 +14,7 @@ from mahtab_tui.llm.spending import Spending
 
 
 class ApprovalRequest(NamedTuple):
-    """A code block that waits for the person."""
+    """A code block that waits for the user."""
 
     request: str
     turn: int
@@ -87,10 +87,10 @@ class AgentHost(Protocol):
         """Run code in the namespace and wait; the host logs it."""
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        """What to do with a block; waits for the person where the session is to ask. Once the turn is cancelled: stop."""
+        """What to do with a block; waits for the user where the session asks. Once the turn is cancelled: stop."""
 
     def context(self, turn: int) -> str:
-        """What goes with the person's turn: variables, what happened since the model last spoke, what this question points at."""
+        """What goes with a question: variables, what happened since the model last spoke, what this question points at."""
 
     def surroundings(self) -> str:
         """Where and when code runs, for the model (see `prompts.render_surroundings`)."""

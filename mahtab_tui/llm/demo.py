@@ -1,4 +1,4 @@
-"""The demo model: offline, by rules, and it says so. It shows the whole loop on the person's real variables."""
+"""The demo model: offline, by rules, and it says so. It shows the whole loop on real variables."""
 
 from __future__ import annotations
 

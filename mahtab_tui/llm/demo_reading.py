@@ -46,7 +46,7 @@ class Result:
 
 
 def read_question(text: str) -> str:
-    """The person's words: what stands after the context."""
+    """The user's words, which stand after the context."""
     return _CONTEXT.sub("", text).strip()
 
 

@@ -1,4 +1,4 @@
-"""What goes with a question: files, outlines of folders, variables, pictures, what a command prints. A person has pointed at it in typing the question."""
+"""What goes with a question: the files, outlines of folders, variables, pictures and output of commands that the user mentions in it."""
 
 from __future__ import annotations
 

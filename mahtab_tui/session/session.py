@@ -1,4 +1,4 @@
-"""The one object that the faces use."""
+"""A session, put together and used as one object."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ Stopped = Literal["model", "cell"]
 
 
 class Session:
-    """A conversation over one namespace. Methods may be called from any thread, and return at once but where they say otherwise."""
+    """A conversation over one namespace. Methods may be called from any thread, and return at once unless they say otherwise."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class Session:
         self.profile.rename(f"{self.name} (taken over)")
         self.notice(_TAKEN_OVER, "warning")
 
-    # What the person enters
+    # What the user enters
 
     def submit(self, mode: Mode, text: str) -> int:
         """Run a cell or ask a question, after what waits already; returns the input's id."""
@@ -217,7 +217,7 @@ class Session:
 
     @property
     def cell_runs(self) -> bool:
-        """Whether a cell of the person's or the model's runs now."""
+        """Whether a cell of the user or of the model runs now."""
         return self.cells.running
 
     @property
@@ -226,7 +226,7 @@ class Session:
         return self.turns.in_turn
 
     def stop(self) -> Stopped | None:
-        """Stop what goes on now, the model's turn before the person's cell; says which it was."""
+        """Stop what goes on now, the model's turn before the user's cell; says which it was."""
         if self.turns.in_turn:
             self.agent.stop()
             return "model"
@@ -326,7 +326,7 @@ class Session:
         return None if self._suggestions is None else self._suggestions.suggest
 
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
-        """Tell the person something, in the transcript."""
+        """Tell the user something, in the transcript."""
         emit(self.log, tags.NOTICE, text, level=level)
 
     def _on_thread(self, failure: str, work: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""What the agent may do to a session: run code, ask the person, read what happened."""
+"""What the agent may do to a session: run code, ask the user, read what happened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _RIGHTS = "The model's code now runs without asking, with your own rights: it ca
 
 
 class TurnHost:
-    """`agent.host.AgentHost` over a session's cells, its bus and the person."""
+    """`agent.host.AgentHost` over a session's cells, its bus and the user."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""What the operating system and the interpreter need of care: processes, folders, waiting."""
+"""What the operating system and the interpreter need care with: processes, folders, waiting, imports."""
