@@ -200,6 +200,12 @@ def test_two_agents_at_once_do_not_mix(tmp_path: Path) -> None:
         desk.session.close()
 
 
+def test_the_questions_of_two_agents_over_one_session_are_told_apart(desk: Desk) -> None:
+    for answer in ("One.", "Two."):
+        agent_of(desk, words(answer)).ask_sync("hello")
+    assert [record.attrs["turn"] for record in desk.of(tags.USER_CHAT)] == [1, 2]
+
+
 def test_a_failing_model_raises_and_what_was_said_stays(desk: Desk) -> None:
     agent = agent_of(desk, code("a = 1"), INCOMPLETE, {"error": "The model is away."}, words("Back again."))
     with pytest.raises(ModelError, match="The model is away"):

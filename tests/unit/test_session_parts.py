@@ -1,0 +1,31 @@
+"""How a session is put together: in order, by constructor arguments."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+from mahtab_tui.session import session as module
+
+
+def reaches_back(source: str) -> list[str]:
+    """What the constructor of `Session` has against the order: functions that look at the session later, and what is set in a finished part."""
+    session = next(node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == "Session")
+    constructor = next(node for node in session.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+    found = []
+    for node in ast.walk(constructor):
+        if isinstance(node, ast.Lambda | ast.FunctionDef) and node is not constructor:
+            found += [ast.unparse(node) for name in ast.walk(node) if isinstance(name, ast.Name) and name.id == "self"]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found += [ast.unparse(node) for target in targets if isinstance(target, ast.Attribute) and not isinstance(target.value, ast.Name)]
+    return found
+
+
+def test_each_part_of_a_session_gets_those_made_before_it() -> None:
+    assert reaches_back(inspect.getsource(module)) == []
+
+
+def test_what_reaches_back_is_found() -> None:
+    source = "class Session:\n    def __init__(self):\n        self.a = A(lambda: self.b)\n        self.b = B()\n        self.b.on_end = self.a.end\n"
+    assert sorted(reaches_back(source)) == ["lambda: self.b", "self.b.on_end = self.a.end"]
