@@ -13,7 +13,7 @@ from tests.e2e.terminal import Terminal
 _BREAK = """
 import sys
 from mahtab_tui.cli.main import main
-from mahtab_tui.tui.app import MahtabApp
+from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 def broken(*arguments):
@@ -23,7 +23,7 @@ def broken(*arguments):
 sys.argv = ["mahtab-tui", "--model", "demo", *sys.argv[1:]]
 main()
 """
-PLACES = ("MahtabApp.action_help", "TypedAheadDriver._without_answers")
+PLACES = ("HelpScreen.__init__", "TypedAheadDriver._without_answers")
 
 
 @pytest.fixture
