@@ -75,8 +75,8 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two for each processor: many tests wait for another process."""
-    return 2 * (os.cpu_count() or 1)
+    """Three for each processor: many tests wait for another process or for a screen to come to rest."""
+    return 3 * (os.cpu_count() or 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
