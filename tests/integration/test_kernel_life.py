@@ -13,7 +13,7 @@ import pytest
 from mahtab_tui.kernel.base import KernelError, KernelState, Status
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import Cells, RecordingHost, executable
-from tests.waiting import alive
+from tests.waiting import alive, wait_for
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_close_leaves_no_process_thread_or_descriptor(project: Path) -> None:
     pids = [kernel.info().pid, child]
     cells.run("import threading, time; threading.Thread(target=time.sleep, args=[1000]).start()")
     kernel.close()
-    assert [pid for pid in pids if alive(pid)] == []
+    wait_for(lambda: not any(map(alive, pids)))  # a process that is killed takes a moment
     assert threading.active_count() == threads
     assert len(os.listdir("/dev/fd")) == descriptors
     result = cells.run("1 + 1")

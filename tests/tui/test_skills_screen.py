@@ -204,7 +204,7 @@ async def test_what_is_over_the_budget_is_said_and_not_loaded(make_app: MakeApp,
         await opened(pilot)
         await searched(pilot, "tidy", ["tidy"])
         await pilot.press("enter")
-        await until(pilot, lambda: "has 106 characters; 100 of the 100" in said(pilot))
+        await until(pilot, lambda: "has 106 characters, but only 100 of the 100" in said(pilot))
         assert loaded(pilot) == []
 
 
