@@ -18,7 +18,7 @@ from rich.text import Text
 
 from tests.e2e.terminal import Terminal
 
-FOLDER = Path(__file__).parents[1] / "screenshots"
+FOLDER = Path(__file__).parents[1] / "mahtab_tui" / "manual" / "pictures"
 
 _DATA = """\
 cities = ["Oslo", "Rome", "Lima", "Kyiv", "Bern"]

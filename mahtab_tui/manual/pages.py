@@ -15,9 +15,9 @@ TOPICS = (
 """In the order in which a newcomer would read them."""
 
 _FOLDER = Path(__file__).parent
-_COMMENT = re.compile(r"<!--.*?-->\n?")
+_COMMENT = re.compile(r"<!--[^<>]*-->\n?")
 _PICTURE = re.compile(r"^!\[.*?\]\(.*?\)\n+", re.MULTILINE)
-_PAGE_LINK = re.compile(r"\[([^\]]+)\]\(\w+\.md\)")
+_PAGE_LINK = re.compile(r"\[([^\[\]]+)\]\(\w+\.md\)")
 _RULE = re.compile(r"\|[\s|:-]+\|")
 """The line between a table's header and its rows."""
 

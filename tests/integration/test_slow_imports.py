@@ -6,14 +6,12 @@ import json
 import subprocess
 import sys
 
-import pytest
 
-
-@pytest.mark.parametrize("runs", [1, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])], ids=["once", "two hundred times"])
-def test_slow_imports_on_several_threads_end_well(runs: int) -> None:
-    done = subprocess.run([sys.executable, "-m", "tests.slow_imports", str(runs)], capture_output=True, text=True, check=True)
+def test_slow_imports_on_several_threads_end_well() -> None:
+    """Once here; `python -m tests.slow_imports 200` tries as many as it takes to meet a rare order."""
+    done = subprocess.run([sys.executable, "-m", "tests.slow_imports", "1"], capture_output=True, text=True, check=True)
     told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(told) == runs
+    assert len(told) == 1
     assert [run for run in told if run["failures"]] == []
     assert [run for run in told if run["of_two"]] == [], "a library is imported by the main thread and by others at the same time"
     assert {name for run in told for name in run["early"]} <= {"yaml"}, "others do not wait until the screen has its libraries"
