@@ -13,8 +13,10 @@ import typer
 from typer.core import TyperGroup
 
 from mahtab_tui.cli.main import app
+from mahtab_tui.kernel.worker.toolbox import NAMES
 from mahtab_tui.manual.pages import TOPICS
 from mahtab_tui.settings.model import Settings, load_settings
+from mahtab_tui.tools.builtin import BUILTIN
 from mahtab_tui.tui.commands.all_keys import PANE_COMMANDS
 from mahtab_tui.tui.commands.pane_keys import PANE_KEYS
 from mahtab_tui.tui.commands.registry import COMMANDS
@@ -101,6 +103,10 @@ def test_slash_commands_keys_and_settings_are_there() -> None:
     assert chords <= keys
     limits = set(re.findall(r"`(rlm_\w+|max_\w+|\w+_model)`", TEXT)) - {"rlm_", "max_depth", "max_calls", "max_seconds"}
     assert limits <= Settings.model_fields.keys()
+
+
+def test_every_function_that_is_always_there_is_named() -> None:
+    assert {*NAMES, *(name for tool in BUILTIN for name in tool.names)} <= set(re.findall(r"`(\w+)`", PAGES["python"]))
 
 
 @pytest.mark.parametrize("topic", TABLES)
