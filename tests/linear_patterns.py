@@ -33,8 +33,9 @@ NOT_HOSTILE = {
     "mahtab_tui.agent.fitting": "_OUTPUT",
     "mahtab_tui.agent.seeing": "_ATTACHED",
     "mahtab_tui.llm.demo_reading": "_VARIABLES _CONTEXT _CODE _OUTPUT",
+    "mahtab_tui.manual.pages": "_COMMENT _PICTURE _PAGE_LINK _RULE",
 }
-"""They read elements that the program itself writes: the text within is defused, so none is begun that is not ended."""
+"""They read pages of the manual, or elements that the program itself writes: the text within is defused, so none is begun that is not ended."""
 SHORT = {
     "mahtab_tui.bus.fence_lines": "_OPENING _TO_BE_OPENING _CLOSING _TO_BE_CLOSING",
     "mahtab_tui.tui.rows.grid": "_NUMBER",
