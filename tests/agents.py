@@ -14,7 +14,7 @@ from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.session.state import SessionState
@@ -51,7 +51,7 @@ class Desk(logging.Handler):
         self.session.log.addHandler(self)
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = Record.of(record)
+        value = record_of(record)
         self.records.append(value)
         for reaction in list(self._reactions):
             if reaction[0](value):

@@ -40,7 +40,7 @@ def call(
         with host.spending.afford(model_name(llm) or llm._llm_type, worst):
             answer = hear(llm, messages, host.cancelled, on_token, on_pause, options)
             if answer.usage is not None:
-                host.usage(**answer.usage, source=source, turn=turn)
+                host.usage(answer.usage.changed(source=source, turn=turn))
     except OverBudget as refusal:
         return ModelAnswer("", stopped=False, cut=False, failure=str(refusal), usage=None)
     return answer

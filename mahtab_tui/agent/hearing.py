@@ -12,11 +12,12 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
 from mahtab_tui.agent.tool_messages import Call, gathered
+from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.chunks import REFUSED, begins_anew, encodable, is_cut, is_refused
 from mahtab_tui.llm.failures import explained
 from mahtab_tui.llm.pictures import pictures_in
-from mahtab_tui.llm.usage import estimated_usage, is_priced, usage_attrs
+from mahtab_tui.llm.usage import estimated_usage, is_priced, told_usage
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -42,8 +43,8 @@ class ModelAnswer(NamedTuple):
     """It reached the model's limit of tokens."""
     failure: str
     """Why the model failed, as a sentence; else empty."""
-    usage: dict[str, Any] | None
-    """What it cost, as attributes of a `usage` record; None where the model did not say."""
+    usage: Usage | None
+    """What it has used; None where the model did not say."""
     too_long: bool = False
     """It failed since it was sent more than it can read."""
     message: AIMessage | None = None
@@ -138,7 +139,7 @@ class _Hearing:
         """What was said, when it has ended."""
         stopped = self._cancelled.is_set()
         said = "".join(self.tokens)
-        usage = usage_attrs(self._llm, self._usage, self._metadata)
+        usage = told_usage(self._llm, self._usage, self._metadata)
         if usage is None and self._sent and ((said and (stopped or failure)) or is_priced(self._llm)):
             usage = estimated_usage(self._llm, (str(message.text) for message in self._messages), said, pictures_in(self._messages))
         text = said if stopped or failure else str(self._metadata.get("final_text") or said)

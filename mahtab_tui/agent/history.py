@@ -10,8 +10,8 @@ from mahtab_tui.agent.calling import call
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.fitting import fit, size
 from mahtab_tui.agent.host import AgentHost, Summary
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Agent, Notice, emit
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.windows import room_of
 
@@ -112,12 +112,12 @@ class History:
     def _summarise(self, llm: BaseChatModel, end: int, turn: int) -> str | None:
         """Let a model say what the conversation before a message was, and tell the person; else why it cannot, or None where it was stopped."""
         host, digest, room = self._host, self._valid(), room_of(llm)
-        emit(host.log, tags.AGENT, state="thinking", turn=turn, step=0, party=host.party)
+        emit(host.log, Agent(state="thinking", turn=turn, step=0, party=host.party))
         said = self._conversation.told(host.left_out, digest.end if digest else 0, end, short=end)
         request = prompts.summary_request(digest.text if digest else "", [(message.type, str(message.text)) for message in fit(said, room // 2)])
 
         def pausing(sentence: str) -> None:
-            emit(host.log, tags.NOTICE, sentence, level="warning")
+            emit(host.log, Notice(sentence, level="warning"))
 
         answer = call(host, llm, [HumanMessage(request)], turn, "summary", pausing)
         if answer.stopped:
@@ -126,15 +126,15 @@ class History:
         if answer.failure or not text:
             return answer.failure.rstrip(".") or "the model said nothing"
         self._digest, self._left_out = self._made(end, text), 0
-        emit(host.log, tags.NOTICE, f"The model now knows {self._until(end)} as a summary only; here it stays as it was.\n{text}", level="info")
-        emit(host.log, tags.SUMMARY, text, turn=self._conversation.turn_before(end))
+        emit(host.log, Notice(f"The model now knows {self._until(end)} as a summary only; here it stays as it was.\n{text}"))
+        emit(host.log, records.Summary(text, turn=self._conversation.turn_before(end)))
         return ""
 
     def _leave_out(self, end: int, why: str) -> None:
         """Tell the model nothing of what was said before a message, until it can be summarised."""
         self._left_out = end
         notice = f"The model does not know {self._until(end)}, which could not be summarised ({why}); that is tried again with the next question."
-        emit(self._host.log, tags.NOTICE, notice, level="warning")
+        emit(self._host.log, Notice(notice, level="warning"))
 
     def _until(self, end: int) -> str:
         last = self._conversation.turn_before(end)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import Approval, Usage
 from mahtab_tui.llm.pictures import Picture
 from mahtab_tui.llm.spending import Spending
 
@@ -24,6 +25,10 @@ class ApprovalRequest(NamedTuple):
     """Which block of that generation, from 0."""
     blocks: int
     code: str
+
+    def record(self, party: str) -> Approval:
+        """The question to the user, or what becomes of it, as a record without its state."""
+        return Approval(self.code, request=self.request, turn=self.turn, step=self.step, block=self.block, blocks=self.blocks, party=party)
 
 
 class Execution(NamedTuple):
@@ -102,8 +107,8 @@ class AgentHost(Protocol):
     spending: Spending
     """What the models have used, and how much they may."""
 
-    def usage(self, **attrs: Any) -> None:
-        """Count what a call has used, and log a `usage` record with these attributes."""
+    def usage(self, used: Usage) -> None:
+        """Count what a call has used, and log it."""
 
 
 @runtime_checkable

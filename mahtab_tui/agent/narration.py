@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.state import AgentState
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.parser import route_response
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Agent, AssistantChat, Record, emit
 from mahtab_tui.bus.stream import StreamingHandler
 
 _SPEAKING = ("generate", "close")
@@ -60,7 +59,7 @@ class Narration:
     def end(self, state: str) -> None:
         """The turn is over."""
         self._end_stream()
-        emit(self._session.log, tags.AGENT, state=state, turn=self._state["turn"], step=self._state["step"], party=self._session.party)
+        emit(self._session.log, Agent(state=state, turn=self._state["turn"], step=self._state["step"], party=self._session.party))
 
     def _token(self, token: str) -> None:
         if self._stream is not None:
@@ -73,10 +72,9 @@ class Narration:
             self._stream = self._stream.anew()
 
     def _record(self, record: Record) -> None:
-        emit(self._session.log, record.tag, record.text, **record.attrs)
-        if record.tag == tags.AGENT and record.attrs["state"] == "thinking":
-            attrs = {name: record.attrs[name] for name in ("turn", "step", "party")}
-            self._stream = StreamingHandler(self._session.log, **attrs)
+        emit(self._session.log, record)
+        if isinstance(record, Agent) and record.state == "thinking":
+            self._stream = StreamingHandler(self._session.log, record.turn, record.step, record.party)
 
     def _update(self, node: str, update: Mapping[str, Any]) -> None:
         ran = len(self._state["execution_results"])
@@ -94,15 +92,9 @@ class Narration:
     def _answered(self) -> None:
         self._end_stream()
         if text := self._state["current_response"]:
-            route_response(
-                text,
-                self._session.log,
-                ended=self._state["ended"],
-                turn=self._state["turn"],
-                step=self._state["step"],
-                party=self._session.party,
-                stopped=self._state["stopped"] or bool(self._state["failure"]),
-            )
+            stopped = self._state["stopped"] or bool(self._state["failure"])
+            answer = AssistantChat(text, turn=self._state["turn"], step=self._state["step"], party=self._session.party, stopped=stopped)
+            route_response(answer, self._session.log, ended=self._state["ended"])
 
     def _end_stream(self) -> None:
         if self._stream is not None:

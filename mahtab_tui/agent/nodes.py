@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,12 +24,11 @@ from mahtab_tui.agent.seeing import chosen, named, with_pictures
 from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult, results_of_step
 from mahtab_tui.agent.tool_messages import binding, in_words
 from mahtab_tui.agent.tool_runs import CALLS, Ran, arguments_text, kept, run_call
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.parser import parse_response
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Agent, AssistantTool, Notice
 from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import SelfChecking
 from mahtab_tui.llm.chunks import encodable
@@ -75,22 +73,22 @@ class Nodes:
         count = state["tool_count"]
         for place, asked in enumerate(state["tool_calls"]):
             turn, step = state["turn"], state["step"]
-            about = {"call": f"{turn}.{step}.{place}", "turn": turn, "step": step, "party": self._session.party}
-            about |= {"name": asked["name"], "arguments": arguments_text(asked)}
+            record = AssistantTool(call=f"{turn}.{step}.{place}", turn=turn, step=step, party=self._session.party, state="running")
+            record = record.changed(name=asked["name"], arguments=arguments_text(asked))
             if count >= CALLS:
                 ran, seconds = Ran("refused", prompts.TOO_MANY_CALLS.format(calls=CALLS)), 0.0
             else:
-                writer(Record(tags.ASSISTANT_TOOL, "", {**about, "state": "running"}))
+                writer(record)
                 began = time.monotonic()
                 ran = run_call(asked, self._tools, self._session.cancelled)
                 seconds = time.monotonic() - began
                 count += 1
-            record = Record(tags.ASSISTANT_TOOL, ran.text, {**about, "state": ran.state, "duration": round(seconds, 3)})
+            record = record.changed(text=ran.text, state=ran.state, duration=round(seconds, 3), time=0.0)
             writer(record)
             if ran.state == "ok":
                 update |= kept({**state, **update}, asked, ran.text, self._tools)  # type: ignore[typeddict-item]
-            told = {name: record.attrs[name] for name in ("call", "name", "arguments", "state")}
-            messages.append(ToolMessage(to_xml(replace(record, attrs=told)), tool_call_id=asked["id"], name=asked["name"]))
+            told = to_xml(record, "call", "name", "arguments", "state")
+            messages.append(ToolMessage(told, tool_call_id=asked["id"], name=asked["name"]))
             if ran.state == "stopped":
                 break
         return {**update, "messages": messages, "tool_count": count, "stopped": self._session.cancelled.is_set()}
@@ -114,8 +112,7 @@ class Nodes:
         request = request_of(state)
         if not (why := refusal(request.code)):
             return {"decision": interrupt(request._asdict())}
-        about = {**request._asdict(), "party": self._session.party, "state": "refused", "reason": ""}
-        writer(Record(tags.APPROVAL, about.pop("code"), about))
+        writer(request.record(self._session.party).changed(state="refused"))
         _notice(writer, f"Code from {self._session.party} was not run. {why}", "warning")
         return {"decision": Decision("refuse", reason=why)._asdict()}
 
@@ -272,7 +269,7 @@ class Nodes:
         )
 
     def _say(self, writer: StreamWriter, doing: Literal["thinking", "reflecting", "max-turns"], state: AgentState, step: int) -> None:
-        writer(Record(tags.AGENT, "", {"state": doing, "turn": state["turn"], "step": step, "party": self._session.party}))
+        writer(Agent(state=doing, turn=state["turn"], step=step, party=self._session.party))
 
 
 def request_of(state: AgentState) -> ApprovalRequest:
@@ -312,4 +309,4 @@ def _tokens(pictures: Mapping[str, Picture]) -> int:
 
 
 def _notice(writer: StreamWriter, text: str, level: str) -> None:
-    writer(Record(tags.NOTICE, text, {"level": level}))
+    writer(Notice(text, level=level))

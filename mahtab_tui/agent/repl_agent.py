@@ -19,9 +19,8 @@ from mahtab_tui.agent.nodes import Nodes
 from mahtab_tui.agent.routes import ReflectionMode
 from mahtab_tui.agent.runner import run_graph
 from mahtab_tui.agent.state import create_initial_state
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.parser import parse_response
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import UserChat, emit
 from mahtab_tui.llm.base import ModelError, Preparable, SelfChecking, Stoppable
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.masked import masked_messages
@@ -189,7 +188,7 @@ class ReplAgent:
         prompt = encodable(prompt)
         turn = self._host.new_turn() if shown is None else shown
         if shown is None:
-            emit(self._host.log, tags.USER_CHAT, prompt, turn=turn)
+            emit(self._host.log, UserChat(prompt, turn=turn))
         self._conversation.ask(turn, prompt, encodable(self._host.context(turn)))
         nodes, system = self._nodes, self._system_prompt()
         told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most)

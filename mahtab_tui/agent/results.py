@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mahtab_tui.agent.state import ExecutionResult
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.prompt import shorten
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.told import told, told_output
 
 LIMIT = 12_000
@@ -24,8 +23,8 @@ def _render(result: ExecutionResult, with_code: bool, limit: int) -> str:
     parts = [result["note"]] if result["note"] else []
     ran = result["status"] != "skipped"
     if with_code or (ran and result["note"]):
-        parts.append(to_xml(Record(tags.ASSISTANT_REPL_IN, shorten(told(result["code"]), limit), {"cell": result["cell"]})))
+        parts.append(to_xml(AssistantReplIn(shorten(told(result["code"]), limit), cell=result["cell"])))
     if ran:
         output = shorten(told_output(result["output"], rewritten=result.get("rewritten", False)).rstrip(), limit) or "(nothing was printed)"
-        parts.append(to_xml(Record(tags.ASSISTANT_REPL_OUT, output, {"cell": result["cell"], "status": result["status"]})))
+        parts.append(to_xml(AssistantReplOut(output, cell=result["cell"], status=result["status"])))
     return "\n".join(parts)

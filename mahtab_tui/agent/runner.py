@@ -12,9 +12,8 @@ from mahtab_tui.agent.graph import ReplGraph
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
 from mahtab_tui.agent.narration import Callbacks, Narration
 from mahtab_tui.agent.state import AgentState
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Notice, emit
 
 RECURSION_LIMIT = 10_000
 """Steps of one turn; it is `max_turns` that ends a turn, not this."""
@@ -49,7 +48,7 @@ def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks
         assert isinstance(graph.checkpointer, InMemorySaver)
         graph.checkpointer.delete_thread(thread)
     if state["failure"]:
-        emit(session.log, tags.NOTICE, state["failure"], level="error")
+        emit(session.log, Notice(state["failure"], level="error"))
     narration.end("failed" if state["failure"] else "stopped" if state["stopped"] else "done")
     return state
 
@@ -57,12 +56,11 @@ def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks
 def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
     if session.approval == "auto":
         return session.decide(request)
-    about = {**request._asdict(), "party": session.party}
-    code = about.pop("code")
-    emit(session.log, tags.APPROVAL, code, **about, state="waiting", reason="")
+    asked = request.record(session.party)
+    emit(session.log, asked.changed(state="waiting"))
     decision = session.decide(request)
     edited = decision.action in ("run", "all") and decision.code not in (None, request.code)
     text = decision.code if edited and decision.code is not None else request.code
     decided = "edited" if edited else _DECIDED[decision.action]
-    emit(session.log, tags.APPROVAL, text, **about, state=decided, reason=decision.reason)
+    emit(session.log, asked.changed(text=text, state=decided, reason=decision.reason))
     return decision

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.filters import TagFilter
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, Stream, record_of
 
 
 class DisplayHandler(logging.Handler):
     """Any thread logs, the main thread takes.
 
-    Neighbouring pieces of one stream (the same tag and attributes) become one record as they come, so that a look costs what there is
+    Neighbouring pieces of one stream (all the same but the text) become one record as they come, so that a look costs what there is
     to draw, not how often something was logged.
     """
 
@@ -23,20 +21,19 @@ class DisplayHandler(logging.Handler):
         self._records: list[Record] = []
         self._pieces: list[str] = []
         """Texts of the stream record that is still growing; it belongs at the end of `_records`."""
-        self._stream: tuple[str, dict[str, Any], float] | None = None
+        self._stream: Stream | None = None
+        """Its first piece."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        tag = getattr(record, "tag", tags.NOTICE)
-        if tag not in tags.STREAMS:
+        said = record_of(record)
+        if not isinstance(said, Stream):
             self._end_stream()
-            self._records.append(Record.of(record))
+            self._records.append(said)
             return
-        attrs: dict[str, Any] = getattr(record, "attrs", {})
-        stream = self._stream
-        if stream is None or stream[0] != tag or stream[1] != attrs:
+        if self._stream is None or self._stream.stream != said.stream:
             self._end_stream()
-            self._stream = (tag, attrs, record.created)
-        self._pieces.append(str(record.msg))
+            self._stream = said
+        self._pieces.append(said.text)
 
     def take(self) -> list[Record]:
         """What has come since the last call, in order."""
@@ -48,6 +45,5 @@ class DisplayHandler(logging.Handler):
 
     def _end_stream(self) -> None:
         if self._stream is not None:
-            tag, attrs, time = self._stream
-            self._records.append(Record(tag, "".join(self._pieces), attrs, time))
+            self._records.append(self._stream.changed(text="".join(self._pieces)))
             self._stream, self._pieces = None, []

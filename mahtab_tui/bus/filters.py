@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Record
 
 
 class TagFilter(logging.Filter):
@@ -23,4 +24,5 @@ class TagFilter(logging.Filter):
             self.tags = frozenset(wanted)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return getattr(record, "tag", tags.NOTICE) in self.tags
+        said = getattr(record, "record", None)
+        return (said.tag if isinstance(said, Record) else tags.NOTICE) in self.tags

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.overwrite import collapse
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, record_of
+from mahtab_tui.bus.records.base import encode
 from mahtab_tui.bus.sanitize import plain, styled
 from mahtab_tui.bus.told import told
 
@@ -70,16 +71,18 @@ def attributes(attrs: Mapping[str, Any]) -> str:
     return "".join(parts)
 
 
-def to_xml(record: Record) -> str:
-    """A record as one XML element whose content cannot forge another."""
-    return f"<{record.tag}{attributes(record.attrs)}>{defuse(record.text, record.tag)}</{record.tag}>"
+def to_xml(record: Record, *names: str) -> str:
+    """A record as one XML element whose content cannot forge another. names: the fields that it is to have, where it is not to have all."""
+    told = encode(record)
+    shown = attributes({name: told.get(name) for name in names} if names else told)
+    return f"<{record.tag}{shown}>{defuse(record.text, record.tag)}</{record.tag}>"
 
 
 class XMLFormatter(logging.Formatter):
     """Records as the model reads them."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return to_xml(Record.of(record))
+        return to_xml(record_of(record))
 
 
 class BytesFormatter:
@@ -87,7 +90,7 @@ class BytesFormatter:
 
     def format(self, record: logging.LogRecord) -> bytes:
         """The bytes of one record."""
-        text = to_xml(Record.of(record)) + "\n"
+        text = to_xml(record_of(record)) + "\n"
         return re.sub(r"[\ud800-\udfff]", "\ufffd", text).encode()
 
 
@@ -98,6 +101,6 @@ class RichFormatter:
         """The text of one record, safe to show."""
         from rich.text import Text
 
-        value = Record.of(record)
-        text = Text(plain(value.tag + attributes(value.attrs)), style="dim")
+        value = record_of(record)
+        text = Text(plain(value.tag + attributes(encode(value))), style="dim")
         return text.append("\n").append_text(styled(collapse(value.text)))

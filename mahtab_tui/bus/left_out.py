@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
-
-_CELLS = frozenset((tags.USER_REPL_IN, tags.USER_REPL_OUT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT))
-_ANSWERS = frozenset((tags.ASSISTANT_CHAT, tags.ASSISTANT_CHAT_STREAM))
 
 
 def cell_entry(cell: int) -> str:
@@ -36,14 +33,16 @@ def tool_entry(call: str | None) -> str:
 
 def entry_of(record: Record) -> str:
     """The name of the entry that a record is of; empty for one that the model is told nothing of."""
-    attrs = record.attrs
-    if record.tag in _CELLS:
-        return "" if attrs.get("cell") is None else cell_entry(attrs["cell"])
-    if record.tag == tags.ASSISTANT_TOOL:
-        return tool_entry(attrs.get("call"))
-    if record.tag == tags.USER_CHAT:
-        return question_entry(attrs.get("turn"))
-    return answer_entry(attrs.get("turn"), attrs.get("step")) if record.tag in _ANSWERS else ""
+    match record:
+        case records.ReplIn() | records.ReplOut():
+            return "" if record.cell is None else cell_entry(record.cell)
+        case records.AssistantTool():
+            return tool_entry(record.call)
+        case records.UserChat():
+            return question_entry(record.turn)
+        case records.AssistantChat() | records.AssistantChatStream():
+            return answer_entry(record.turn, record.step)
+    return ""
 
 
 class LeftOut:
@@ -59,16 +58,15 @@ class LeftOut:
 
     def fold(self, record: Record) -> None:
         """Take in a record."""
-        entry = str(record.attrs.get("entry"))
-        if record.tag == tags.HIDE:
-            (self._hidden.add if record.attrs.get("hidden") else self._hidden.discard)(entry)
-        elif record.tag == tags.REPLACE:
+        if isinstance(record, records.Hide):
+            (self._hidden.add if record.hidden else self._hidden.discard)(record.entry)
+        elif isinstance(record, records.Replace):
             names = list(self._entries)
-            self._replaced.update(names[names.index(entry) if entry in self._entries else 0 :])
+            self._replaced.update(names[names.index(record.entry) if record.entry in self._entries else 0 :])
         elif name := entry_of(record):
             self._entries.setdefault(name)
-            if record.tag == tags.ASSISTANT_REPL_IN and (block := record.attrs.get("block")) is not None:
-                self._ran[code_entry(record.attrs.get("turn"), record.attrs.get("step"), block)] = name
+            if isinstance(record, records.AssistantReplIn) and record.block is not None:
+                self._ran[code_entry(record.turn, record.step, record.block)] = name
 
     def __bool__(self) -> bool:
         """Whether anything is left out."""

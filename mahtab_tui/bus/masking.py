@@ -8,14 +8,13 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.covering import MASK, between, covered
+from mahtab_tui.bus.masked_fields import masked_fields
+from mahtab_tui.bus.records import Record, Stream, record_of
 from mahtab_tui.bus.secret_forms import LONG, Forms, Span
 
-MASK = "••••••••"
 _STREAMS = 64
 """Streams at a time whose end is remembered."""
 
@@ -23,11 +22,11 @@ _STRUCTURE = frozenset(
     "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
     "replaces how batch pictures".split()
 )
-"""Attributes that say what a record is: the program's own words. A secret may be such a word, too."""
+"""Values that say what an answer to an agent is: the program's own words. A secret may be such a word, too. Of records, their fields say it."""
 _NAMES = frozenset({"name", "type", "was_type"})
-"""Attributes by which things are found again: a short secret may be such a name."""
+"""Values by which things are found again: a short secret may be such a name."""
 _FOREIGN = "arguments"
-"""The attribute whose keys are not the program's."""
+"""The value whose keys are not the program's."""
 
 
 class Secrets:
@@ -56,6 +55,11 @@ class Secrets:
     def masked(self, value: Any) -> Any:
         """A JSON value without the secrets that are in its texts. The keys of its dicts, and what the program finds things by, stay."""
         return _masked(value, self.forms)
+
+    def record(self, record: Record) -> Record:
+        """A record without the secrets; its fields are declared with how each is masked."""
+        forms = self.forms
+        return record.changed(text=covered(record.text, forms.spans(record.text)), **masked_fields(record, forms))
 
     def page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
         """A part of a long text, with a dot for each character of a secret, also of one that goes beyond the part.
@@ -101,12 +105,12 @@ class MaskedStream:
             begun = max(begun, spans[-1].end)
         end = len(text) if len(text) - begun <= tolerated else max(begun, shown)
         self._tail, self._shown = text[begun:], end - begun
-        return _between(text, spans, shown, end)
+        return between(text, spans, shown, end)
 
     def rest(self) -> str:
         """What was held back, where nothing comes any more."""
         text, shown, self._tail, self._shown = self._tail, self._shown, "", 0
-        return _between(text, self._secrets.spans(text), shown, len(text))
+        return between(text, self._secrets.spans(text), shown, len(text))
 
 
 class MaskingFilter(logging.Filter):
@@ -115,29 +119,24 @@ class MaskingFilter(logging.Filter):
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()
         self._secrets = secrets
-        self._streams: OrderedDict[tuple[str, str], MaskedStream] = OrderedDict()
+        self._streams: OrderedDict[tuple[object, ...], MaskedStream] = OrderedDict()
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not self._secrets.forms.secrets:
             return True
-        if record.args:  # of a record that a library has logged
-            record.msg, record.args = record.getMessage(), None
-        tag, text = getattr(record, "tag", ""), str(record.msg)
-        told = self.record(Record(tag, text, getattr(record, "attrs", {})))
-        record.msg = told.text
-        if told.attrs:
-            record.attrs = told.attrs
-        return bool(told.text) or not (text and tag in tags.STREAMS)
+        said = record_of(record)
+        told = self.record(said)
+        record.msg, record.args = told.text, None
+        record.__dict__["record"] = told
+        return bool(told.text) or not (said.text and isinstance(said, Stream))
 
     def record(self, record: Record) -> Record:
         """A record without the secrets. What is held back when a stream ends comes with its whole record."""
-        attrs = self._secrets.masked(record.attrs)
-        if record.text and record.tag in tags.STREAMS:
-            return replace(record, text=self._stream(record.tag, attrs).piece(record.text), attrs=attrs)
-        return replace(record, text=self._secrets.mask(record.text), attrs=attrs)
+        if record.text and isinstance(record, Stream):
+            return record.changed(text=self._stream(record.stream).piece(record.text))
+        return self._secrets.record(record)
 
-    def _stream(self, tag: str, attrs: dict[str, Any]) -> MaskedStream:
-        name = (tag, str(sorted(attrs.items())))
+    def _stream(self, name: tuple[object, ...]) -> MaskedStream:
         stream = self._streams.setdefault(name, MaskedStream(self._secrets))
         self._streams.move_to_end(name)
         if len(self._streams) > _STREAMS:
@@ -150,11 +149,6 @@ def masked(text: str, secret: str) -> str:
     return covered(text, Forms([secret]).spans(text)) if len(secret) >= LONG else text
 
 
-def covered(text: str, spans: Sequence[Span]) -> str:
-    """A text with `MASK` over some spans of it; line ends within them stay."""
-    return _between(text, spans, 0, len(text))
-
-
 def dotted(text: str, spans: Sequence[Span]) -> str:
     """A text with a dot over each character of some spans: no character changes its place."""
     pieces: list[str] = []
@@ -163,17 +157,6 @@ def dotted(text: str, spans: Sequence[Span]) -> str:
         pieces += (text[done : span.start], "".join("\n" if c == "\n" else MASK[0] for c in text[span.start : span.end]))
         done = span.end
     return "".join([*pieces, text[done:]])
-
-
-def _between(text: str, spans: Sequence[Span], start: int, end: int) -> str:
-    if not spans or start >= end:
-        return text[start:end]
-    pieces: list[str] = []
-    for span in spans:
-        if start < span.end and span.start < end:
-            pieces += (text[start : span.start], MASK, "\n" * text.count("\n", span.start, span.end))
-            start = span.end
-    return "".join([*pieces, text[start:end]])
 
 
 def _masked(value: Any, forms: Forms, name: str = "", *, keys: bool = False) -> Any:

@@ -6,11 +6,10 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.fences import python_fences
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import AssistantChat, emit
 from mahtab_tui.bus.splitter import Kind, Splitter
 
 
@@ -53,10 +52,10 @@ def parse_response(text: str, *, ended: bool = True) -> ParsedResponse:
     return ParsedResponse(tuple(part for part in _parts(text) if part.text), ended)
 
 
-def route_response(text: str, log: logging.Logger, *, ended: bool = True, **attrs: Any) -> ParsedResponse:
-    """Log a whole answer as one ``assistant-chat`` record, and take it apart."""
-    emit(log, tags.ASSISTANT_CHAT, text, **attrs)
-    return parse_response(text, ended=ended)
+def route_response(answer: AssistantChat, log: logging.Logger, *, ended: bool = True) -> ParsedResponse:
+    """Log a whole answer, and take it apart."""
+    emit(log, answer)
+    return parse_response(answer.text, ended=ended)
 
 
 def _parts(text: str) -> Iterator[Part]:

@@ -2,59 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 
 LIMIT = 64_000_000
 """Characters of one partial; what an output prints beyond is kept only by its whole record."""
 
 
+Piece = records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
+"""A piece of what a whole record ends that is kept on disk."""
+
+
 def key_of(record: Record) -> str:
-    """Names the output or answer that a stream's piece, or the whole record, belongs to."""
-    whole, attrs = tags.WHOLE_OF.get(record.tag, record.tag), record.attrs
-    names = ("turn", "step") if whole == tags.ASSISTANT_CHAT else ("cell", "late")
-    return ":".join([whole, *(str(attrs.get(name)) for name in names)])
+    """Names the output or answer that a stream's piece, or the whole record, belongs to; empty of other records."""
+    match record:
+        case records.ReplOut() | records.ReplOutStream():
+            whose = "user" if isinstance(record, records.UserReplOut | records.UserReplOutStream) else "assistant"
+            return f"{whose}:{record.cell}:{record.late}"
+        case records.AssistantChat() | records.AssistantChatStream():
+            return f"answer:{record.turn}:{record.step}"
+    return ""
 
 
 class Partial:
     """The pieces of one stream so far."""
 
-    def __init__(self, first: Record) -> None:
-        self._tag = tags.WHOLE_OF[first.tag]
-        self._attrs = {name: value for name, value in first.attrs.items() if name not in ("kind", "block")}
-        self._time = first.time
+    def __init__(self, first: Piece) -> None:
+        self._first = first
         self._pieces: list[str] = []
         self._length = 0
-        self._kinds: list[list[Any]] = []
-        """[kind, characters], as an output's ``kinds``."""
+        self._kinds: list[tuple[str, int]] = []
+        """Kinds and characters, as an output's `kinds`."""
         self.fresh = False
         """Whether something came since it was last kept."""
 
-    def add(self, piece: Record) -> None:
+    def add(self, piece: Piece) -> None:
         """Take one more piece of the stream."""
         if self._length >= LIMIT:
             return
-        kind, text = piece.attrs.get("kind"), piece.text
-        if self._tag == tags.ASSISTANT_CHAT:
+        kind, text = piece.kind, piece.text
+        if isinstance(piece, records.AssistantChatStream):
             text = self._fence(kind) + text
         if not self._kinds or self._kinds[-1][0] != kind or kind == "display":
-            self._kinds.append([kind, 0])
-        self._kinds[-1][1] += len(text)
+            self._kinds.append((kind, 0))
+        self._kinds[-1] = kind, self._kinds[-1][1] + len(text)
         self._pieces.append(text)
         self._length += len(text)
         self.fresh = True
 
     def record(self) -> Record:
         """The whole record as far as it has come."""
-        self._pieces = ["".join(self._pieces)]
-        attrs = dict(self._attrs)
-        if self._tag != tags.ASSISTANT_CHAT:
-            attrs["kinds"] = [list(kind) for kind in self._kinds]
-        return Record(self._tag, self._pieces[0], attrs, self._time)
+        self._pieces = [text] = ["".join(self._pieces)]
+        first = self._first
+        if isinstance(first, records.AssistantChatStream):
+            return records.AssistantChat(text, turn=first.turn, step=first.step, party=first.party, time=first.time)
+        whole = records.UserReplOut if isinstance(first, records.UserReplOutStream) else records.AssistantReplOut
+        return whole(text, cell=first.cell, late=first.late, kinds=tuple(self._kinds), time=first.time)
 
-    def _fence(self, kind: object) -> str:
+    def _fence(self, kind: str) -> str:
         """The fence line that the stream has left out before a piece of this kind."""
         before = self._kinds[-1][0] if self._kinds else "chat"
         if kind == before:

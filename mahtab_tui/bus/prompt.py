@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import replace
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.left_out import LeftOut, entry_of
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.bus.told import told_output
 
 MAX_CHARS = 20_000
@@ -29,8 +28,9 @@ _RAW = 32_000
 RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone."
 """What the model is told behind the cells of before."""
 
-_MESSAGES = frozenset((tags.USER_CHAT, tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT, tags.ASSISTANT_TOOL))
-"""These are messages of the conversation already: the model wrote the code and called the tool, and was told what came of it."""
+_MESSAGES = records.UserChat | records.AssistantChat | records.AssistantReplIn | records.AssistantReplOut | records.AssistantTool
+"""These are messages of the conversation already, but for other agents' cells: the model wrote the code and called the tool, and was told what came
+of it."""
 
 
 class PromptHandler(logging.Handler):
@@ -45,37 +45,39 @@ class PromptHandler(logging.Handler):
         """What of the conversation the model is not told."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._take(Record.of(record))
+        self.take(record_of(record))
 
     def resume(self, past: Iterable[Record]) -> None:
         """Take in what went over the bus before the session was resumed."""
         for record in past:
-            if (route := tags.ROUTES.get(record.tag)) is not None and route.prompt:
-                self._take(record)
+            if tags.ROUTES[record.tag].prompt:
+                self.take(record)
         if self._records:
-            self._remember(Record(tags.KERNEL, RESUMED, {}, 0.0))
+            self._remember(records.Kernel(RESUMED))
 
-    def _take(self, record: Record) -> None:
+    def take(self, record: Record) -> None:
+        """Take in a record."""
         self.left_out.fold(record)
-        told = record.tag in _MESSAGES and "guest" not in record.attrs
-        if not told and record.tag not in (tags.HIDE, tags.REPLACE):
+        of_agent = isinstance(record, records.ReplIn | records.ReplOut) and record.guest is not None
+        if not isinstance(record, records.Hide | records.Replace) and (of_agent or not isinstance(record, _MESSAGES)):
             self._remember(record)
 
     def _remember(self, record: Record) -> None:
-        self._records.append(replace(record, text=shorten(record.text, _RAW * 2)))
+        self._records.append(record.changed(text=shorten(record.text, _RAW * 2)))
         self._count += 1
 
     def get_context(self, max_chars: int = MAX_CHARS) -> str:
         """What went over the bus since `clear`, as XML of at most `max_chars` characters: the newest records, the long ones as head and
         tail; what there was no room for is counted. What the person has taken out comes too, in no one's room: it may be shown again."""
         self.acquire()
-        records, count = list(self._records), self._count
+        remembered, count = list(self._records), self._count
         self.release()
         elements: list[str] = []
         room = max_chars - len(_earlier(count)) - 1
-        for record in reversed(records):
-            text = told_output(record.text, rewritten=bool(record.attrs.get("rewritten"))).rstrip("\n")
-            element = to_xml(replace(record, text=shorten(text, min(LONGEST, max_chars // 2))))
+        for record in reversed(remembered):
+            rewritten = isinstance(record, records.ReplOut) and record.rewritten
+            text = told_output(record.text, rewritten=rewritten).rstrip("\n")
+            element = to_xml(record.changed(text=shorten(text, min(LONGEST, max_chars // 2))))
             room -= 0 if entry_of(record) in self.left_out else len(element) + 1
             if room < 0:
                 break

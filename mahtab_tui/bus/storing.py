@@ -10,8 +10,8 @@ from typing import Protocol
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.filters import TagFilter
-from mahtab_tui.bus.partials import Partial, key_of
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.partials import Partial, Piece, key_of
+from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, emit, record_of
 
 INTERVAL = 1.0
 """Seconds between two writings of what is being streamed, and between two attempts after a failure."""
@@ -78,12 +78,12 @@ class StoreHandler(logging.Handler):
         self._delay = INTERVAL
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = Record.of(record)
+        value = record_of(record)
         with self._guard:
             if self._over:
                 return
-            if value.tag in tags.WHOLE_OF:
-                if value.attrs.get("fresh"):
+            if isinstance(value, Piece):
+                if isinstance(value, AssistantChatStream) and value.fresh:
                     self._partials.pop(key_of(value), None)
                     return
                 self._partials.setdefault(key_of(value), Partial(value)).add(value)
@@ -181,4 +181,4 @@ class StoreHandler(logging.Handler):
         """Log what became of the store. Never while `_guard` is held: the bus has a lock of its own, which comes first."""
         while self._news and self._log is not None:
             level, text = self._news.pop(0)
-            emit(self._log, tags.NOTICE, text, level=level)
+            emit(self._log, Notice(text, level=level))

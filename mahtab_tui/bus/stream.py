@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import AssistantChatStream, emit
 from mahtab_tui.bus.splitter import Piece, Splitter
 
 
 class StreamingHandler:
-    """Logs tokens as ``assistant-chat-stream``, with `attrs` and with ``kind`` and ``block``. What runs is for `parse_response` to say."""
+    """Logs tokens as ``assistant-chat-stream`` of one answer. What runs is for `parse_response` to say."""
 
-    def __init__(self, log: logging.Logger, **attrs: Any) -> None:
+    def __init__(self, log: logging.Logger, turn: int | None = None, step: int | None = None, party: str | None = None) -> None:
         self._log = log
-        self._attrs = attrs
+        self._answer = AssistantChatStream(turn=turn, step=step, party=party)
         self._splitter = Splitter()
 
     def process_token(self, token: str) -> None:
@@ -25,8 +23,8 @@ class StreamingHandler:
 
     def anew(self) -> StreamingHandler:
         """The handler of an answer that comes in place of this one; what was logged of this one does not count any more."""
-        emit(self._log, tags.ASSISTANT_CHAT_STREAM, **self._attrs, fresh=True)
-        return StreamingHandler(self._log, **self._attrs)
+        emit(self._log, self._answer.changed(fresh=True))
+        return StreamingHandler(self._log, self._answer.turn, self._answer.step, self._answer.party)
 
     def flush(self) -> None:
         """The answer has ended: log what was held back."""
@@ -34,4 +32,4 @@ class StreamingHandler:
 
     def _emit(self, pieces: Iterable[Piece]) -> None:
         for kind, block, text in pieces:
-            emit(self._log, tags.ASSISTANT_CHAT_STREAM, text, **self._attrs, kind="code" if kind == "code" else "chat", block=block)
+            emit(self._log, self._answer.changed(text=text, kind="code" if kind == "code" else "chat", block=block))

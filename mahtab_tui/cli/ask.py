@@ -10,10 +10,10 @@ import tempfile
 import threading
 from collections.abc import Sequence
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import codec, records
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.hidden import visible
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Record, emit, record_of
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError, Status
 from mahtab_tui.llm.base import ModelError
@@ -29,7 +29,6 @@ ANSWERED, FAILED, REFUSED, INTERRUPTED = 0, 1, 3, 130
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS = 2.0
 """Seconds for ending the session's processes after a signal."""
-_OUTPUTS = (tags.USER_REPL_OUT, tags.ASSISTANT_REPL_OUT)
 _REFUSAL = "Nobody can approve code, because the question was asked without a screen. Answer in words."
 
 
@@ -43,31 +42,32 @@ class Teller(logging.Handler):
         """The errors that were printed."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = Record.of(record)
-        if value.tag == tags.NOTICE and value.attrs.get("level") == "error":
+        value = record_of(record)
+        if isinstance(value, records.Notice) and value.level == "error":
             self.failures.add(value.text)
         if self._as_json:
-            line = {"tag": value.tag, "time": round(value.time, 3), "attrs": value.attrs, "text": value.text}
-            print(json.dumps(line), flush=True)
+            print(json.dumps(codec.as_json(value.changed(time=round(value.time, 3)))), flush=True)
         elif text := _for_stderr(value):
             print(plain(text), file=sys.stderr, flush=True)
 
 
 def _for_stderr(record: Record) -> str:
     """What stderr shows of a record; empty for nothing."""
-    if record.tag in (tags.USER_REPL_IN, tags.ASSISTANT_REPL_IN):
-        return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
-    if record.tag in _OUTPUTS:
-        return record.text.rstrip("\n")
-    if record.tag == tags.ASSISTANT_TOOL:
-        begins, told = record.attrs.get("state") == "running", record.attrs
-        return f"{told['name']} {told['arguments']}" if begins else record.text if told.get("state") == "error" else ""
-    if record.tag == tags.KERNEL:  # why a kernel did not start is reported as the reason for having no answer
-        return record.text if record.attrs.get("pid") else ""
-    if record.tag == tags.USER_ATTACHMENT:
-        return f"{record.attrs['label']}: {record.attrs['problem'] or record.attrs['size']}"
-    if record.tag == tags.NOTICE and record.attrs.get("level") != "info":
-        return f"mahtab-tui: {record.text}"
+    match record:
+        case records.ReplIn():
+            return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
+        case records.ReplOut():
+            return record.text.rstrip("\n")
+        case records.AssistantTool(state="running"):
+            return f"{record.name} {record.arguments}"
+        case records.AssistantTool(state="error"):
+            return record.text
+        case records.Kernel() if record.pid:  # why a kernel did not start is reported as the reason for having no answer
+            return record.text
+        case records.UserAttachment():
+            return f"{record.label}: {record.problem or record.size}"
+        case records.Notice() if record.level != "info":
+            return f"mahtab-tui: {record.text}"
     return ""
 
 
@@ -81,24 +81,22 @@ class Approver(logging.Handler):
         self._terminal = sys.stdin.isatty() and sys.stderr.isatty()
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = Record.of(record)
-        if value.tag == tags.APPROVAL and value.attrs.get("state") == "waiting":
+        value = record_of(record)
+        if isinstance(value, records.Approval) and value.state == "waiting":
             # The asking thread waits only after this record, so the answer comes from another one.
             threading.Thread(target=self._answer, args=(value,), daemon=True).start()
 
-    def _answer(self, record: Record) -> None:
+    def _answer(self, record: records.Approval) -> None:
         assert self.session is not None
         decision = self._ask(record.text) if self._terminal else self._refuse(record.text)
-        self.session.decide(record.attrs["request"], decision)
+        self.session.decide(record.request, decision)
 
     def _refuse(self, code: str) -> Decision:
         assert self.session is not None
         self.refused = True
         emit(
             self.session.log,
-            tags.NOTICE,
-            f"Nobody could approve this code, so it was not run (--approval auto runs it):\n{visible(code)}",
-            level="warning",
+            records.Notice(f"Nobody could approve this code, so it was not run (--approval auto runs it):\n{visible(code)}", level="warning"),
         )
         return Decision("skip", reason=_REFUSAL)
 

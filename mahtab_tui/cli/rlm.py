@@ -13,11 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import codec
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Notice, Record, SearchChatStream, SearchRecord
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.tags import STREAMS
 from mahtab_tui.kernel.worker.contexts import ContextError
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.sandbox.base import SandboxError
@@ -49,7 +48,7 @@ class Progress:
 
     def fold(self, record: Record) -> None:
         """Take in an event."""
-        if record.tag == tags.NOTICE:
+        if isinstance(record, Notice):
             self._say(record.text)
         else:
             with self._lock:
@@ -143,7 +142,7 @@ def search_once(
     except KeyboardInterrupt:
         return INTERRUPTED
     except (ContextError, ModelError, SandboxError, _NoLog) as error:
-        progress.fold(Record(tags.NOTICE, secrets.mask(f"mahtab-tui: {error}")))
+        progress.fold(Notice(secrets.mask(f"mahtab-tui: {error}")))
         return FAILED if isinstance(error, SandboxError) else WRONG_ARGUMENTS
     finally:
         if search is not None:
@@ -199,7 +198,7 @@ def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
 
 
 def _print_json(stdout: Stdout, search: Search, record: Record) -> None:
-    if record.tag not in STREAMS:
-        stdout.write(json.dumps({"tag": record.tag, "time": round(record.time, 3), "attrs": record.attrs, "text": record.text}))
-        if stdout.failed and record.tag == tags.RLM_CALL:  # nobody reads the output any more
-            search.stop(record.attrs["tree"], "1")
+    if not isinstance(record, SearchChatStream):
+        stdout.write(json.dumps(codec.as_json(record.changed(time=round(record.time, 3)))))
+        if stdout.failed and isinstance(record, SearchRecord):  # nobody reads the output any more
+            search.stop(record.tree, "1")

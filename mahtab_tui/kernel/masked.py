@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mahtab_tui.bus.masking import MaskedStream, Secrets, covered
+from mahtab_tui.bus.covering import covered
+from mahtab_tui.bus.masking import MaskedStream, Secrets
 from mahtab_tui.bus.secret_forms import Span
 from mahtab_tui.kernel.base import (
     CellResult,

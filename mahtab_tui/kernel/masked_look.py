@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mahtab_tui.bus.masking import MASK, Secrets
+from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.masking import Secrets
 
 Ask = Callable[[Mapping[str, Any]], dict[str, Any]]
 """`Kernel.look`."""

@@ -6,8 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Notice, Record, Skill, emit
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 
 
@@ -29,12 +28,12 @@ class LoadedSkills:
 
     def fold(self, record: Record) -> None:
         """Apply a record of a resumed session."""
-        if record.tag != tags.SKILL:
+        if not isinstance(record, Skill):
             return
-        if record.attrs["loaded"]:
-            self._sizes[record.attrs["name"]] = record.attrs["chars"]
+        if record.loaded:
+            self._sizes[record.name] = record.chars
         else:
-            self._sizes.pop(record.attrs["name"], None)
+            self._sizes.pop(record.name, None)
 
     @property
     def used(self) -> tuple[int, int]:
@@ -85,7 +84,7 @@ class LoadedSkills:
                     if name in self._sizes:
                         self._tell(name, None)
                 if self._log is not None:
-                    emit(self._log, tags.NOTICE, f"The skill {name} is no longer loaded. {error}", level="warning")
+                    emit(self._log, Notice(f"The skill {name} is no longer loaded. {error}", level="warning"))
         return told
 
     def _tell(self, name: str, size: int | None) -> None:
@@ -94,4 +93,4 @@ class LoadedSkills:
         if size is not None:
             self._sizes[name] = size
         if self._log is not None:
-            emit(self._log, tags.SKILL, name=name, loaded=size is not None, chars=chars, budget=self._budget)
+            emit(self._log, Skill(name=name, loaded=size is not None, chars=chars, budget=self._budget))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from pydantic import BaseModel
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, Usage
 
 
 class UsageStats(BaseModel):
@@ -27,24 +25,15 @@ class UsageStats(BaseModel):
     unpriced_calls: int = 0
     """Calls whose price is not known."""
 
-    def add(
-        self,
-        *,
-        cost: float | None = None,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        cache_read_tokens: int = 0,
-        cache_creation_tokens: int = 0,
-        **about: Any,
-    ) -> None:
-        """Count one call, given as the attributes of a `usage` record; `about` (model, source) is not summed."""
+    def add(self, used: Usage) -> None:
+        """Count one call."""
         self.calls += 1
-        self.unpriced_calls += cost is None
-        self.cost += cost or 0.0
-        self.input_tokens += input_tokens
-        self.output_tokens += output_tokens
-        self.cache_read_tokens += cache_read_tokens
-        self.cache_creation_tokens += cache_creation_tokens
+        self.unpriced_calls += used.cost is None
+        self.cost += used.cost or 0.0
+        self.input_tokens += used.input_tokens
+        self.output_tokens += used.output_tokens
+        self.cache_read_tokens += used.cache_read_tokens
+        self.cache_creation_tokens += used.cache_creation_tokens
 
 
 class OverBudget(Exception):
@@ -80,23 +69,23 @@ class Spending:
     def resume(self, past: Iterable[Record]) -> None:
         """Take in the `usage` records of a session that is resumed."""
         for record in past:
-            if record.tag == tags.USAGE:
-                self.fold(**record.attrs)
+            if isinstance(record, Usage):
+                self.fold(record)
 
-    def fold(self, **attrs: Any) -> None:
-        """Take in a `usage` record, also one of the past."""
+    def fold(self, used: Usage) -> None:
+        """Take in what a call has used, also one of the past."""
         with self._lock:
-            self.total.add(**attrs)
-            if (tree := attrs.get("tree")) is not None:
-                self.trees.setdefault(str(tree), UsageStats()).add(**attrs)
-            elif (turn := attrs.get("turn")) is not None:
-                self.turns.setdefault(int(turn), UsageStats()).add(**attrs)
+            self.total.add(used)
+            if used.tree is not None:
+                self.trees.setdefault(used.tree, UsageStats()).add(used)
+            elif used.turn is not None:
+                self.turns.setdefault(used.turn, UsageStats()).add(used)
 
-    def count(self, **attrs: Any) -> None:
+    def count(self, used: Usage) -> None:
         """Take in what a call has used that was just made."""
-        self.fold(**attrs)
-        if attrs.get("cost") is None and self.max_usd is not None:
-            self._untold = str(attrs.get("model") or "the model")
+        self.fold(used)
+        if used.cost is None and self.max_usd is not None:
+            self._untold = used.model or "the model"
 
     @contextmanager
     def afford(self, model: str, worst: Callable[[], float | None]) -> Iterator[None]:

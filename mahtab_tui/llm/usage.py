@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 from urllib.parse import urlsplit
 
+from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.sizes import tokens_in
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ _MOST = 32_000
 _OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
-def usage_attrs(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The attributes of a `usage` record, from what LangChain's chunks said; None where the model told nothing.
+def told_usage(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]) -> Usage | None:
+    """What a call has used, from what LangChain's chunks said; None where the model told nothing.
 
     cost: US dollars as the transport told it, else from the tables of genai-prices; None where nobody knows the price.
     """
@@ -34,17 +35,15 @@ def usage_attrs(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mappi
         return None
     counts: Any = usage or {}
     details = counts.get("input_token_details") or {}
-    attrs = {
-        "model": str(metadata.get("model_name") or metadata.get("model") or ""),
-        "input_tokens": counts.get("input_tokens", 0),
-        "output_tokens": counts.get("output_tokens", 0),
-        "cache_read_tokens": details.get("cache_read", 0),
-        "cache_creation_tokens": details.get("cache_creation", 0),
-    }
-    if "cost_usd" in metadata:
-        return {**attrs, "cost": metadata["cost_usd"]}
+    model = str(metadata.get("model_name") or metadata.get("model") or "")
+    read, written = counts.get("input_tokens", 0), counts.get("output_tokens", 0)
+    from_cache, to_cache = details.get("cache_read", 0), details.get("cache_creation", 0)
     told = metadata.get("cost")  # so OpenRouter tells it
-    return {**attrs, "cost": float(told) if _is_amount(told) else price(priced_as(llm), **attrs)}
+    if "cost_usd" in metadata:
+        cost = metadata["cost_usd"]
+    else:
+        cost = float(told) if _is_amount(told) else price(priced_as(llm), model, read, written, from_cache, to_cache)
+    return Usage(model=model, input_tokens=read, output_tokens=written, cache_read_tokens=from_cache, cache_creation_tokens=to_cache, cost=cost)
 
 
 def _is_amount(told: object) -> TypeGuard[float]:
@@ -52,12 +51,12 @@ def _is_amount(told: object) -> TypeGuard[float]:
     return isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < math.inf
 
 
-def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str, pictures: int = 0) -> dict[str, Any]:
-    """The attributes of a `usage` record for a call that ended before the model could tell: what was sent, and what had come."""
+def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str, pictures: int = 0) -> Usage:
+    """What a call has used that ended before the model could tell: what was sent, and what had come."""
     model = model_name(llm)
     read, written = tokens_in(asked, pictures), tokens_in([said])
     cost = price(priced_as(llm), model, read, written)
-    return {"model": model, "input_tokens": read, "output_tokens": written, "cost": cost, "estimated": True}
+    return Usage(model=model, input_tokens=read, output_tokens=written, cost=cost, estimated=True)
 
 
 def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> float | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.providers import default_model
 from mahtab_tui.search.budget import MAX_CALLS, limits_of
@@ -78,7 +78,7 @@ def rlm(
         if answer.state in ("error", "stopped"):
             raise SearchFailed(plain(answer.text))
         if answer.state == "partial":
-            emit(Record(tags.NOTICE, _partial(answer), {"level": "warning"}))
+            emit(Notice(_partial(answer), level="warning", time=time.time()))
     if kept is not None and kept.trouble:
         warnings.warn(kept.trouble, stacklevel=2)
     return answer.text if raw else plain(answer.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mahtab_tui.search.prompts import tokens
@@ -47,10 +47,6 @@ class Limits:
     def is_plain(self, depth: int, chars: int) -> bool:
         """Whether a text of this size is given to the model as it is, at this depth."""
         return depth >= self.max_depth or chars <= self.small
-
-    def attrs(self) -> dict[str, Any]:
-        """As JSON values, for the first event of a tree."""
-        return asdict(self)
 
 
 _LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "concurrency": 1, "small": 0, "ask_above": 0}

@@ -6,9 +6,8 @@ import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
-from typing import Any
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import SearchBackOff, SearchTurn, Usage
 from mahtab_tui.llm.failures import explained, is_busy
 from mahtab_tui.llm.spending import OverBudget, Spending, UsageStats
 from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Prices
@@ -46,12 +45,12 @@ class Calls:
         """
 
         async def work() -> Reply:
-            self._events.call(node, "turn", turn=turn, turns=turns)  # again after each back-off
+            self._events.send(SearchTurn(node=node, turn=turn, turns=turns))  # again after each back-off
             return await self._within_budget(node, turn, conversation, kept)
 
         try:
             return await self._schedule.call(
-                self._gates[conversation.model], work, lambda seconds: self._events.call(node, "back-off", seconds=seconds)
+                self._gates[conversation.model], work, lambda seconds: self._events.send(SearchBackOff(node=node, seconds=seconds))
             )
         finally:
             if kept is not None:
@@ -105,28 +104,30 @@ class Calls:
             await asyncio.sleep(_AGAIN)
 
     def _settle(self, node: str, turn: int, model: Model, said: Reply, chars: int) -> None:
-        used = said.usage or {"model": "", "input_tokens": tokens(chars), "output_tokens": tokens(len(said.text)), "cost": None}
+        used = said.usage or Usage(input_tokens=tokens(chars), output_tokens=tokens(len(said.text)))
         self._count(node, turn, model, used)
 
-    def _count(self, node: str, turn: int, model: Model, used: dict[str, Any]) -> None:
+    def _count(self, node: str, turn: int, model: Model, used: Usage) -> None:
         """Count what a call has used, as the model told it."""
-        used["model"] = used["model"] or model.name
-        read, written, cost = used["input_tokens"], used["output_tokens"], used["cost"]
+        used = used.changed(node=node, turn=turn, source="rlm", model=used.model or model.name)
+        read, written, cost = used.input_tokens, used.output_tokens, used.cost
         self._prices_of(model).learn(read, written, cost)
         self.budget.spend(Amount(1, read + written, cost or 0.0))
         if cost is None:
             self.budget.unpriced()
-        self.usage.add(**used)
-        self._events.send(tags.USAGE, node, turn=turn, source="rlm", **used)
+        self.usage.add(used)
+        self._events.send(used)
 
     def _guess(self, node: str, turn: int, model: Model, chars: int, amount: Amount) -> None:
         """Count a call that ended before the model could tell what it has used."""
         read = tokens(chars)
         cost = amount.usd if model.priced else None
-        used: dict[str, Any] = {"model": model.name, "input_tokens": read, "output_tokens": amount.tokens - read, "cost": cost, "estimated": True}
+        used = Usage(
+            node=node, turn=turn, source="rlm", model=model.name, input_tokens=read, output_tokens=amount.tokens - read, cost=cost, estimated=True
+        )
         self.budget.spend(amount)
-        self.usage.add(**used)
-        self._events.send(tags.USAGE, node, turn=turn, source="rlm", **used)
+        self.usage.add(used)
+        self._events.send(used)
 
     def _worst(self, conversation: Conversation) -> float:
         """US dollars that a call may come to; infinite where nobody knows, and before the model's first call has told."""

@@ -6,12 +6,13 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import SearchBegin, SearchChat, SearchFinal
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.sandbox.base import CallRefused, Sandbox, SandboxError, Sandboxes
 from mahtab_tui.sandbox.text import Span, Text
@@ -82,7 +83,7 @@ class Engine:
         self._text = text
         self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
         root = self._make(None, query, Source(text), self._model, self._roots, 0, plain=False)
-        self._begin(root, limits=self._limits.attrs(), **about)
+        self._begin(root, limits=asdict(self._limits), **about)
         try:
             return (await self._roots.outcomes())[0]
         except asyncio.CancelledError:
@@ -148,21 +149,22 @@ class Engine:
 
     def _begin(self, node: LiveNode, **about: Any) -> None:
         parent = node.parent
-        self._events.call(
-            node.id,
-            "begin",
-            self._events.query(node.query, self._text.text),
-            parent=parent.id if parent else None,
-            depth=node.depth,
-            kind=node.kind,
-            batch=node.batch.number,
-            index=node.index,
-            of=node.batch.size,
-            spans=node.source.spans,
-            chars=node.source.chars,
-            model=node.model.name,
-            replaces=node.replaces or None,
-            **about,
+        self._events.send(
+            SearchBegin(
+                self._events.query(node.query, self._text.text),
+                node=node.id,
+                parent=parent.id if parent else None,
+                depth=node.depth,
+                kind=node.kind,
+                batch=node.batch.number,
+                index=node.index,
+                of=node.batch.size,
+                spans=tuple(node.source.spans),
+                chars=node.source.chars,
+                model=node.model.name,
+                replaces=node.replaces or None,
+                **about,
+            )
         )
         if parent is not None and node.batch.waiting:
             parent.running[node] = None
@@ -191,9 +193,8 @@ class Engine:
                 node.parent.found.answered(node.query, node.index, node.batch.size, outcome.text)
         late = outcome.state != "stopped" and not node.batch.waiting
         self._events.touch(node.id, "answer", outcome.spans)
-        self._events.send(
-            tags.RLM_FINAL, node.id, outcome.text, state=outcome.state, duration=time.monotonic() - began, spans=list(outcome.spans), late=late
-        )
+        duration = time.monotonic() - began
+        self._events.send(SearchFinal(outcome.text, node=node.id, state=outcome.state, duration=duration, spans=tuple(outcome.spans), late=late))
         node.batch.ended(node)
         if node.parent is not None:  # the search itself can always be run again
             made = 0 if node.source.text is self._text else size_of(node.source.text.text)
@@ -238,7 +239,7 @@ class Engine:
             return Outcome(f"{conversation.heard}\n\n[The answer broke off here. {why}]", "partial")
         finally:
             conversation.ended = True
-        self._events.send(tags.RLM_CHAT, node.id, said.text, turn=1, cut=False)
+        self._events.send(SearchChat(said.text, node=node.id, turn=1))
         return Outcome(said.text, "partial" if said.cut else "done", node.source.spans)
 
     def _deadline_of(self, node: LiveNode) -> Deadline:

@@ -1,13 +1,11 @@
-"""The events of a tree as records: `bus.tags` says what each carries."""
+"""The events of a tree as records: `bus.records.search` says what each carries."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, SearchChatStream, SearchRecord, SearchTouch, Usage
 from mahtab_tui.sandbox.text import Span
 from mahtab_tui.search.coverage import Intervals
 
@@ -27,19 +25,14 @@ class Events:
         self._query = ("", "")
         """The last long query, and what was told of it: the parts of a fan-out have the same."""
 
-    def send(self, tag: str, node: str, text: str = "", /, **attrs: Any) -> None:
-        """One event, with the next number."""
-        self._emit(Record(tag, text, {"tree": self.tree, "node": node, "seq": self._seq, **attrs}, time.time()))
+    def send(self, event: SearchRecord | Usage) -> None:
+        """Give out an event, with the next number."""
+        self._emit(event.changed(tree=self.tree, seq=self._seq, time=time.time()))
         self._seq += 1
-
-    def call(self, node: str, event: str, text: str = "", /, **attrs: Any) -> None:
-        """An event of tag ``rlm-call``."""
-        self.send(tags.RLM_CALL, node, text, event=event, **attrs)
 
     def stream(self, node: str, turn: int, text: str | None) -> None:
         """A piece of what the model says, None where it begins anew; it has no number, since the whole follows."""
-        fresh = {"fresh": True} if text is None else {}
-        self._emit(Record(tags.RLM_CHAT_STREAM, text or "", {"tree": self.tree, "node": node, "turn": turn, **fresh}, time.time()))
+        self._emit(SearchChatStream(text or "", tree=self.tree, node=node, turn=turn, fresh=text is None, time=time.time()))
 
     def query(self, query: str, root: str) -> str:
         """A query as it is told: of a long one the two ends, and where the rest stands in the root's text, if it does."""
@@ -58,4 +51,4 @@ class Events:
         if spans:
             merged = Intervals()
             merged.add(spans)
-            self.call(node, "touch", how=how, spans=list(merged))
+            self.send(SearchTouch(node=node, how=how, spans=tuple(merged)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from mahtab_tui.bus.records import SearchFanOut
 from mahtab_tui.sandbox.base import CallRefused
 from mahtab_tui.search.budget import Amount, Limits
 from mahtab_tui.search.calls import Calls
@@ -97,13 +98,13 @@ class FanOuts:
             f"{self._events.tree}-{parent.id}-{batch}", len(sources), self._estimate(parent, request, sources), self._model.priced
         )
         calls, tokens, usd = fan_out.estimate
-        about: dict[str, Any] = {"request": fan_out.request, "batch": batch, "calls": calls, "tokens": tokens, "usd": usd if fan_out.priced else None}
-        self._events.call(parent.id, "fan-out", **about, made=self._made, state="waiting")
+        asked = SearchFanOut(node=parent.id, request=fan_out.request, batch=batch, calls=calls, tokens=tokens, usd=usd if fan_out.priced else None)
+        self._events.send(asked.changed(made=self._made, state="waiting"))
         run = False
         try:
             run = await self._consent(fan_out)
         finally:
-            self._events.call(parent.id, "fan-out", **about, made=self._made, state="run" if run else "refused")
+            self._events.send(asked.changed(made=self._made, state="run" if run else "refused"))
         return run
 
     def _refusal(self, parts: int) -> str:

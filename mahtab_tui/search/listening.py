@@ -13,9 +13,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.messages.ai import add_usage
 
+from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError, Stoppable
 from mahtab_tui.llm.chunks import REFUSED, begins_anew, encodable, is_cut, is_refused
-from mahtab_tui.llm.usage import usage_attrs
+from mahtab_tui.llm.usage import told_usage
 
 if TYPE_CHECKING:
     from langchain_core.messages.ai import UsageMetadata
@@ -35,8 +36,8 @@ class Reply(NamedTuple):
     text: str
     cut: bool
     """It reached the model's limit of tokens."""
-    usage: dict[str, Any] | None
-    """As attributes of a `usage` record; None where the model did not say."""
+    usage: Usage | None
+    """What the call has used; None where the model did not say."""
 
 
 class ReplyReader:
@@ -75,9 +76,9 @@ class ReplyReader:
         return Reply(encodable(text), is_cut(self._metadata), self.used)
 
     @property
-    def used(self) -> dict[str, Any] | None:
-        """What the call has used, as attributes of a `usage` record; None where the model did not say."""
-        return usage_attrs(self._llm, self._usage, self._metadata)
+    def used(self) -> Usage | None:
+        """What the call has used; None where the model did not say."""
+        return told_usage(self._llm, self._usage, self._metadata)
 
     def _tell(self) -> None:
         if self._told < len(self._words):

@@ -8,14 +8,13 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.bus.records import Record
-from mahtab_tui.bus.tags import STREAMS
+from mahtab_tui.bus.codec import FORMAT, as_json, from_json
+from mahtab_tui.bus.records import Record, SearchChatStream
 
-_FORMAT = "mahtab-rlm-1"
+_FORMAT = f"mahtab-rlm-{FORMAT}"
 MAX_BYTES = 500_000_000
 """Of one log; what comes after it is not kept."""
 _LONGEST_PAUSE = 5.0
@@ -44,12 +43,12 @@ class Log:
 
     def write(self, record: Record) -> None:
         """Keep an event. Where that fails, nothing more is kept: the search goes on without its log."""
-        if record.tag in STREAMS:
+        if isinstance(record, SearchChatStream):
             return
         with self._lock:
             if not self._file.closed:
                 try:
-                    self._line({"tag": record.tag, "text": record.text, "attrs": record.attrs, "time": record.time})
+                    self._line(as_json(record))
                 except OSError as error:
                     self.trouble = f"The log {self._path} is not complete: {error.strerror}."
                     self._close()
@@ -96,14 +95,12 @@ def read_log(path: Path) -> LogContents:
         for number, line in enumerate(file):
             try:
                 value = json.loads(line)
+                if number == 0 and isinstance(value, dict) and value.get("format") == _FORMAT:
+                    known = True
+                elif (record := from_json(value)) is not None:  # else of a newer version
+                    records.append(record)
             except (ValueError, RecursionError):
-                value = None
-            if number == 0 and isinstance(value, dict) and value.get("format") == _FORMAT:
-                known = True
-            elif (record := _record(value)) is None:
                 damaged += 1
-            else:
-                records.append(record)
     if damaged and not records and not known:
         raise ValueError(f"{path} is not the log of a search.")
     return LogContents(records, f"Damaged lines of {path} were left out: {damaged:,}." if damaged else "")
@@ -116,12 +113,3 @@ def replay(records: Sequence[Record], speed: float | None = None) -> Iterator[tu
         delay = 0.0 if speed is None else min(_LONGEST_PAUSE, max(0.0, record.time - before) / speed)
         before = max(before, record.time)
         yield delay, record
-
-
-def _record(value: Any) -> Record | None:
-    if not isinstance(value, dict):
-        return None
-    tag, text, attrs, time = value.get("tag"), value.get("text"), value.get("attrs"), value.get("time")
-    if isinstance(tag, str) and isinstance(text, str) and isinstance(attrs, dict) and isinstance(time, (int, float)) and isfinite(time):
-        return Record(tag, text, attrs, float(time))
-    return None

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 
+from mahtab_tui.bus.records import SearchMemo
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.live import LiveNode, Outcome, Source
 
@@ -33,14 +34,14 @@ class Memo:
         while not node.replaces:
             if question in self._answers:
                 other, outcome = self._answers[question]
-                events.call(node.id, "memo", of_node=other)
+                events.send(SearchMemo(node=node.id, of_node=other))
                 return outcome
             if place not in self._running:
                 break
             other, future = self._running[place]
             outcome = await asyncio.shield(future)
             if outcome.state != "stopped":  # what stops the other does not stop this one
-                events.call(node.id, "memo", of_node=other)
+                events.send(SearchMemo(node=node.id, of_node=other))
                 return outcome
         future = asyncio.get_running_loop().create_future()
         self._running[place] = (node.id, future)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus.masking import Secrets
+from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import Stoppable
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.masked import masked_messages
@@ -114,8 +114,8 @@ class Conversation:
         """Nobody will say anything more."""
         self.heard = ""
         """What has come of the last answer, perhaps not all."""
-        self.used: dict[str, Any] | None = None
-        """What the last call has used, as attributes of a `usage` record, also where it failed; None where the model did not say."""
+        self.used: Usage | None = None
+        """What the last call has used, also where it failed; None where the model did not say."""
 
     def add(self, message: BaseMessage) -> None:
         """What was said, or is to be said with the next call."""

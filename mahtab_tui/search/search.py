@@ -11,9 +11,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Notice
 from mahtab_tui.kernel.worker.contexts import take
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import MakeLLM, get_llm
@@ -181,7 +180,7 @@ class Search:
         return Text.of(taken)
 
     def _notice(self, level: str, text: str) -> None:
-        self._emit(Record(tags.NOTICE, text, {"level": level}, time.time()))
+        self._emit(Notice(text, level=level, time=time.time()))
 
     async def _grow(
         self,

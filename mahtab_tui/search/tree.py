@@ -6,8 +6,22 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import (
+    Record,
+    SearchBackOff,
+    SearchBegin,
+    SearchChat,
+    SearchChatStream,
+    SearchFanOut,
+    SearchFinal,
+    SearchMemo,
+    SearchRecord,
+    SearchReplIn,
+    SearchReplOut,
+    SearchTouch,
+    SearchTurn,
+    Usage,
+)
 from mahtab_tui.search.attributes import count, number, numbers, spans_of
 from mahtab_tui.search.coverage import HOWS, Coverage
 from mahtab_tui.search.node import FINISHED, FanOut, SearchNode, State, TreeBudgetLeft, Turn, UsageSum, shortened
@@ -18,6 +32,10 @@ ENDS = 600
 """Characters that stay of each of their texts."""
 ANSWER = 40_000
 """Characters that an answer has at most."""
+
+
+_OfTurn = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchReplOut | Usage
+"""What belongs to a turn of a node."""
 
 
 class Tree:
@@ -51,20 +69,18 @@ class Tree:
         self._seq = -1
         self._finished: deque[tuple[SearchNode, int]] = deque()
         self._held = 0
-        self._folds: dict[str, Callable[[SearchNode, Record], None]] = {
-            tags.RLM_CHAT_STREAM: self._piece,
-            tags.RLM_CHAT: self._words,
-            tags.RLM_REPL_IN: self._code,
-            tags.RLM_REPL_OUT: self._output,
-            tags.RLM_FINAL: self._final,
-            tags.USAGE: self._usage,
-        }
-        self._events: dict[str, Callable[[SearchNode, Record], None]] = {
-            "turn": self._turn,
-            "back-off": self._back_off,
-            "fan-out": self._fan_out,
-            "touch": self._touch,
-            "memo": self._memo,
+        self._folds: dict[type[Record], Callable[[SearchNode, Any], None]] = {
+            SearchChatStream: self._piece,
+            SearchChat: self._words,
+            SearchReplIn: self._code,
+            SearchReplOut: self._output,
+            SearchFinal: self._final,
+            Usage: self._usage,
+            SearchTurn: self._turn,
+            SearchBackOff: self._back_off,
+            SearchFanOut: self._fan_out,
+            SearchTouch: self._touch,
+            SearchMemo: self._memo,
         }
 
     @property
@@ -98,21 +114,17 @@ class Tree:
 
     def fold(self, record: Record) -> None:
         """Take in the next event."""
-        attrs = record.attrs
-        seq, name = attrs.get("seq"), attrs.get("node")
-        if not isinstance(name, str) or (record.tag not in self._folds and record.tag != tags.RLM_CALL):
+        if not isinstance(record, SearchRecord | Usage):
             return
-        if type(seq) is int:
-            if seq <= self._seq:
+        if record.seq is not None:
+            if record.seq <= self._seq:
                 return
-            self._seq = seq
-        if record.tag == tags.RLM_CALL and attrs.get("event") == "begin":
-            self._begin(name, record)
-        elif node := self.nodes.get(name):
-            fold = self._events.get(str(attrs.get("event"))) if record.tag == tags.RLM_CALL else self._folds[record.tag]
-            if fold is not None:
-                fold(node, record)
-                node.version += 1
+            self._seq = record.seq
+        if isinstance(record, SearchBegin):
+            self._begin(record)
+        elif record.node is not None and (node := self.nodes.get(record.node)):
+            self._folds[type(record)](node, record)
+            node.version += 1
 
     def close(self) -> None:
         """There will be no more events: what has not finished is cut off."""
@@ -129,25 +141,25 @@ class Tree:
 
     # Nodes
 
-    def _begin(self, name: str, record: Record) -> None:
+    def _begin(self, record: SearchBegin) -> None:
+        name = record.node
         if name in self.nodes:
             return
-        attrs = record.attrs
-        parent = self.nodes.get(str(attrs.get("parent")))
+        parent = None if record.parent is None else self.nodes.get(record.parent)
         node = SearchNode(
             id=name,
             parent=parent,
             query=shortened(record.text),
-            kind=str(attrs.get("kind") or "rlm"),
+            kind=record.kind,
             depth=0 if parent is None else parent.depth + 1,
             begun=record.time,
-            model=str(attrs.get("model") or ""),
-            spans=spans_of(attrs.get("spans")),
-            chars=count(attrs.get("chars")),
-            index=count(attrs.get("index")),
+            model=record.model,
+            spans=spans_of(record.spans),
+            chars=count(record.chars),
+            index=count(record.index),
         )
         self.nodes[name] = self.newest = node
-        self._stand(node, self.nodes.get(str(attrs.get("replaces"))), attrs)
+        self._stand(node, None if record.replaces is None else self.nodes.get(record.replaces), record)
         self.counts["waiting"] += 1
         for above in _ancestors(node):
             above.alive += 1
@@ -155,22 +167,20 @@ class Tree:
         self.depth = max(self.depth, node.depth)
         if node is self.root:
             self.coverage.chars = node.chars
-            limits = attrs.get("limits")
-            self.limits = numbers(limits) if isinstance(limits, dict) else {}
-            self.cell = attrs["cell"] if type(attrs.get("cell")) is int else None
+            self.limits = numbers(record.limits or {})
+            self.cell = record.cell
 
-    def _stand(self, node: SearchNode, replaced: SearchNode | None, attrs: Mapping[str, Any]) -> None:
+    def _stand(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
         """Put a node where it belongs."""
         if replaced is not None and replaced.parent is node.parent:
             node.replaces = replaced
             replaced.again.append(node)
         else:
             (self.roots if node.parent is None else node.parent.children).append(node)
-        name = attrs.get("batch")
-        if name is None or node.parent is None:
+        if record.batch is None or node.parent is None:
             return
-        batch = self._batch(node.parent, str(name))
-        batch.of = max(batch.of, count(attrs.get("of")))
+        batch = self._batch(node.parent, str(record.batch))
+        batch.of = max(batch.of, count(record.of))
         node.batch = batch
         if (before := batch.slots.get(node.index)) is not None:
             batch.counts[before.state] -= 1
@@ -220,98 +230,94 @@ class Tree:
 
     # What happens to them
 
-    def _turn(self, node: SearchNode, record: Record) -> None:
+    def _turn(self, node: SearchNode, record: SearchTurn) -> None:
         if node.finished:
             return
-        node.turn_limit = count(record.attrs.get("turns")) or node.turn_limit
+        node.turn_limit = count(record.turns) or node.turn_limit
         self._turn_of(node, record)
         self._state(node, "thinking")
         node.back_off = None
 
-    def _back_off(self, node: SearchNode, record: Record) -> None:
+    def _back_off(self, node: SearchNode, record: SearchBackOff) -> None:
         if not node.finished:
-            node.back_off = record.time + (number(record.attrs.get("seconds")) or 0.0)
+            node.back_off = record.time + (number(record.seconds) or 0.0)
             self._state(node, "waiting")
 
-    def _fan_out(self, node: SearchNode, record: Record) -> None:
-        attrs = record.attrs
-        batch = self._batch(node, str(attrs.get("batch")))
+    def _fan_out(self, node: SearchNode, record: SearchFanOut) -> None:
+        batch = self._batch(node, str(record.batch))
         self.questions.pop(batch.request, None)
-        batch.request = str(attrs.get("request") or "")
+        batch.request = record.request
         if (asked := self.questions.pop(batch.request, None)) is not None:
             asked[1].asks = False
-        batch.calls, batch.tokens = count(attrs.get("calls")), count(attrs.get("tokens"))
-        batch.usd = number(attrs.get("usd"))
+        batch.calls, batch.tokens = count(record.calls), count(record.tokens)
+        batch.usd = number(record.usd)
         batch.version += 1
-        batch.asks = attrs.get("state") == "waiting" and bool(batch.request)
-        batch.refused = attrs.get("state") == "refused"
+        batch.asks = record.state == "waiting" and bool(batch.request)
+        batch.refused = record.state == "refused"
         if batch.asks:
             self.questions[batch.request] = (node, batch)
         self._reshape(node)
 
-    def _touch(self, node: SearchNode, record: Record) -> None:
-        how = next((how for how in HOWS if how == record.attrs.get("how")), None)
+    def _touch(self, node: SearchNode, record: SearchTouch) -> None:
+        how = next((how for how in HOWS if how == record.how), None)
         if how == "answer" and node.kind == "llm" and node.parent is not None:
             how = "peek"  # A plain call has read all of its text, whatever of it its answer rests on.
         if how is not None:
-            self.coverage.add(how, spans_of(record.attrs.get("spans")))
+            self.coverage.add(how, spans_of(record.spans))
 
-    def _memo(self, node: SearchNode, record: Record) -> None:
-        node.memo = str(record.attrs.get("of_node") or "")
+    def _memo(self, node: SearchNode, record: SearchMemo) -> None:
+        node.memo = record.of_node
 
-    def _piece(self, node: SearchNode, record: Record) -> None:
+    def _piece(self, node: SearchNode, record: SearchChatStream) -> None:
         if node.finished:
             return
         turn = self._turn_of(node, record)
         if not turn.whole:
-            if record.attrs.get("fresh"):
+            if record.fresh:
                 turn.forget()
             turn.hear(record.text)
             self._state(node, "thinking")
             node.back_off = None
 
-    def _words(self, node: SearchNode, record: Record) -> None:
+    def _words(self, node: SearchNode, record: SearchChat) -> None:
         turn = self._turn_of(node, record)
         turn.say(record.text)
-        turn.cut = bool(record.attrs.get("cut"))
+        turn.cut = record.cut
 
-    def _code(self, node: SearchNode, record: Record) -> None:
+    def _code(self, node: SearchNode, record: SearchReplIn) -> None:
         self._turn_of(node, record).code = shortened(record.text)
         self._state(node, "running")
 
-    def _output(self, node: SearchNode, record: Record) -> None:
+    def _output(self, node: SearchNode, record: SearchReplOut) -> None:
         turn = self._turn_of(node, record)
         turn.output = shortened(record.text)
-        turn.status = str(record.attrs.get("status") or "")
-        turn.chars = count(record.attrs.get("chars")) or len(record.text)
-        turn.duration = number(record.attrs.get("duration"))
+        turn.status = record.status
+        turn.chars = count(record.chars) or len(record.text)
+        turn.duration = number(record.duration)
         self._state(node, "thinking")
 
-    def _final(self, node: SearchNode, record: Record) -> None:
+    def _final(self, node: SearchNode, record: SearchFinal) -> None:
         if node.finished:
             return
-        attrs = record.attrs
         node.answer = shortened(record.text, ANSWER)
-        node.rests_on = spans_of(attrs.get("spans"))
-        node.late = bool(attrs.get("late"))
-        state = attrs.get("state")
-        duration = number(attrs.get("duration"))
-        ended: State = state if isinstance(state, str) and state in FINISHED else "done"
+        node.rests_on = spans_of(record.spans)
+        node.late = record.late
+        duration = number(record.duration)
+        ended: State = next((state for state in FINISHED if state == record.state), "done")
         self._end(node, ended, record.time - node.begun if duration is None else duration)
 
-    def _usage(self, node: SearchNode, record: Record) -> None:
-        attrs = record.attrs
-        tokens = count(attrs.get("input_tokens")) + count(attrs.get("output_tokens"))
-        cost = number(attrs.get("cost"))
+    def _usage(self, node: SearchNode, record: Usage) -> None:
+        tokens = count(record.input_tokens) + count(record.output_tokens)
+        cost = number(record.cost)
         for used in (self.used, node.used, *(above.used for above in _ancestors(node))):
             used.add(tokens, cost)
-        if type(attrs.get("turn")) is int:
+        if record.turn is not None:
             self._turn_of(node, record).used.add(tokens, cost)
 
-    def _turn_of(self, node: SearchNode, record: Record) -> Turn:
+    def _turn_of(self, node: SearchNode, record: _OfTurn) -> Turn:
         """The turn that an event speaks of; a new one where there is none with its number."""
-        wanted = record.attrs.get("turn")
-        if type(wanted) is not int:
+        wanted = record.turn
+        if wanted is None:
             wanted = node.turns[-1].number if node.turns else 1
         turn = next((turn for turn in reversed(node.turns) if turn.number == wanted), None)
         if turn is None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, SearchRecord, Usage
 from mahtab_tui.search.tree import Tree
 
 KEPT = 50
 """Trees that are kept; of more, the oldest finished ones go."""
-
-_TAGS = frozenset({tags.RLM_CALL, tags.RLM_CHAT, tags.RLM_CHAT_STREAM, tags.RLM_REPL_IN, tags.RLM_REPL_OUT, tags.RLM_FINAL, tags.USAGE})
 
 
 class Trees:
@@ -40,16 +38,15 @@ class Trees:
         """Take in records; says whether any was of a search."""
         found = False
         for record in records:
-            name = record.attrs.get("tree")
-            if record.tag not in _TAGS or not isinstance(name, str):
+            if not (isinstance(record, SearchRecord | Usage) and record.tree):
                 continue
             found = True
-            if name not in self._trees:
+            if record.tree not in self._trees:
                 if record.tag != tags.RLM_CALL:
                     continue
-                self._trees[name] = Tree(name)
+                self._trees[record.tree] = Tree(record.tree)
                 self._forget()
-            self._trees[name].fold(record)
+            self._trees[record.tree].fold(record)
         return found
 
     def _forget(self) -> None:

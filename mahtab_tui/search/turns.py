@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import SearchChat, SearchReplIn, SearchReplOut
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.sandbox.base import Sandbox, SandboxError, Sandboxes, TurnResult
 from mahtab_tui.sandbox.text import Span, Text
@@ -138,7 +138,7 @@ class Exploration:
                     raise BudgetSpent(_NOT_ONE.format(error)) from None
                 return None, str(error)
             found = code_of(said.text, ended=not said.cut)
-            self._events.send(tags.RLM_CHAT, self._node.id, said.text, turn=turn, cut=found.cut)
+            self._events.send(SearchChat(said.text, node=self._node.id, turn=turn, cut=found.cut))
             self._conversation.add(AIMessage(said.text if self._node.model.remembers else _heard(said.text, found)))
             if found.code is None:
                 self._node.found.printed(said.text)
@@ -164,7 +164,7 @@ class Exploration:
 
     async def _run_code(self, turn: int, sandbox: Sandbox, code: str, desk: SandboxCalls) -> TurnResult:
         self._node.turn = turn
-        self._events.send(tags.RLM_REPL_IN, self._node.id, code, turn=turn)
+        self._events.send(SearchReplIn(code, node=self._node.id, turn=turn))
         running = asyncio.ensure_future(sandbox.run(code, self._limits.turn_seconds))
         answered = asyncio.ensure_future(desk.answered.wait())
         try:
@@ -178,8 +178,8 @@ class Exploration:
         finally:
             running.cancel()
             answered.cancel()
-        output = result.output[:_OUTPUT]
-        self._events.send(tags.RLM_REPL_OUT, self._node.id, output, turn=turn, status=result.status, duration=result.duration, chars=result.chars)
+        about = SearchReplOut(node=self._node.id, turn=turn, status=result.status, duration=result.duration, chars=result.chars)
+        self._events.send(about.changed(text=result.output[:_OUTPUT]))
         return result
 
     async def _last(self, reason: str) -> tuple[Outcome | None, str]:
@@ -201,7 +201,7 @@ class Exploration:
         except Exception:
             found.printed(self._conversation.heard)  # as far as it came
             raise
-        self._events.send(tags.RLM_CHAT, node.id, said.text, turn=self._turn, cut=False)
+        self._events.send(SearchChat(said.text, node=node.id, turn=self._turn))
         return Outcome(last_answer(said.text), "partial"), ""
 
     def _keep(self) -> None:

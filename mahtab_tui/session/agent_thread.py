@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from mahtab_tui.agent.host import EarlierMessage, Summary
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.left_out import entry_of
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Agent, AssistantChat, Hide, Notice, Record, Replace, UserAttachment, UserChat, emit
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.prompts import render_context
@@ -81,7 +81,7 @@ class AgentThread:
             self._withdrawn.clear()
             # Shown before the agent is there: loading what it needs takes a while.
             turn = self._turns.new_turn()
-            emit(self._log, tags.USER_CHAT, encodable(prompt), turn=turn)
+            emit(self._log, UserChat(encodable(prompt), turn=turn))
             self._tell("thinking", turn)
             try:
                 if attach != "nothing":
@@ -142,7 +142,7 @@ class AgentThread:
                     if self._agent is not None:
                         change(self._agent)
             except ModelError as error:
-                emit(self._log, tags.NOTICE, str(error), level="error")
+                emit(self._log, Notice(str(error), level="error"))
 
         threading.Thread(target=work, name="agent-change", daemon=True).start()
 
@@ -173,7 +173,7 @@ class AgentThread:
         )
 
     def _tell(self, state: Literal["thinking", "failed", "stopped"], turn: int) -> None:
-        emit(self._log, tags.AGENT, state=state, turn=turn, step=0, party=self._turns.party)
+        emit(self._log, Agent(state=state, turn=turn, step=0, party=self._turns.party))
 
     def _prepare(self) -> None:
         with self._warming, contextlib.suppress(ModelError):  # said when the question is asked
@@ -185,28 +185,25 @@ class AgentThread:
                 self.ask(item.text, attach="commands too")
             except ModelError as error:
                 if self._agent is None:  # the agent itself could not be made: nobody has said it yet
-                    emit(self._log, tags.NOTICE, f"{error} /model chooses another one.", level="error")
+                    emit(self._log, Notice(f"{error} /model chooses another one.", level="error"))
             except Exception as error:  # the thread's outermost frame
-                emit(self._log, tags.NOTICE, f"The question could not be answered: {type(error).__name__}: {error}", level="error")
+                emit(self._log, Notice(f"The question could not be answered: {type(error).__name__}: {error}", level="error"))
 
 
 def conversation(past: Sequence[Record]) -> list[EarlierMessage]:
     """The conversation of a resumed session."""
-    roles = {tags.USER_CHAT: "user", tags.ASSISTANT_CHAT: "assistant"}
-    attached: dict[object, list[str]] = {}
+    attached: dict[int | None, list[str]] = {}
     for record in past:
-        if record.tag == tags.USER_ATTACHMENT:
-            attached.setdefault(record.attrs.get("turn"), []).append(element_of(record))
-
-    def context(record: Record) -> str:
-        elements = attached.get(record.attrs.get("turn"), []) if record.tag == tags.USER_CHAT else []
-        return render_context([], "", attachments="\n".join(elements))
-
-    return [
-        EarlierMessage(roles[record.tag], record.text, record.attrs.get("turn"), record.attrs.get("step"), context(record))
-        for record in past
-        if record.tag in roles
-    ]
+        if isinstance(record, UserAttachment):
+            attached.setdefault(record.turn, []).append(element_of(record))
+    said: list[EarlierMessage] = []
+    for record in past:
+        if isinstance(record, UserChat):
+            context = render_context([], "", attachments="\n".join(attached.get(record.turn, [])))
+            said.append(EarlierMessage("user", record.text, record.turn, None, context))
+        elif isinstance(record, AssistantChat):
+            said.append(EarlierMessage("assistant", record.text, record.turn, record.step, render_context([], "")))
+    return said
 
 
 def summary(past: Sequence[Record]) -> Summary | None:
@@ -214,9 +211,9 @@ def summary(past: Sequence[Record]) -> Summary | None:
     made: Summary | None = None
     later: set[str] = set()
     for record in past:
-        if record.tag == tags.SUMMARY and record.text:
-            made, later = Summary(record.attrs.get("turn"), record.text), set()
-        elif record.tag in (tags.HIDE, tags.REPLACE) and record.attrs.get("entry") not in later:
+        if isinstance(record, records.Summary) and record.text:
+            made, later = Summary(record.turn, record.text), set()
+        elif isinstance(record, Hide | Replace) and record.entry not in later:
             made = None
         elif entry := entry_of(record):
             later.add(entry)

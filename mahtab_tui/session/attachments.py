@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.knowledge.encodings import BinaryFile
 from mahtab_tui.llm.pictures import MOST, NoPicture, Picture
@@ -37,16 +36,10 @@ class Attachment(NamedTuple):
     problem: str = ""
     picture: Picture | None = None
 
-    @property
-    def attrs(self) -> dict[str, Any]:
-        """The attributes of its record, but for the picture's data."""
-        told = {"label": self.label, "size": self.size, "problem": self.problem}
-        return told if self.picture is None else {**told, "picture": self.picture.id}
 
-
-def element_of(record: Record) -> str:
+def element_of(record: UserAttachment) -> str:
     """The record of an attachment as the model is told it; a picture is only named."""
-    return to_xml(replace(record, attrs={name: record.attrs.get(name) for name in ("turn", "label", "size", "problem", "picture")}))
+    return to_xml(record, "turn", "label", "size", "problem", "picture")
 
 
 def shown_nothing(cell: int) -> list[str]:

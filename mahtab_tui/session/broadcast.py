@@ -8,9 +8,8 @@ import queue
 import threading
 from collections import deque
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.filters import TagFilter
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, record_of
 
 WAITING = 10_000
 """Records that wait for a watcher at most; one that reads too slowly misses some."""
@@ -36,14 +35,14 @@ class Broadcast(logging.Handler):
         self._feeds: set[Feed] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not self._feeds and getattr(record, "tag", "") in tags.STREAMS:
+        value = record_of(record)
+        if not self._feeds and isinstance(value, Stream):
             return
-        value = Record.of(record)
         with self._mutex:
             for feed in self._feeds:
                 with contextlib.suppress(queue.Full):
                     feed.put_nowait(value)
-            if value.tag not in tags.STREAMS:
+            if not isinstance(value, Stream):
                 self._keep(value)
 
     def watch(self) -> Feed:
@@ -70,4 +69,4 @@ class Broadcast(logging.Handler):
 
 def _size(record: Record) -> int:
     """Characters of a record; what is shown is mostly its data."""
-    return len(record.text) + len(str(record.attrs.get("data", "")))
+    return len(record.text) + (len(record.data or "") if isinstance(record, Display | UserAttachment) else 0)

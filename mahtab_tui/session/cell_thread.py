@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import Kernel, KernelError, Status
 from mahtab_tui.session.cells import YOU, Cells
@@ -73,4 +72,4 @@ class CellThread:
                 self._notice(f"The cell could not be run: {type(error).__name__}: {error}", "error")
 
     def _notice(self, text: str, level: str) -> None:
-        emit(self._log, tags.NOTICE, text, level=level)
+        emit(self._log, Notice(text, level=level))

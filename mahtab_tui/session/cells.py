@@ -8,18 +8,34 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
 from typing import Any, NamedTuple
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import emit
-from mahtab_tui.kernel.base import CellResult, Change, Display, Kernel, KernelError, KernelState, OnOutput, Origin, OutputKind, Status, Variable
+from mahtab_tui.kernel.base import (
+    CellResult,
+    Change,
+    ChangeKind,
+    Display,
+    Kernel,
+    KernelError,
+    KernelState,
+    OnOutput,
+    Origin,
+    OutputKind,
+    Status,
+    Variable,
+)
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.provenance import Provenance
 from mahtab_tui.session.face import Face
 from mahtab_tui.session.tool_calls import ToolCalls
 
 YOU = "you"
+
+_OF_USER = records.UserReplIn, records.UserReplOutStream, records.UserReplOut
+_OF_ASSISTANT = records.AssistantReplIn, records.AssistantReplOutStream, records.AssistantReplOut
+"""The records of a cell: its code, a piece of its output, all of it."""
 
 REMEMBERED = 1_000
 """Cells whose first lines are remembered, to be told to agents."""
@@ -34,20 +50,20 @@ class Ended(NamedTuple):
     status: str
 
 
-def change_row(change: Change, before: Variable | None) -> dict[str, Any]:
+def change_row(change: Change, before: Variable | None) -> records.Change:
     """A change as the `namespace` record carries it; before: as the name was described until then."""
-    row: dict[str, Any] = {"name": change.name, "change": change.change}
     now = change.variable
-    if now is not None:
-        row |= variable_row(now)
-    if now is not None and before is not None and (before.type, before.summary) != (now.type, now.summary):
-        row |= {"was_type": before.type, "was": before.summary}
+    if now is None:
+        return records.Change(change.name, change.change)
+    row = variable_row(now, change.change)
+    if before is not None and (before.type, before.summary) != (now.type, now.summary):
+        row = row._replace(was_type=before.type, was=before.summary)
     return row
 
 
-def variable_row(variable: Variable) -> dict[str, Any]:
+def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Change:
     """A variable as the `namespace` record carries it."""
-    return {"name": variable.name, "type": variable.type, "summary": variable.summary, "kind": variable.kind}
+    return records.Change(variable.name, change, type=variable.type, summary=variable.summary, kind=variable.kind)
 
 
 class Cells:
@@ -133,24 +149,20 @@ class Cells:
             cell = self.last = next(self._numbers)
         guest: int | None = attrs.get("guest")
         attrs = {"cell": cell, "party": party, **attrs}
-        code_tag, stream_tag, output_tag = (
-            (tags.USER_REPL_IN, tags.USER_REPL_OUT_STREAM, tags.USER_REPL_OUT)
-            if origin == "user"
-            else (tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT_STREAM, tags.ASSISTANT_REPL_OUT)
-        )
+        code_record, piece, output_record = _OF_USER if origin == "user" else _OF_ASSISTANT
 
         def on_output(kind: OutputKind, text: str) -> None:
-            emit(self._log, stream_tag, text, cell=cell, kind=kind)
+            emit(self._log, piece(text, cell=cell, kind=kind))
             if listener is not None:
                 listener(kind, text)
 
         def on_display(display: Display) -> None:
-            emit(self._log, tags.DISPLAY, display.text, cell=cell, mime=display.mime, data=display.data)
+            emit(self._log, records.Display(display.text, cell=cell, mime=display.mime, data=display.data))
 
         def execute() -> CellResult:
             return self._kernel.execute(code, cell=cell, origin=origin, on_output=on_output, limit=limit, nested=nested, on_display=on_display)
 
-        emit(self._log, code_tag, code, **attrs)
+        emit(self._log, code_record(code, **attrs))
         begun(cell)
         whose = origin if guest is None else "guest"
         self._running.append(whose)
@@ -161,15 +173,16 @@ class Cells:
         self.ended.append(Ended(cell, party, code, str(result.status)))
         emit(
             self._log,
-            output_tag,
-            result.output,
-            **attrs,
-            status=str(result.status),
-            duration=round(result.duration, 4),
-            kinds=[list(kind) for kind in result.kinds],
-            detail=result.detail,
-            **({"frames": [list(astuple(frame)) for frame in result.frames]} if result.frames else {}),
-            **({"rewritten": True} if result.rewritten else {}),
+            output_record(
+                result.output,
+                **attrs,
+                status=str(result.status),
+                duration=round(result.duration, 4),
+                kinds=result.kinds,
+                detail=result.detail,
+                frames=tuple((frame.file, frame.line, frame.function, frame.row) for frame in result.frames) or None,
+                rewritten=result.rewritten,
+            ),
         )
         if result.status in (Status.KILLED, Status.DIED):
             self.forget()
@@ -191,7 +204,7 @@ class Cells:
         if state is KernelState.DEAD:
             self._dead = True
             self.provenance.clear()
-            emit(self._log, tags.NAMESPACE, fresh=True, changes=[], cell=self.last, party=YOU)
+            emit(self._log, records.Namespace(fresh=True, cell=self.last, party=YOU))
         elif state is KernelState.IDLE and self._dead:
             self._dead = False
             self.adopt(self._listed(), fresh=False)
@@ -203,8 +216,7 @@ class Cells:
 
     def adopt(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
         """Tell of names that no cell has made; `fresh`: and that there are no others."""
-        changes = [{**variable_row(variable), "change": "added"} for variable in variables]
-        emit(self._log, tags.NAMESPACE, fresh=fresh, changes=changes, cell=0, party=YOU)
+        emit(self._log, records.Namespace(fresh=fresh, changes=tuple(map(variable_row, variables)), cell=0, party=YOU))
 
     def _listed(self) -> list[Variable]:
         try:
@@ -213,10 +225,9 @@ class Cells:
             return []
 
     def _tell_changes(self, cell: int, party: str, changes: Sequence[Change], guest: int | None) -> None:
-        rows = [change_row(change, self.provenance.described(change.name)) for change in changes]
+        rows = tuple(change_row(change, self.provenance.described(change.name)) for change in changes)
         self.provenance.fold(cell, party, changes)
-        marked = {} if guest is None else {"guest": guest}
-        emit(self._log, tags.NAMESPACE, fresh=False, changes=rows, cell=cell, party=party, **marked)
+        emit(self._log, records.Namespace(changes=rows, cell=cell, party=party, guest=guest))
         self._tell_hidden_tools([change.name for change in changes if change.change == "added"])
 
     def _tell_hidden_tools(self, new: Sequence[str]) -> None:
@@ -224,4 +235,4 @@ class Cells:
 
         for name in (toolbox.NAMES | self._tools.names).intersection(new):
             text = f"{name} hides the tool of that name from now on, for the model too. `del {name}` brings it back."
-            emit(self._log, tags.NOTICE, text, level="info")
+            emit(self._log, records.Notice(text))

@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Approval, Notice, emit
 from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.session.cells import Ended
 from mahtab_tui.session.inbox import Inbox
@@ -214,22 +213,22 @@ class Guests:
 
         is_code: else it is words for what is to be done, which can only be done or left.
         """
-        about = {"request": request, "call": request, "party": guest.name, "guest": guest.colour, "step": 0, "block": 0, "blocks": 1}
+        about = Approval(code, request=request, call=request, party=guest.name, guest=guest.colour, step=0, block=0, blocks=1)
         call.say("waits for the person's approval")
-        emit(self._log, tags.APPROVAL, code, **about, state="waiting", is_code=is_code)
+        emit(self._log, about.changed(state="waiting", is_code=is_code))
         try:
             with call.stoppable(lambda: self._approvals.cancel(request)):
                 decision = self._approvals.wait(request)
         except (Cancelled, Refused):
-            emit(self._log, tags.APPROVAL, code, **about, state="stopped")
+            emit(self._log, about.changed(state="stopped"))
             raise Refused("The call was cancelled before the person had decided.") from None
         if decision.action in ("skip", "stop"):
             state = "skipped" if decision.action == "skip" else "stopped"
-            emit(self._log, tags.APPROVAL, code, **about, state=state, reason=decision.reason)
+            emit(self._log, about.changed(state=state, reason=decision.reason))
             raise Declined(f"declined: {decision.reason}" if decision.reason else "declined: the person gave no reason")
         guest.trusted = guest.trusted or (is_code and decision.action == "all")
         state = "run" if decision.code is None else "edited"
-        emit(self._log, tags.APPROVAL, decision.code or code, **about, state=state)
+        emit(self._log, about.changed(text=decision.code or code, state=state))
         return decision.code or code
 
     def _look_again(self) -> None:
@@ -245,7 +244,7 @@ class Guests:
         return f"Which one? In the session: {here}." if here else "No agent is in the session."
 
     def _notice(self, text: str) -> None:
-        emit(self._log, tags.NOTICE, text, level="info")
+        emit(self._log, Notice(text))
 
 
 def _names(base: str) -> Iterator[str]:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Queue, QueueItem, emit
 
 Mode = Literal["python", "ask"]
 
@@ -121,4 +120,4 @@ class Inbox:
         waiting = [item for item in self._items if item.mode in self._serving or item.party in self._held]
         if waiting != self._told:
             self._told = waiting
-            emit(self._log, tags.QUEUE, items=[{"id": item.id, "code": item.text, "mode": item.mode, "party": item.party} for item in waiting])
+            emit(self._log, Queue(items=tuple(QueueItem(item.id, item.text, item.mode, item.party) for item in waiting)))

@@ -6,9 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Input, Kernel, UserReplOut, emit
 from mahtab_tui.kernel.base import HostFunction, KernelInfo, KernelState
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.spending import Spending
@@ -51,20 +50,21 @@ class SessionKernelHost:
     def kernel_state(self, info: KernelInfo, text: str) -> None:
         emit(
             self._log,
-            tags.KERNEL,
-            text,
-            state=str(info.state),
-            python=info.python,
-            executable=info.executable,
-            cwd=info.cwd,
-            pid=info.pid,
-            cell=self._cells.last if info.state is KernelState.BUSY else None,
+            Kernel(
+                text,
+                state=str(info.state),
+                python=info.python,
+                executable=info.executable,
+                cwd=info.cwd,
+                pid=info.pid,
+                cell=self._cells.last if info.state is KernelState.BUSY else None,
+            ),
         )
         self._cells.follow(info.state)
 
     def late_output(self, text: str) -> None:
         text = self._secrets.mask(text)
-        emit(self._log, tags.USER_REPL_OUT, text, cell=self._cells.last, late=True, kinds=[["stdout", len(text)]])
+        emit(self._log, UserReplOut(text, cell=self._cells.last, late=True, kinds=(("stdout", len(text)),)))
 
     def functions(self) -> Sequence[HostFunction]:
         return self._tools.functions()
@@ -111,14 +111,14 @@ class SessionKernelHost:
         if not self._reads_input:
             raise RuntimeError("input() has nobody to ask: this session has no screen.")
         request = self.inputs.new_id()
-        about = {"request": request, "cell": self._cells.last, "password": password}
-        emit(self._log, tags.INPUT, prompt, **about, state="waiting")
+        asked = Input(prompt, request=request, cell=self._cells.last, password=password, state="waiting")
+        emit(self._log, asked)
         try:
             answer = self.inputs.wait(request)
         except Cancelled:
-            emit(self._log, tags.INPUT, prompt, **about, state="cancelled")
+            emit(self._log, asked.changed(state="cancelled", time=0.0))
             return None
         if password and answer is not None:
             self._secrets.add(answer)
-        emit(self._log, tags.INPUT, prompt, **about, state="answered")
+        emit(self._log, asked.changed(state="answered", time=0.0))
         return answer

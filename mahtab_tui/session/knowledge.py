@@ -7,8 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Notice, Record, emit
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.settings.sources import project_folder
 
@@ -66,4 +65,4 @@ class Knowledge:
             return self._toolset
 
     def _warn(self, problem: str) -> None:
-        emit(self._log, tags.NOTICE, problem, level="warning")
+        emit(self._log, Notice(problem, level="warning"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import OnNotice, get_llm
@@ -56,4 +55,4 @@ class Models:
         return self._kernel.info().cwd
 
     def _notice(self, level: str, text: str) -> None:
-        emit(self._log, tags.NOTICE, text, level=level)
+        emit(self._log, Notice(text, level=level))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Session, emit
 from mahtab_tui.llm.providers import default_model, full_name, model_label
 from mahtab_tui.settings.model import ApprovalMode, Settings
 
@@ -41,4 +40,4 @@ class Profile:
 
     def tell(self) -> None:
         """Log the `session` record."""
-        emit(self._log, tags.SESSION, name=self.name, model=self.model, approval=self.approval)
+        emit(self._log, Session(name=self.name, model=self.model, approval=self.approval))

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Notice, Record, SearchBegin, SearchFinal, Usage, emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.models import Models
@@ -79,7 +78,7 @@ class Searches:
         if answer.state in ("error", "stopped"):
             raise RuntimeError(plain(answer.text))
         if answer.state == "partial":
-            emit(self._log, tags.NOTICE, "The answer of rlm() is partial: the search ended before it was complete.", level="warning")
+            emit(self._log, Notice("The answer of rlm() is partial: the search ended before it was complete.", level="warning"))
         return answer.text if args.get("raw") else plain(answer.text)
 
     def stop_all(self) -> None:
@@ -124,14 +123,13 @@ class Searches:
 
     def _happened(self, record: Record) -> None:
         """An event of a search, on its thread."""
-        attrs = record.attrs
-        if record.tag == tags.RLM_CALL and attrs["event"] == "begin" and attrs.get("source") == "cell":
-            self._running.add(attrs["tree"])
-        elif record.tag == tags.RLM_FINAL and attrs["node"] == ROOT:
-            self._running.discard(attrs["tree"])
-        elif record.tag == tags.USAGE:
-            self._spending.count(**attrs)
-        emit(self._log, record.tag, record.text, **attrs)
+        if isinstance(record, SearchBegin) and record.source == "cell":
+            self._running.add(record.tree)
+        elif isinstance(record, SearchFinal) and record.node == ROOT:
+            self._running.discard(record.tree)
+        elif isinstance(record, Usage):
+            self._spending.count(record)
+        emit(self._log, record)
 
 
 def _read(file: Path) -> str:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import MaskingFilter, Secrets
 from mahtab_tui.bus.records import Record, emit
@@ -92,7 +92,13 @@ class Session:
         tools = ToolCalls(self.knowledge)
         asking: Literal["ask", "refuse"] = "ask" if face.can_ask else "refuse"
         self.searches = Searches(self.log, settings, self.models, self.spending, self.secrets, asking=asking)
-        self.cells = Cells(self.log, self.kernel, tools, face, first=1 + max((r.attrs.get("cell") or 0 for r in past), default=0))
+        self.cells = Cells(
+            self.log,
+            self.kernel,
+            tools,
+            face,
+            first=1 + max((record.cell or 0 for record in past if isinstance(record, records.ReplIn | records.ReplOut)), default=0),
+        )
         self.attachments = Attachments(self.kernel, shown_nothing if store is None else store.pictures)
         self.approvals: Requests[Decision] = Requests()
         self.turns = TurnHost(
@@ -194,12 +200,12 @@ class Session:
 
         entry: its name, as `bus.left_out` makes it.
         """
-        emit(self.log, tags.HIDE, entry=entry, hidden=hidden)
+        emit(self.log, records.Hide(entry=entry, hidden=hidden))
         self.turns.keep_exchange()
 
     def pin(self, entry: str, pinned: bool) -> None:
         """Keep an entry at the top of the transcript, or no longer."""
-        emit(self.log, tags.PIN, entry=entry, pinned=pinned)
+        emit(self.log, records.Pin(entry=entry, pinned=pinned))
 
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
         """Enter an input in the place of an earlier one: that one and all after it leave the model's conversation; the namespace stays.
@@ -208,7 +214,7 @@ class Session:
         """
         if self.cell_runs or self.turn_runs or not self.inbox.idle:
             return False
-        emit(self.log, tags.REPLACE, _REPLACED, entry=entry)
+        emit(self.log, records.Replace(_REPLACED, entry=entry))
         self.turns.keep_exchange()
         self.submit(mode, text)
         return True
@@ -327,7 +333,7 @@ class Session:
 
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
         """Tell the user something, in the transcript."""
-        emit(self.log, tags.NOTICE, text, level=level)
+        emit(self.log, records.Notice(text, level=level))
 
     def _on_thread(self, failure: str, work: Callable[[], None]) -> None:
         def guarded() -> None:

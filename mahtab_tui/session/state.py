@@ -6,15 +6,15 @@ import logging
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SkipValidation
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PrivateAttr, SkipValidation
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 from mahtab_tui.agent.host import AgentHost
-from mahtab_tui.bus import tags
+from mahtab_tui.bus.codec import as_json, from_json
 from mahtab_tui.bus.prompt import PromptHandler, shorten
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import AssistantChat, Record, ReplIn, ReplOut, Usage, UserChat, record_of
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
 from mahtab_tui.kernel.inprocess import InProcessKernel
 from mahtab_tui.llm.prompts import MAX_VARIABLES, render_variables
@@ -33,7 +33,11 @@ ACTIVITY = 1_000
 """Records of cells that are kept; the oldest go first."""
 _LONGEST = 64_000
 """Characters of one of them."""
-_CELLS = (tags.USER_REPL_IN, tags.USER_REPL_OUT, tags.ASSISTANT_REPL_IN, tags.ASSISTANT_REPL_OUT)
+
+
+def _record(value: object) -> object:
+    """A record that was saved as JSON; another value as it is."""
+    return from_json(value) if isinstance(value, dict) else value
 
 
 class Message(TypedDict):
@@ -54,7 +58,7 @@ class SessionState(BaseModel):
     """The same dictionary after `init_namespace`, as at the top of a module."""
     messages: list[Message] = Field(default_factory=list)
     """What was said, in words and code."""
-    repl_activity: list[Record] = Field(default_factory=list, repr=False)
+    repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = Field(default_factory=list, repr=False)
     """The cells of both parties and what they printed, the newest last."""
     usage: UsageStats = Field(default_factory=UsageStats)
     skills_dir: Path | None = None
@@ -99,7 +103,7 @@ class SessionState(BaseModel):
         """The newest cells and outputs as XML of at most `max_chars` characters; what is left out is counted."""
         activity = PromptHandler()
         for record in self.repl_activity:
-            activity.emit(logging.makeLogRecord({"msg": record.text, "tag": record.tag, "attrs": record.attrs}))
+            activity.take(record)
         return activity.get_context(max_chars)
 
     # The session before this one
@@ -192,18 +196,17 @@ class _Listener(logging.Handler):
         self._session = session
 
     def emit(self, record: logging.LogRecord) -> None:
-        value = Record.of(record)
-        if value.tag == tags.USER_CHAT:
-            self._session.add_user_message(value.text)
-        elif value.tag == tags.ASSISTANT_CHAT:
-            self._session.add_assistant_message(value.text)
-        elif value.tag == tags.USAGE:
-            self._session.usage.add(**value.attrs)
-        elif value.tag in _CELLS:
-            kept = Record(value.tag, shorten(value.text, _LONGEST), value.attrs, value.time)
-            activity = self._session.repl_activity
-            activity.append(kept)
-            del activity[: max(0, len(activity) - ACTIVITY)]
+        match record_of(record):
+            case UserChat(text=text):
+                self._session.add_user_message(text)
+            case AssistantChat(text=text):
+                self._session.add_assistant_message(text)
+            case Usage() as used:
+                self._session.usage.add(used)
+            case ReplIn() | ReplOut() as cell:
+                activity = self._session.repl_activity
+                activity.append(cell.changed(text=shorten(cell.text, _LONGEST)))
+                del activity[: max(0, len(activity) - ACTIVITY)]
 
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:

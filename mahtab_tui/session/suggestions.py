@@ -6,15 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import emit
+from mahtab_tui.bus.records import Notice, emit
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import KernelError, Variable
 from mahtab_tui.llm.prompts import suggestion_request
 from mahtab_tui.llm.spending import Spending
-from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, usage_attrs, worst_cost
+from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, told_usage, worst_cost
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -48,7 +47,7 @@ class Suggestions:
             return rest_of_line(text, self._said(text, python, wanted))
         except Exception as error:  # the outermost frame of the editor's thread: a model fails in its own ways
             self._failed = True
-            emit(self._log, tags.NOTICE, f"There are no suggestions from now on: {error}", level="warning")
+            emit(self._log, Notice(f"There are no suggestions from now on: {error}", level="warning"))
             return ""
 
     def close(self) -> None:
@@ -79,12 +78,12 @@ class Suggestions:
 
     def _count(self, llm: BaseChatModel, request: Sequence[tuple[str, str]], whole: AIMessageChunk, *, only_if_told: bool) -> None:
         """Count a call, also one that failed. only_if_told: count it only where the model has told what it has used."""
-        used = usage_attrs(llm, whole.usage_metadata, whole.response_metadata)
+        used = told_usage(llm, whole.usage_metadata, whole.response_metadata)
         if used is None and not only_if_told:
             used = estimated_usage(llm, (words for _, words in request), str(whole.text))
         if used is not None:
-            self._spending.count(**used)
-            emit(self._log, tags.USAGE, **used, source="suggestion")
+            self._spending.count(used)
+            emit(self._log, used.changed(source="suggestion"))
 
 
 def rest_of_line(text: str, said: str) -> str:

@@ -7,13 +7,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mahtab_tui.agent.host import ApprovalRequest, Execution
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import AssistantChat, Notice, Record, Usage, UserAttachment, UserChat, emit
 from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import OUTPUT_LIMIT, Kernel, Status
 from mahtab_tui.llm.pictures import Picture
@@ -63,7 +62,7 @@ class TurnHost:
         self._cells = cells
         self._prompt = prompt
         self._attachments = attachments
-        self._numbers = itertools.count(1 + max((record.attrs.get("turn") or 0 for record in past), default=0))
+        self._numbers = itertools.count(1 + max((record.turn or 0 for record in past if isinstance(record, UserChat | AssistantChat)), default=0))
         self._keeps_exchange = keeps_exchange
         self._exchange: tuple[str, str] | None = None
         """The last question and its answer."""
@@ -149,11 +148,14 @@ class TurnHost:
         """Have what a question points at go with it. commands: whether those that it names are run."""
         elements = []
         for attachment in self._attachments.gather(question, stopped, commands=commands):
-            record = Record(tags.USER_ATTACHMENT, told(attachment.text), {"turn": turn, **attachment.attrs})
             picture = attachment.picture
-            known = picture is None or picture.id in self.pictures
-            emit(self.log, record.tag, record.text, **record.attrs, **({} if picture is None or known else picture._asdict()))
+            record = UserAttachment(told(attachment.text), turn=turn, label=attachment.label, size=attachment.size, problem=attachment.problem)
             if picture is not None:
+                record = record.changed(picture=picture.id)
+            if picture is None or picture.id in self.pictures:
+                emit(self.log, record)
+            else:
+                emit(self.log, record.changed(**picture._asdict()))
                 self.pictures[picture.id] = picture
             elements.append(element_of(record))
         self._attached[turn] = "\n".join(elements)
@@ -176,9 +178,9 @@ class TurnHost:
     def folder(self) -> str:
         return self._kernel.info().cwd
 
-    def usage(self, **attrs: Any) -> None:
-        self.spending.count(**attrs)
-        emit(self.log, tags.USAGE, **attrs)
+    def usage(self, used: Usage) -> None:
+        self.spending.count(used)
+        emit(self.log, used)
 
     def interrupt(self) -> None:
         """Withdraw the approval that waits, and interrupt the model's cell."""
@@ -198,7 +200,7 @@ class TurnHost:
                 if (last := load_last_session()) is not None:
                     self._prior = last.as_text()
             except LastSessionError as error:
-                emit(self.log, tags.NOTICE, str(error), level="warning")
+                emit(self.log, Notice(str(error), level="warning"))
         prior, self._prior = self._prior, ""
         return prior
 
@@ -220,17 +222,17 @@ class TurnHost:
             else:
                 forget_last_session()
         except LastSessionError as error:
-            emit(self.log, tags.NOTICE, str(error), level="warning")
+            emit(self.log, Notice(str(error), level="warning"))
 
     def _say_rights(self) -> None:
         if not self._said_rights:
             self._said_rights = True
-            emit(self.log, tags.NOTICE, _RIGHTS, level="warning")
+            emit(self.log, Notice(_RIGHTS, level="warning"))
 
 
 def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, Picture]]:
     """The pictures that have gone with questions, by their ids."""
     for record in past:
-        attrs = record.attrs
-        if record.tag == tags.USER_ATTACHMENT and (data := attrs.get("data")) is not None:
-            yield str(attrs.get("picture")), Picture(str(attrs.get("mime")), str(data), int(attrs["width"]), int(attrs["height"]))
+        match record:
+            case UserAttachment(picture=str(id), mime=str(mime), data=str(data), width=int(width), height=int(height)):
+                yield id, Picture(mime, data, width, height)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Iterator
 
+from mahtab_tui.bus.codec import Malformed, as_json, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.session.shared_sessions import Running
 
 
 def record_frame(record: Record) -> Frame:
-    return {"op": "record", "tag": record.tag, "text": record.text, "attrs": record.attrs, "time": record.time}
+    return {"op": "record", **as_json(record)}
 
 
 def follow(running: Running) -> Iterator[Record]:
@@ -26,5 +28,6 @@ def follow(running: Running) -> Iterator[Record]:
             except FrameError:
                 return
             for frame in frames:
-                if frame["op"] == "record":
-                    yield Record(str(frame["tag"]), str(frame["text"]), dict(frame["attrs"]), float(frame["time"]))
+                with contextlib.suppress(Malformed):  # of a session that is damaged, or no session
+                    if frame.get("op") == "record" and (record := from_json(frame)) is not None:
+                        yield record

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.records import Record
 
 
@@ -23,12 +23,12 @@ class MemoryStore:
             self.partials[key] = record
 
     def output(self, cell: int) -> str | None:
-        whole = (r for r in reversed(self.records) if r.tag in tags.OUTPUTS and r.attrs.get("cell") == cell and not r.attrs.get("late"))
-        return next((record.text for record in whole), None)
+        outputs = (record for record in reversed(self.records) if isinstance(record, records.ReplOut))
+        return next((record.text for record in outputs if record.cell == cell and not record.late), None)
 
     def pictures(self, cell: int) -> list[str]:
-        shown = (r.attrs for r in self.records if r.tag == tags.DISPLAY and r.attrs.get("cell") == cell)
-        return [attrs["data"] for attrs in shown if attrs["mime"] in tags.PICTURES]
+        shown = (record for record in self.records if isinstance(record, records.Display) and record.cell == cell)
+        return [record.data for record in shown if record.mime in tags.PICTURES]
 
     def close(self) -> None:
         """Nothing to do: the records stay."""

@@ -8,8 +8,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.settings.model import home_folder
 from mahtab_tui.store.claim import claim, held, take_over
 from mahtab_tui.store.database import as_sentences, connect, transaction
@@ -82,7 +81,7 @@ def forked_store(row: SessionRow) -> tuple[SqliteStore, str, list[Record]]:
 
 
 def _notice(text: str, level: str = "info") -> Record:
-    return Record(tags.NOTICE, text, {"level": level}, time.time())
+    return Notice(text, level=level, time=time.time())
 
 
 def _chosen(rows: list[SessionRow], session: str | None) -> SessionRow:

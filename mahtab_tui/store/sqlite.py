@@ -11,22 +11,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records, tags
+from mahtab_tui.bus.codec import Malformed, decode
 from mahtab_tui.bus.handlers import StoreError, TakenOver
 from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records.base import encode
 from mahtab_tui.store.claim import Claim
 from mahtab_tui.store.damage import file_identity
 from mahtab_tui.store.database import as_sentences, connect, transaction
 from mahtab_tui.store.encoding import as_json, restored, stored
-from mahtab_tui.store.shape import well_formed
 
 __all__ = ["Page", "SessionRow", "SqliteStore", "StoreError", "delete_session", "fork_session", "list_sessions", "load_records"]
 
 _FIRST = 80
 """Characters of a session's first input that a list shows."""
 
-_SURROUNDINGS = frozenset((tags.KERNEL, tags.NAMESPACE, tags.NOTICE))
-"""Tags that are logged before anything happens. Alone they do not make a session; they are written with what follows."""
+_SURROUNDINGS = records.Kernel | records.Namespace | records.Notice
+"""Records that are logged before anything happens. Alone they do not make a session; they are written with what follows."""
 
 _INSERT = "insert into record (session, time, tag, attrs, text) values (?, ?, ?, ?, ?)"
 _ATTRS = "case when json_valid(attrs) then attrs else '{}' end"
@@ -102,14 +103,14 @@ class SqliteStore:
     def append(self, record: Record) -> None:
         """Store a record. Raises `StoreError` if it was not stored."""
         with self._lock:
-            if not self._begun and record.tag in _SURROUNDINGS:
+            if not self._begun and isinstance(record, _SURROUNDINGS):
                 self._surroundings.append(record)
                 return
             with self._writing() as connection:
                 for each in (*self._surroundings, record):
                     connection.execute(_INSERT, (self.session, *_columns(each)))
                 connection.execute("update session set last = ? where id = ?", (record.time or time.time(), self.session))
-                if record.tag in (tags.USER_CHAT, tags.USER_REPL_IN):
+                if isinstance(record, records.UserChat | records.UserReplIn):
                     first = stored(" ".join(record.text[: 10 * _FIRST].split())[:_FIRST])
                     connection.execute("update session set first = ? where id = ? and first = ''", (first, self.session))
             self._surroundings.clear()
@@ -187,29 +188,34 @@ class SqliteStore:
 
 
 def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
-    return record.time or time.time(), record.tag, as_json(record.attrs), stored(record.text)
+    return record.time or time.time(), record.tag, as_json(encode(record)), stored(record.text)
 
 
 def _record(row: Row) -> Record | None:
-    """A record from its time, tag, attributes and text; None if it cannot be read."""
+    """A record from its time, tag, attributes and text; None if a newer version wrote it. Raises `Malformed`."""
     moment, tag, attrs, text = row
     try:
         values = json.loads(attrs)
     except (ValueError, TypeError, RecursionError):
-        return None
-    if not (isinstance(values, dict) and isinstance(tag, str) and isinstance(moment, float) and well_formed(tag, values)):
-        return None
-    return Record(tag, restored(text), values, moment)
+        raise Malformed("It is no JSON.") from None
+    if not (isinstance(tag, str) and isinstance(moment, float)):
+        raise Malformed("It has no tag or no time.")
+    return decode(tag, restored(text), values, moment)
 
 
 def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | Row]:
     """The streams that were unfinished when the program was killed; unreadable ones as stored."""
     rows: list[Row] = connection.execute("select time, tag, attrs, text from partial where session = ? order by time", (session,)).fetchall()
-    read = [_record(row) or row for row in rows]
-    for record in read:
-        if isinstance(record, Record):
-            record.attrs["cut"] = True
-    return read
+    return [_cut(row) or row for row in rows]
+
+
+def _cut(row: Row) -> Record | None:
+    """The record of a stream that was cut off; None where it cannot be read."""
+    try:
+        record = _record(row)
+    except Malformed:
+        return None
+    return record.changed(cut=True) if isinstance(record, records.ReplOut | records.AssistantChat) else None
 
 
 def list_sessions(path: Path, project: str | None = None) -> list[SessionRow]:
@@ -234,7 +240,8 @@ def _moment(value: object) -> float:
 
 
 def load_records(path: Path, session: str, *, before: int | None = None, limit: int = 200) -> Page:
-    """The last records of a session, or those before a number (the page above). Unreadable records are skipped and counted.
+    """The last records of a session, or those before a number (the page above). Unreadable records are skipped and counted; those that only a
+    newer version knows are skipped.
 
     Streams that were unfinished when the program was killed come last, marked ``cut``. Raises `StoreError`.
     """
@@ -244,10 +251,21 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
     with as_sentences(path), contextlib.closing(connect(path)) as connection:
         rows = connection.execute(query, (session, before, before, limit)).fetchall()
         left_over = _left_over(connection, session) if before is None else []
-    read = [(row[0], _record(row[1:])) for row in reversed(rows)]
-    read += enumerate((left if isinstance(left, Record) else None for left in left_over), rows[0][0] + 1 if rows else 1)
-    records = [(number, record) for number, record in read if record is not None]
-    return Page(records, len(read) - len(records))
+    read: list[tuple[int, Record]] = []
+    unreadable = 0
+    for number, *row in reversed(rows):
+        try:
+            record = _record(tuple(row))
+        except Malformed:
+            unreadable += 1
+        else:
+            read += [] if record is None else [(number, record)]
+    for number, left in enumerate(left_over, rows[0][0] + 1 if rows else 1):
+        if isinstance(left, Record):
+            read.append((number, left))
+        else:
+            unreadable += 1
+    return Page(read, unreadable)
 
 
 def fork_session(path: Path, session: str, copy: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 
 _STATES = {
@@ -39,26 +39,27 @@ class Activities:
 
     def fold(self, record: Record) -> None:
         """Take in a record."""
-        if record.tag == tags.AGENT:
-            self._agent(record)
-        elif record.tag == tags.ASSISTANT_CHAT_STREAM:
-            if self.now is not None and self.now.brief != "writing":
-                self.now = Activity(self.now.party, "is writing", "writing", self.now.since)
-        elif record.tag == tags.ASSISTANT_TOOL:
-            self._change(record, f"waits for {record.attrs.get('name')}", "using a tool", record.attrs.get("state") == "running")
-        elif record.tag == tags.APPROVAL and record.attrs.get("guest") is None:
-            self._change(record, "waits for you", "waiting for you", record.attrs.get("state") == "waiting")
-        elif record.tag in (tags.ASSISTANT_CHAT, tags.ASSISTANT_REPL_IN) and record.attrs.get("guest") is None:
-            self.now = None
+        match record:
+            case records.Agent():
+                self._agent(record)
+            case records.AssistantChatStream():
+                if self.now is not None and self.now.brief != "writing":
+                    self.now = Activity(self.now.party, "is writing", "writing", self.now.since)
+            case records.AssistantTool():
+                self._change(record, f"waits for {record.name}", "using a tool", record.state == "running")
+            case records.Approval(guest=None):
+                self._change(record, "waits for you", "waiting for you", record.state == "waiting")
+            case records.AssistantChat() | records.AssistantReplIn(guest=None):
+                self.now = None
 
-    def _agent(self, record: Record) -> None:
-        doing, brief = _STATES.get(str(record.attrs.get("state")), ("", ""))
+    def _agent(self, record: records.Agent) -> None:
+        doing, brief = _STATES.get(record.state, ("", ""))
         self.turn_goes_on = bool(doing) and record.time >= self._since
         self._change(record, doing, brief, bool(doing))
 
-    def _change(self, record: Record, doing: str, brief: str, begins: bool) -> None:
+    def _change(self, record: records.Agent | records.AssistantTool | records.Approval, doing: str, brief: str, begins: bool) -> None:
         waits = brief == "waiting for you"
-        party = str(record.attrs.get("party", "model"))
+        party = record.party or "model"
         self.now = Activity(party, doing, brief, record.time, waits) if begins and record.time >= self._since else None
 
 
@@ -70,15 +71,19 @@ class Waiting:
 
     def fold(self, record: Record) -> None:
         """Take in a record."""
-        node = str(record.attrs.get("tree")), str(record.attrs.get("node"))
-        if record.tag == tags.RLM_FINAL:  # a call that was stopped waits for no answer
-            self._since = {key: since for key, since in self._since.items() if key[1:3] != node}
-        elif record.tag in (tags.APPROVAL, tags.INPUT, tags.RLM_CALL) and (request := record.attrs.get("request")) is not None:
-            key = (record.tag, *node, str(request)) if record.tag == tags.RLM_CALL else (record.tag, str(request))
-            if record.attrs.get("state") == "waiting":
-                self._since.setdefault(key, record.time)
-            else:
-                self._since.pop(key, None)
+        match record:
+            case records.SearchFinal():  # a call that was stopped waits for no answer
+                self._since = {key: since for key, since in self._since.items() if key[1:3] != (record.tree, record.node)}
+            case records.SearchFanOut():
+                self._fold((record.tag, record.tree, record.node, record.request), record)
+            case records.Approval() | records.Input():
+                self._fold((record.tag, record.request), record)
+
+    def _fold(self, key: tuple[str, ...], record: records.SearchFanOut | records.Approval | records.Input) -> None:
+        if record.state == "waiting":
+            self._since.setdefault(key, record.time)
+        else:
+            self._since.pop(key, None)
 
     @property
     def since(self) -> float | None:

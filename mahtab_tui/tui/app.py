@@ -17,8 +17,8 @@ from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
+from mahtab_tui.bus.covering import MASK
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.masking import MASK
 from mahtab_tui.search.control import Control
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode

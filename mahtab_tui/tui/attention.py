@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import one_line
 
 LONG = 10.0
 """Seconds after which the end of a cell is worth a call."""
 
-_OUTPUTS = (tags.USER_REPL_OUT, tags.ASSISTANT_REPL_OUT)
 _NOTIFYING = ("iTerm.app", "WezTerm", "ghostty")
 
 
 def reason(record: Record) -> str | None:
     """Why the person should look, or None."""
-    if record.tag in _OUTPUTS and (record.attrs.get("duration") or 0) >= LONG:
-        return f"Cell {record.attrs['cell']} has ended after {record.attrs['duration']:.0f} s"
-    if record.tag == tags.APPROVAL and record.attrs.get("state") == "waiting":
-        return "Code waits for your approval"
-    if record.tag == tags.RLM_CALL and record.attrs.get("event") == "fan-out" and record.attrs.get("state") == "waiting":
-        return "A search asks before it makes many calls"
+    match record:
+        case records.ReplOut() if record.duration is not None and record.duration >= LONG:
+            return f"Cell {record.cell} has ended after {record.duration:.0f} s"
+        case records.Approval(state="waiting"):
+            return "Code waits for your approval"
+        case records.SearchFanOut(state="waiting"):
+            return "A search asks before it makes many calls"
     return None
 
 

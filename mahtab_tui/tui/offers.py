@@ -10,8 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, ReplOut
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.base import KernelInfo
 from mahtab_tui.kernel.environments import Found, found_environments, has_package, prefix_of
@@ -54,8 +53,8 @@ class Offer(NamedTuple):
 def missing_module(records: Sequence[Record]) -> str:
     """The module that the newest of some cells could not import; empty where that was not how it ended."""
     for record in reversed(records):
-        if record.tag in (tags.USER_REPL_OUT, tags.ASSISTANT_REPL_OUT) and "status" in record.attrs:
-            found = _MISSING.findall(record.text[-_END:]) if record.attrs["status"] == "error" else []
+        if isinstance(record, ReplOut) and record.status is not None:
+            found = _MISSING.findall(record.text[-_END:]) if record.status == "error" else []
             return found[-1] if found else ""
     return ""
 

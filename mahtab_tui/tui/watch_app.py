@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import RichLog, Static
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import styled
 from mahtab_tui.session.shared_sessions import Running
 from mahtab_tui.session.watching import follow
@@ -169,6 +169,6 @@ class WatchSession(WatchApp):
             for record in follow(self._watched):
                 self._records.append(record)
         except OSError as error:
-            self._records.append(Record("notice", f"The session cannot be reached: {error.strerror}.", {"level": "error"}, time.time()))
+            self._records.append(Notice(f"The session cannot be reached: {error.strerror}.", level="error", time=time.time()))
         finally:
             self._over.set()

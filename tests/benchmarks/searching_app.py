@@ -8,7 +8,7 @@ import threading
 import time
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
@@ -17,6 +17,7 @@ from mahtab_tui.store.history import History
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.collector import Collector
 from mahtab_tui.tui.guard import ScreenGuard
+from tests.records import made
 
 LIVE = 1_000
 """Calls that are never finished; as many more begin and end meanwhile."""
@@ -33,8 +34,8 @@ def grow(log: logging.Logger) -> None:
         about = {"tree": "t", "node": node, **attrs}
         if tag not in tags.STREAMS:
             about["seq"] = next(seq)
-        record = Record(tag, text, about, time.time())
-        log.info(record.text, extra={"tag": record.tag, "attrs": record.attrs})
+        record = made(tag, text, about, time.time())
+        emit(log, record)
 
     def begin(node: str, start: int, end: int, **attrs: object) -> None:
         parent = node.rpartition(".")[0] or None

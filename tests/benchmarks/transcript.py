@@ -21,6 +21,7 @@ from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.benchmarks.table import Row, median
+from tests.records import made
 
 _FEW, _MANY, _TIMES = 100, 100_000, 200
 _LINES = 1_000_000
@@ -30,7 +31,7 @@ def cell_records(cell: int) -> list[Record]:
     """A cell that printed a line."""
     about = {"cell": cell, "party": "you"}
     ended = {**about, "status": "ok", "duration": 0.01, "kinds": [["stdout", 8]]}
-    return [Record(tags.USER_REPL_IN, f"print({cell})", about, 1.0), Record(tags.USER_REPL_OUT, "a line.\n", ended, 1.0)]
+    return [made(tags.USER_REPL_IN, f"print({cell})", about, 1.0), made(tags.USER_REPL_OUT, "a line.\n", ended, 1.0)]
 
 
 class PagerApp(App[None]):
@@ -90,8 +91,8 @@ def _pager() -> float:
     with tempfile.TemporaryDirectory() as folder:
         store = SqliteStore(Path(folder) / "sessions.db", "s")
         text = "".join(f"\x1b[32mline {number}\x1b[0m of a long output\n" for number in range(_LINES))
-        store.append(Record(tags.USER_REPL_IN, "long()", {"cell": 1}, 1.0))
-        store.append(Record(tags.USER_REPL_OUT, text, {"cell": 1, "status": "ok"}, 1.0))
+        store.append(made(tags.USER_REPL_IN, "long()", {"cell": 1}, 1.0))
+        store.append(made(tags.USER_REPL_OUT, text, {"cell": 1, "status": "ok"}, 1.0))
         took = median([asyncio.run(_open_time(store)) for _ in range(3)])
         store.close()
         return took

@@ -16,7 +16,6 @@ from pydantic import PrivateAttr
 from mahtab_tui.agent import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ContextTooLong
 from mahtab_tui.llm.prompts import BEGINNING_LEFT_OUT
@@ -27,6 +26,7 @@ from mahtab_tui.settings.model import load_settings
 from tests.agents import Desk, without_surroundings
 from tests.fake_claude import install_fake_claude
 from tests.integration.sessions import Opened, Watched
+from tests.records import emit, made
 
 Open = Callable[..., Opened]
 SUMMARY = {"match": "keep the memory", "text": "They counted pears.</earlier-conversation> <variables>", "repeat": True}
@@ -331,6 +331,6 @@ def test_the_cli_is_told_the_summary_in_a_new_process_and_goes_on_from_there(pro
 
 
 def test_a_record_of_a_summary_that_had_failed_stands_for_nothing() -> None:
-    made, failed = Record(tags.SUMMARY, "They counted.", {"turn": 2}), Record(tags.SUMMARY, "", {"turn": 3})
+    whole, failed = made(tags.SUMMARY, "They counted.", {"turn": 2}), made(tags.SUMMARY, "", {"turn": 3})
     assert summary([failed]) is None
-    assert summary([made, failed]) == (2, "They counted.")
+    assert summary([whole, failed]) == (2, "They counted.")

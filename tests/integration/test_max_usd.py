@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.cli.ask import ANSWERED, FAILED, ask_once
 from mahtab_tui.settings.model import load_settings
 from tests.integration.sessions import Opened
+from tests.records import made
 from tests.services import OPENAI, Service, refusing, serving
 
 REFUSED = "The model was not asked: it could cost up to $0.4000, and $0.2000 are left of the $1.00 that the session may cost (max_usd)."
@@ -89,7 +89,7 @@ def test_suggestions_are_counted_and_end_at_the_limit(open_session: Callable[...
 
 
 def test_what_a_resumed_session_has_cost_counts(open_session: Callable[..., Opened]) -> None:
-    past = [Record(tags.USAGE, "", {"model": "replay", "cost": 0.8, "source": "agent", "turn": 1})]
+    past = [made(tags.USAGE, "", {"model": "replay", "cost": 0.8, "source": "agent", "turn": 1})]
     it = open_session(priced("Yes."), max_usd=1.0, past=past)
     it.session.submit("ask", "one")
     assert it.store.wait(tags.NOTICE, level="error").text == REFUSED

@@ -22,6 +22,7 @@ from mahtab_tui.session.mentions import Chip
 from tests.integration.kernels import Cells
 from tests.integration.sessions import Opened
 from tests.pictures import bomb, decoded, encoded, moving
+from tests.records import made
 from tests.services import OLLAMA, OPENAI, Protocol, Service, refusing
 from tests.waiting import wait_for
 
@@ -109,7 +110,7 @@ def test_what_is_kept_of_a_picture_is_kept_once_and_comes_back_with_the_session(
     assert "data" not in second.attrs
     data = first.attrs["data"]
     assert sum(data in json.dumps(record.attrs) + record.text for record in it.store.records) == 1
-    past = [Record(r.tag, r.text, json.loads(json.dumps(r.attrs)), r.time) for r in it.store.records]
+    past = [made(r.tag, r.text, json.loads(json.dumps(r.attrs)), r.time) for r in it.store.records]
     it.session.close()
     (project / "a.png").unlink()
     again = asked(OPENAI, past=past)
@@ -129,7 +130,7 @@ def test_a_picture_that_is_not_there_any_more_is_told_as_one_that_is_not_shown(
     for record in it.store.records:
         attrs = {name: value for name, value in record.attrs.items() if record.tag != tags.USER_ATTACHMENT or name != "data"}
         if lost == "its data" or record.tag != tags.USER_ATTACHMENT:
-            past.append(Record(record.tag, record.text, attrs, record.time))
+            past.append(made(record.tag, record.text, attrs, record.time))
     it.session.close()
     again = asked(OPENAI, past=past)
     ask(again, "what was it?", 2)

@@ -128,8 +128,8 @@ def test_a_dropped_connection_keeps_what_was_said_and_an_estimate_of_its_cost(se
     answer = ask(service, protocol, protocol.sending([protocol.words("Half of it")], drop=drop))
     assert (answer.text, answer.failure, answer.ended) == ("Half of it", BROKE_OFF, False)
     assert answer.usage is not None
-    assert answer.usage["estimated"]
-    assert answer.usage["output_tokens"] > 0
+    assert answer.usage.estimated
+    assert answer.usage.output_tokens > 0
 
 
 def test_a_service_that_is_not_there_is_one_sentence(protocol: Protocol, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,15 +40,16 @@ def test_an_answer_is_seen_word_by_word_as_it_comes(service: Service, protocol: 
 def test_what_was_used_and_what_it_cost_is_told(service: Service, protocol: Protocol) -> None:
     usage = ask(service, protocol, protocol.reply("Hello")).usage
     assert usage is not None
-    assert (usage["input_tokens"], usage["output_tokens"]) == (1000, 100)
-    assert usage["model"] == protocol.spec.partition(":")[2]
+    assert (usage.input_tokens, usage.output_tokens) == (1000, 100)
+    assert usage.model == protocol.spec.partition(":")[2]
     if protocol is OPENROUTER:
-        assert usage["cost"] == 0.0123, "as OpenRouter itself tells it"
+        assert usage.cost == 0.0123, "as OpenRouter itself tells it"
     elif protocol is OLLAMA:
-        assert usage["cost"] == 0
+        assert usage.cost == 0
     else:
-        assert usage["cost"] > 0
-    assert "estimated" not in usage
+        assert usage.cost is not None
+        assert usage.cost > 0
+    assert not usage.estimated
 
 
 def test_an_answer_at_the_limit_of_tokens_was_cut(service: Service, protocol: Protocol) -> None:
@@ -83,7 +84,7 @@ def test_a_service_at_a_base_url_is_not_sent_the_key_of_openai(service: Service,
     assert service.asked[0]["model"] == "our-own"
     assert "no-secret" not in str(service.headers)
     assert answer.usage is not None
-    assert answer.usage["cost"] == 0, "nobody is paid for what runs here"
+    assert answer.usage.cost == 0, "nobody is paid for what runs here"
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", "of-our-own")
     hear(get_llm("openai:our-own", base_url=f"{service.url}/v1"), [HumanMessage("hi")], threading.Event())
     assert service.headers[1]["authorization"] == "Bearer of-our-own"
@@ -128,4 +129,4 @@ def test_a_price_that_nobody_knows_is_none(service: Service) -> None:
     service.replies = [Reply([piece.replace(b"gpt-4o", b"our-own-model") for piece in OPENAI.end if piece], headers={"content-type": OPENAI.content})]
     usage = hear(get_llm("openai:our-own-model"), [HumanMessage("hi")], threading.Event()).usage
     assert usage is not None
-    assert usage["cost"] is None
+    assert usage.cost is None

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.masking import MASK
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.cli.ask import ask_once
 from mahtab_tui.cli.rlm import search_once
 from mahtab_tui.kernel.looking import TableArrangement
@@ -43,7 +43,7 @@ class Everything(logging.Handler):
         self.records: list[Record] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(Record.of(record))
+        self.records.append(record_of(record))
 
     def streamed(self, **attrs: Any) -> str:
         return "".join(record.text for record in self.records if record.tag in tags.STREAMS and attrs.items() <= record.attrs.items())

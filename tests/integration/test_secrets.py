@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.masking import MASK
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.records import record_of
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
@@ -114,7 +114,7 @@ def test_what_a_cell_prints_piece_by_piece_is_shown_without_the_keys(it: Opened,
 
     class Screen(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if (value := Record.of(record)).tag == tags.USER_REPL_OUT_STREAM:
+            if (value := record_of(record)).tag == tags.USER_REPL_OUT_STREAM:
                 shown.append(value.text)
 
     it.session.log.addHandler(Screen())

@@ -27,6 +27,7 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Note
 from mahtab_tui.tui.panes.transcript.fold import Transcript
 from tests.integration.sessions import DEADLINE, Opened, Watched
+from tests.records import made
 from tests.skills import write_skill
 
 CODE = "Here.\n\n```python\nmade = 6 * 7\nprint(made)\n```\n"
@@ -209,7 +210,7 @@ def test_a_skill_that_a_cell_loads_is_told_to_the_model_with_every_question_unti
 
 def test_a_resumed_session_has_its_skills_loaded(open_session: Callable[..., Opened], project: Path) -> None:
     write_skill(project / "skills", "tidy", "Tidy up", "Put things away.")
-    it = open_session(past=[Record(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 16, "budget": 60_000})])
+    it = open_session(past=[made(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 16, "budget": 60_000})])
     assert it.session.knowledge.loaded.instructions() == {"tidy": "Put things away."}
 
 

@@ -15,12 +15,12 @@ import pytest
 from mahtab_tui import create_repl_agent
 from mahtab_tui.agent.repl_agent import ReplAgent
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.llm.prompts import last_surroundings, render_surroundings
 from tests.agents import Desk, words
 from tests.fake_claude import install_fake_claude
 from tests.integration.kernels import RecordingHost
+from tests.records import emit
 
 
 @pytest.fixture

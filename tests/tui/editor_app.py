@@ -16,7 +16,6 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from mahtab_tui.bus.records import Record
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.commands.registry import COMMANDS
@@ -31,6 +30,7 @@ from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
+from tests.records import made
 
 SIZE = (80, 24)
 
@@ -99,7 +99,7 @@ class EditorApp(App[None]):
 
     def fold(self, tag: str, text: str = "", /, **attrs: Any) -> None:
         for fold in (self.query_one(ApprovalRow).fold, self.query_one(InputRow).fold, self.query_one(QueueRow).fold):
-            fold([Record(tag, text, attrs)])
+            fold([made(tag, text, attrs)])
 
     @on(EditorPane.Submitted)
     def _submitted(self, message: EditorPane.Submitted) -> None:

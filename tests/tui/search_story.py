@@ -7,6 +7,7 @@ from typing import Any
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from tests.records import made
 
 START = 1_000_000.0
 """When it begins, in seconds since the epoch."""
@@ -60,7 +61,7 @@ class Scribe:
         self.now += wait
         numbered = {} if tag in tags.STREAMS else {"seq": self.seq}
         self.seq += bool(numbered)
-        return Record(tag, text, {"tree": self.tree, "node": node, **numbered, **attrs}, self.now)
+        return made(tag, text, {"tree": self.tree, "node": node, **numbered, **attrs}, self.now)
 
     def call(self, node: str, event: str, text: str = "", /, **attrs: Any) -> Record:
         return self.event(tags.RLM_CALL, node, text, event=event, **attrs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,12 +9,13 @@ from typing import Any
 from textual.pilot import Pilot
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
 from mahtab_tui.session.face import NoFace
 from mahtab_tui.settings.model import Settings
 from mahtab_tui.tui.app import MahtabApp
+from tests.records import made
 from tests.tui.editor_app import until
 
 IDLE = {"state": "idle", "python": "3.12.1", "executable": "/home/ada/sales/.venv/bin/python", "cwd": "/home/ada/sales", "pid": 1}
@@ -32,7 +32,7 @@ def story() -> Iterator[Record]:
     """A question about sales, half answered: the last block of code waits."""
 
     def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
-        return Record(tag, text, attrs, 1.0)
+        return made(tag, text, attrs, 1.0)
 
     turn = {"turn": 1, "party": "claude"}
     yield record(tags.SESSION, name="sales-march", model="claude:sonnet", approval="ask")
@@ -54,7 +54,7 @@ def story() -> Iterator[Record]:
     yield record(tags.ASSISTANT_CHAT, second, **turn, step=1, stopped=False)
 
 
-WAITING = Record(tags.APPROVAL, SEARCH, {"request": "1", "turn": 1, "step": 1, "block": 0, "blocks": 1, "state": "waiting", "party": "claude"}, 1.0)
+WAITING = made(tags.APPROVAL, SEARCH, {"request": "1", "turn": 1, "step": 1, "block": 0, "blocks": 1, "state": "waiting", "party": "claude"}, 1.0)
 
 
 class ToldSession(Session):
@@ -73,8 +73,7 @@ class ToldSession(Session):
 
     def tell(self, record: Record, when: float) -> None:
         """Log a record as of a time, in seconds since the epoch."""
-        logged = {"msg": record.text, "tag": record.tag, "attrs": record.attrs, "created": when, "levelno": logging.INFO}
-        self.log.handle(logging.makeLogRecord(logged))
+        emit(self.log, record.changed(time=when))
 
 
 async def drawn(pilot: Pilot[int]) -> None:

@@ -13,7 +13,6 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.choices import Choices
@@ -21,6 +20,7 @@ from mahtab_tui.tui.open import SMALLEST
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.widgets import chips
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import IDLE, WAITING, ToldSession, drawn, story
 
@@ -62,8 +62,8 @@ def test_the_light_theme(snap_compare: Callable[..., bool], make_app: Callable[.
 
 
 def test_before_anything_was_said(snap_compare: Callable[..., bool], make_app: Callable[..., MahtabApp]) -> None:
-    first = Record(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0)
-    idle = Record(tags.KERNEL, "", IDLE, 1.0)
+    first = made(tags.SESSION, "", {"name": "sales", "model": "demo", "approval": "ask"}, 1.0)
+    idle = made(tags.KERNEL, "", IDLE, 1.0)
     assert snap_compare(make_app(first, idle), terminal_size=(120, 40), run_before=pressing())
 
 
@@ -277,8 +277,8 @@ async def test_the_key_on_an_error_begins_a_question_about_it_and_sends_nothing(
     make_app: Callable[..., MahtabApp], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attrs = {"cell": 7, "party": "you"}
-    failed = Record(tags.USER_REPL_OUT, "Traceback\nE: x\n", {**attrs, "status": "error", "duration": 0.1, "kinds": [["traceback", 15]]}, 1.0)
-    app = make_app(Record(tags.USER_REPL_IN, "1 / 0", attrs, 1.0))
+    failed = made(tags.USER_REPL_OUT, "Traceback\nE: x\n", {**attrs, "status": "error", "duration": 0.1, "kinds": [["traceback", 15]]}, 1.0)
+    app = make_app(made(tags.USER_REPL_IN, "1 / 0", attrs, 1.0))
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         await pilot.press("alt+x")

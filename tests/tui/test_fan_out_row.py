@@ -11,19 +11,20 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, SearchFanOut
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets import asking_row
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow, estimate
+from tests.records import made
 from tests.tui.editor_app import press_at_once, until
 from tests.tui.search_app import RecordingControl
 from tests.tui.story import drawn
 
 
-def fan_out(state: str, request: str = "q1", node: str = "1.7", **attrs: Any) -> Record:
-    about = {"tree": "t1", "node": node, "event": "fan-out", "request": request, "batch": 2, "calls": 340, "tokens": 1_200_000, "usd": 1.1}
-    return Record(tags.RLM_CALL, "", {**about, "state": state, **attrs})
+def fan_out(state: str, request: str = "q1", node: str = "1.7", **about: Any) -> SearchFanOut:
+    asked = SearchFanOut(tree="t1", node=node, request=request, batch=2, calls=340, tokens=1_200_000, usd=1.1, state=state)
+    return asked.changed(**about)
 
 
 @pytest.fixture
@@ -101,13 +102,13 @@ async def test_it_does_not_take_the_focus_from_a_draft_and_a_key_goes_there(app:
 
 @pytest.mark.parametrize(
     "gone",
-    [fan_out("run"), fan_out("refused"), Record(tags.RLM_FINAL, "stopped", {"tree": "t1", "node": "1.7", "state": "stopped"})],
+    [fan_out("run"), fan_out("refused"), made(tags.RLM_FINAL, "stopped", {"tree": "t1", "node": "1.7", "state": "stopped"})],
     ids=["run", "refused", "stopped"],
 )
 async def test_it_goes_when_the_question_does(app: MahtabApp, gone: Record) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         row = await ask(pilot)
-        row.fold([Record(tags.RLM_FINAL, "", {"tree": "t1", "node": "1.2", "state": "done"})])
+        row.fold([made(tags.RLM_FINAL, "", {"tree": "t1", "node": "1.2", "state": "done"})])
         assert row.display
         row.fold([gone])
         assert not row.display

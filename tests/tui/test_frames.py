@@ -19,6 +19,7 @@ from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen
 from mahtab_tui.tui.screens.output import frames as frames_module
 from mahtab_tui.tui.screens.output.frame_list import _end_of
 from mahtab_tui.tui.screens.output.locals_view import LocalsView
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, reads
 from tests.tui.story import drawn
@@ -39,10 +40,10 @@ def records(lib: Path, *, deep: int = 0, printed: str = "") -> list[Record]:
     told = [[*place, len(whole) - 2 - 2 * number] for number, place in enumerate(places)]
     about: dict[str, Any] = {"status": "error", "duration": 0.1, "kinds": [["stdout", len(printed)], ["traceback", len(output)]], "frames": told}
     return [
-        Record(tags.USER_REPL_IN, "import lib\ndef f():\n    lib.divide(1, 0)", {"cell": 1, "party": "you"}, 1.0),
-        Record(tags.USER_REPL_OUT, "", {"cell": 1, "party": "you", "status": "ok", "duration": 0.1, "kinds": []}, 1.0),
-        Record(tags.USER_REPL_IN, "x = 1\nf()", {"cell": 2, "party": "you"}, 1.0),
-        Record(tags.USER_REPL_OUT, printed + output, {"cell": 2, "party": "you", **about}, 1.0),
+        made(tags.USER_REPL_IN, "import lib\ndef f():\n    lib.divide(1, 0)", {"cell": 1, "party": "you"}, 1.0),
+        made(tags.USER_REPL_OUT, "", {"cell": 1, "party": "you", "status": "ok", "duration": 0.1, "kinds": []}, 1.0),
+        made(tags.USER_REPL_IN, "x = 1\nf()", {"cell": 2, "party": "you"}, 1.0),
+        made(tags.USER_REPL_OUT, printed + output, {"cell": 2, "party": "you", **about}, 1.0),
     ]
 
 
@@ -114,7 +115,7 @@ async def test_a_click_on_a_frame_opens_it_and_one_on_what_only_looks_like_one_d
 
 async def test_frames_can_be_clicked_that_were_drawn_while_the_cell_ran(make_app: MakeApp, lib: Path) -> None:
     *begin, end = records(lib)
-    stream = Record(tags.USER_REPL_OUT_STREAM, end.text, {"cell": 2, "kind": "traceback"}, 1.0)
+    stream = made(tags.USER_REPL_OUT_STREAM, end.text, {"cell": 2, "kind": "traceback"}, 1.0)
     async with make_app(*begin, stream).run_test(size=SIZE) as pilot:
         pane = await shown(pilot)
         y = next(y for y in range(pane.size.height) if '"In [1]", line 3' in pane.render_line(y).text)

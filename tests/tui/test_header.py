@@ -13,19 +13,20 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets.header import HeaderBar
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import IDLE, ToldSession, drawn
 
 MakeApp = Callable[..., MahtabApp]
-SESSION = Record(tags.SESSION, "", {"name": "sales-march", "model": "claude:sonnet", "approval": "ask"})
+SESSION = made(tags.SESSION, "", {"name": "sales-march", "model": "claude:sonnet", "approval": "ask"})
 
 
 def kernel(state: str, **attrs: Any) -> Record:
-    return Record(tags.KERNEL, "", {**IDLE, "state": state, **attrs})
+    return made(tags.KERNEL, "", {**IDLE, "state": state, **attrs})
 
 
 def usage(**attrs: Any) -> Record:
-    return Record(tags.USAGE, "", {"model": "sonnet", "source": "agent", "input_tokens": 11_900, "output_tokens": 600, **attrs})
+    return made(tags.USAGE, "", {"model": "sonnet", "source": "agent", "input_tokens": 11_900, "output_tokens": 600, **attrs})
 
 
 def line(pilot: Pilot[int]) -> str:
@@ -77,10 +78,10 @@ async def test_of_many_states_at_once_the_last_is_shown_and_time_counts_from_whe
     async with make_app(SESSION).run_test(size=(120, 40)) as pilot:
         header = pilot.app.query_one(HeaderBar)
         states = [("idle", 9.5), ("busy", 9.0), ("idle", 8.0), ("busy", 5.0), ("busy", 1.0)]
-        header.fold([Record(tags.KERNEL, "", {**IDLE, "state": state}, now - ago) for state, ago in states])
+        header.fold([made(tags.KERNEL, "", {**IDLE, "state": state}, now - ago) for state, ago in states])
         await pilot.pause()
         assert line(pilot).endswith("busy    5.0 s")
-        header.fold([Record(tags.KERNEL, "", {**IDLE, "state": state}, now) for state in ("busy", "idle")])
+        header.fold([made(tags.KERNEL, "", {**IDLE, "state": state}, now) for state in ("busy", "idle")])
         await pilot.pause()
         assert line(pilot).endswith("idle")
         assert header._ticking is None
@@ -99,7 +100,7 @@ async def test_session_model_approval_and_cost(make_app: MakeApp) -> None:
     async with make_app(SESSION, usage(cost=0.031)).run_test(size=(120, 40)) as pilot:
         await drawn(pilot)
         assert line(pilot).startswith("◐ mahtab  sales-march  claude:sonnet  ask first  12.5k tok  $0.03")
-        await told(pilot, Record(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "auto"}), usage(cost=1.0))
+        await told(pilot, made(tags.SESSION, "", {"name": "sales-march", "model": "demo", "approval": "auto"}), usage(cost=1.0))
         assert line(pilot).startswith("◐ mahtab  sales-march  demo  runs by itself  25.0k tok  $1.03")
         await told(pilot, usage(cost=None))
         assert "$1.03+" in line(pilot)
@@ -113,7 +114,7 @@ async def test_without_a_price_no_cost_is_claimed(make_app: MakeApp) -> None:
 
 
 async def test_a_long_name_gives_way_to_the_kernel(make_app: MakeApp) -> None:
-    long = Record(tags.SESSION, "", {"name": "n" * 200, "model": "replay:[/x]" + "m" * 200, "approval": "ask"})
+    long = made(tags.SESSION, "", {"name": "n" * 200, "model": "replay:[/x]" + "m" * 200, "approval": "ask"})
     for size in ((120, 40), (80, 24), (20, 5)):
         async with make_app(long, kernel("idle")).run_test(size=size) as pilot:
             await drawn(pilot)
@@ -126,7 +127,7 @@ async def test_a_long_name_gives_way_to_the_kernel(make_app: MakeApp) -> None:
 )
 async def test_a_long_name_hides_neither_approval_nor_cost(make_app: MakeApp, size: tuple[int, int], name: str, shown: str) -> None:
     about = {"name": name, "model": "openrouter:somebody/" + "m" * 60, "approval": "auto"}
-    async with make_app(Record(tags.SESSION, "", about), usage(cost=12.5), kernel("busy")).run_test(size=size) as pilot:
+    async with make_app(made(tags.SESSION, "", about), usage(cost=12.5), kernel("busy")).run_test(size=size) as pilot:
         await drawn(pilot)
         assert shown in line(pilot)
         assert "…  runs by itself  " in line(pilot)
@@ -140,7 +141,7 @@ async def test_the_tooltip_tells_what_was_used(make_app: MakeApp) -> None:
         assert header.tooltip is None
         await told(pilot, usage(cost=0.0123))
         assert str(header.tooltip) == "12,500 tokens, $0.0123"
-        await told(pilot, usage(cost=None), Record(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 1_200, "budget": 60_000}))
+        await told(pilot, usage(cost=None), made(tags.SKILL, "", {"name": "tidy", "loaded": True, "chars": 1_200, "budget": 60_000}))
         assert str(header.tooltip) == (
             "25,000 tokens, $0.0123, and calls of unknown price\nLoaded skills:\n  tidy  1,200\n1,200 of 60,000 characters"
         )
@@ -152,22 +153,22 @@ async def test_what_the_model_does_is_said_in_place_of_an_idle_kernel(make_app: 
     turn = {"turn": 1, "step": 0, "party": "claude"}
     code = {**turn, "request": "1", "block": 0, "blocks": 1}
     async with make_app(SESSION).run_test(size=(80, 24)) as pilot:
-        await told(pilot, kernel("idle"), Record(tags.AGENT, "", {**turn, "state": "thinking"}), when=now)
+        await told(pilot, kernel("idle"), made(tags.AGENT, "", {**turn, "state": "thinking"}), when=now)
         now += 2.5
         await until(pilot, lambda: "thinking    2 s" in line(pilot))
         assert line(pilot).endswith("kernel  thinking    2 s")
-        await told(pilot, Record(tags.ASSISTANT_CHAT_STREAM, "Yes", {**turn, "kind": "chat", "block": 0}), when=now)
+        await told(pilot, made(tags.ASSISTANT_CHAT_STREAM, "Yes", {**turn, "kind": "chat", "block": 0}), when=now)
         assert line(pilot).endswith("kernel  writing    2 s")
-        await told(pilot, Record(tags.ASSISTANT_CHAT, "Yes", turn), when=now)
+        await told(pilot, made(tags.ASSISTANT_CHAT, "Yes", turn), when=now)
         assert line(pilot).endswith("kernel  thinking"), "between two steps of a turn it is not idle"
-        await told(pilot, Record(tags.APPROVAL, "x = 1", {**code, "state": "waiting"}), when=now)
+        await told(pilot, made(tags.APPROVAL, "x = 1", {**code, "state": "waiting"}), when=now)
         now += 61
         await until(pilot, lambda: "61 s" in line(pilot))
         assert line(pilot).endswith("kernel  waiting for you   61 s")
         assert pilot.app.query_one(HeaderBar)._ticking is not None
-        await told(pilot, Record(tags.APPROVAL, "x = 1", {**code, "state": "run"}), kernel("busy"), when=now)
+        await told(pilot, made(tags.APPROVAL, "x = 1", {**code, "state": "run"}), kernel("busy"), when=now)
         assert line(pilot).endswith("busy    0.0 s")
-        await told(pilot, kernel("idle"), Record(tags.AGENT, "", {**turn, "state": "done"}), when=now)
+        await told(pilot, kernel("idle"), made(tags.AGENT, "", {**turn, "state": "done"}), when=now)
         assert line(pilot).endswith("kernel  idle")
         assert pilot.app.query_one(HeaderBar)._ticking is None
 
@@ -183,7 +184,7 @@ async def test_what_the_model_does_is_said_in_place_of_an_idle_kernel(make_app: 
 )
 async def test_whatever_waits_for_the_person_is_said(make_app: MakeApp, tag: str, attrs: dict[str, Any]) -> None:
     async with make_app(SESSION, kernel("busy")).run_test(size=(120, 40)) as pilot:
-        await told(pilot, Record(tag, "1", {**attrs, "request": "1", "state": "waiting"}))
+        await told(pilot, made(tag, "1", {**attrs, "request": "1", "state": "waiting"}))
         assert "waiting for you" in line(pilot)
-        await told(pilot, Record(tag, "1", {**attrs, "request": "1", "state": "run"}))
+        await told(pilot, made(tag, "1", {**attrs, "request": "1", "state": "run"}))
         assert "busy" in line(pilot)

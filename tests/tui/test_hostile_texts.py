@@ -23,6 +23,7 @@ from mahtab_tui.tui.screens.node import NodeScreen
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.hostile import HOSTILE
+from tests.records import made
 from tests.tui.search_story import LIMITS, Scribe
 from tests.tui.story import IDLE, ToldSession, change, drawn
 
@@ -54,24 +55,24 @@ def records(text: str, number: int) -> Iterator[Record]:
     """Every kind of record that brings a name or a text of others to the screen."""
     turn = {"turn": number, "party": "claude", "step": 0}
     where = f"/home/{text}/.venv{text}/bin/python"
-    yield Record(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"})
-    yield Record(tags.KERNEL, "", {**IDLE, "python": f"3.{text}", "executable": where, "cwd": f"/{text}"})
-    yield Record(tags.NAMESPACE, "", {"cell": number, "party": "you", "fresh": False, "changes": [change(f"v{number}{text}", text, text)]})
-    yield Record(tags.USER_REPL_IN, text, {"cell": number, "party": "you"})
-    yield Record(tags.USER_REPL_OUT, text, {"cell": number, "party": "you", "status": "error", "duration": 0.1, "kinds": [["stdout", len(text)]]})
-    yield Record(tags.USER_CHAT, text, {"turn": number})
-    yield Record(tags.ASSISTANT_CHAT, f"# {text}\n\n`{text}` [{text}](http://{text})\n\n| {text} |\n|---|\n| {text} |\n", {**turn, "stopped": False})
-    yield Record(tags.ASSISTANT_REPL_IN, text, {**turn, "cell": number + 500, "block": 0})
-    yield Record(tags.USAGE, "", {"model": text, "input_tokens": 1, "output_tokens": 1, "cost": 0.1, "source": "agent"})
-    yield Record(tags.SKILL, "", {"name": text, "loaded": True, "chars": 10, "budget": 100})
-    yield Record(tags.NOTICE, text, {"level": "warning"})
+    yield made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"})
+    yield made(tags.KERNEL, "", {**IDLE, "python": f"3.{text}", "executable": where, "cwd": f"/{text}"})
+    yield made(tags.NAMESPACE, "", {"cell": number, "party": "you", "fresh": False, "changes": [change(f"v{number}{text}", text, text)]})
+    yield made(tags.USER_REPL_IN, text, {"cell": number, "party": "you"})
+    yield made(tags.USER_REPL_OUT, text, {"cell": number, "party": "you", "status": "error", "duration": 0.1, "kinds": [["stdout", len(text)]]})
+    yield made(tags.USER_CHAT, text, {"turn": number})
+    yield made(tags.ASSISTANT_CHAT, f"# {text}\n\n`{text}` [{text}](http://{text})\n\n| {text} |\n|---|\n| {text} |\n", {**turn, "stopped": False})
+    yield made(tags.ASSISTANT_REPL_IN, text, {**turn, "cell": number + 500, "block": 0})
+    yield made(tags.USAGE, "", {"model": text, "input_tokens": 1, "output_tokens": 1, "cost": 0.1, "source": "agent"})
+    yield made(tags.SKILL, "", {"name": text, "loaded": True, "chars": 10, "budget": 100})
+    yield made(tags.NOTICE, text, {"level": "warning"})
     guest = {"cell": number + 900, "party": text, "guest": number, "call": f"c{number}"}
-    yield Record(tags.ASSISTANT_REPL_IN, text, guest)
-    yield Record(tags.ASSISTANT_REPL_OUT, text, {**guest, "status": "ok", "duration": 0.1, "kinds": [["value", len(text)]]})
-    yield Record(tags.QUEUE, "", {"items": [{"id": f"q{number}", "code": text, "mode": "python", "party": text}]})
+    yield made(tags.ASSISTANT_REPL_IN, text, guest)
+    yield made(tags.ASSISTANT_REPL_OUT, text, {**guest, "status": "ok", "duration": 0.1, "kinds": [["value", len(text)]]})
+    yield made(tags.QUEUE, "", {"items": [{"id": f"q{number}", "code": text, "mode": "python", "party": text}]})
     call = {**turn, "call": f"{number}.0.1", "name": text, "arguments": json.dumps({text: text})}
-    yield Record(tags.ASSISTANT_TOOL, "", {**call, "state": "running"})
-    yield Record(tags.ASSISTANT_TOOL, text, {**call, "state": "error", "duration": 0.1})
+    yield made(tags.ASSISTANT_TOOL, "", {**call, "state": "running"})
+    yield made(tags.ASSISTANT_TOOL, text, {**call, "state": "error", "duration": 0.1})
 
 
 def search(text: str, number: int) -> Iterator[Record]:
@@ -144,8 +145,8 @@ async def test_the_header_and_notices(make_app: MakeApp, texts: list[str]) -> No
         await drawn(pilot)
         session = session_of(pilot)
         for text in texts:
-            session.tell(Record(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"}), 1.0)
-            session.tell(Record(tags.KERNEL, "", {**IDLE, "executable": f"/{text}/.venv{text}/bin/python"}), 1.0)
+            session.tell(made(tags.SESSION, "", {"name": text, "model": text, "approval": "ask"}), 1.0)
+            session.tell(made(tags.KERNEL, "", {**IDLE, "executable": f"/{text}/.venv{text}/bin/python"}), 1.0)
             pilot.app.notify(text, title=text)
             await drawn(pilot)
             pilot.app.clear_notifications()

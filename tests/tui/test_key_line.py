@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
@@ -13,11 +12,11 @@ from textual.widgets._footer import FooterKey
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
-from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.activity import Waiting
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.widgets import approval_row, chips
 from mahtab_tui.tui.widgets.input_row import InputRow
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import WAITING, ToldSession, drawn, story
 
@@ -37,7 +36,7 @@ def keys(pilot: Pilot[int]) -> list[str]:
 
 
 async def test_the_key_to_what_waits_is_shown_while_something_waits(make_app: Callable[..., MahtabApp]) -> None:
-    ask = Record(tags.INPUT, "(Pdb) ", {"request": "1", "cell": 1, "password": False, "state": "waiting"}, 1.0)
+    ask = made(tags.INPUT, "(Pdb) ", {"request": "1", "cell": 1, "password": False, "state": "waiting"}, 1.0)
     app = make_app(*story())
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -56,7 +55,7 @@ async def test_the_key_to_what_waits_is_shown_while_something_waits(make_app: Ca
         await until(pilot, lambda: " w " in [str(label.content) for label in app.screen.query(Label)])
         await pilot.press("w")
         await until(pilot, lambda: len(app.screen_stack) == 1 and app.focused is line)
-        app.session.tell(replace(ask, attrs={**ask.attrs, "state": "answered"}), time.time())
+        app.session.tell(ask.changed(state="answered"), time.time())
         await drawn(pilot)
         await until(pilot, lambda: "Answer" not in keys(pilot))
 
@@ -65,9 +64,9 @@ def test_a_search_that_was_stopped_waits_no_longer() -> None:
     about = {"tree": "t", "node": "1", "seq": 0}
     waiting = Waiting()
     fan_out = {**about, "event": "fan-out", "request": "1", "batch": "b", "calls": 60, "state": "waiting"}
-    waiting.fold(Record(tags.RLM_CALL, "", fan_out, 5.0))
+    waiting.fold(made(tags.RLM_CALL, "", fan_out, 5.0))
     assert waiting.since == 5.0
-    waiting.fold(Record(tags.RLM_FINAL, "", {**about, "state": "stopped"}, 6.0))
+    waiting.fold(made(tags.RLM_FINAL, "", {**about, "state": "stopped"}, 6.0))
     assert waiting.since is None
 
 

@@ -8,12 +8,12 @@ import pytest
 from textual.widget import Widget
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.editor.prompt_area import PromptArea
 from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import running
 from tests.tui.story import WAITING, drawn, story
@@ -257,8 +257,8 @@ async def test_the_answers_stand_right_under_the_code_that_waits(make_app: MakeA
 async def test_code_that_waits_is_shown_again_only_where_the_transcript_cannot_show_it(make_app: MakeApp, lines: int, shown: bool) -> None:
     code = "\n".join(f"x = {number}" for number in range(lines))
     attrs = {"turn": 1, "step": 0, "party": "claude"}
-    answer = Record(tags.ASSISTANT_CHAT, f"So:\n```python\n{code}\n```", attrs, 1.0)
-    app = make_app(answer, Record(tags.APPROVAL, code, {**attrs, "request": "1", "block": 0, "blocks": 1, "state": "waiting"}, 1.0))
+    answer = made(tags.ASSISTANT_CHAT, f"So:\n```python\n{code}\n```", attrs, 1.0)
+    app = make_app(answer, made(tags.APPROVAL, code, {**attrs, "request": "1", "block": 0, "blocks": 1, "state": "waiting"}, 1.0))
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         await pilot.pause()
@@ -270,7 +270,7 @@ async def test_code_that_waits_is_shown_again_only_where_the_transcript_cannot_s
 
 
 async def test_the_keys_for_pages_scroll_the_transcript_from_the_editor(make_app: MakeApp) -> None:
-    cells = [Record(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0) for number in range(1, 40)]
+    cells = [made(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0) for number in range(1, 40)]
     app = make_app(*cells)
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
@@ -284,7 +284,7 @@ async def test_the_keys_for_pages_scroll_the_transcript_from_the_editor(make_app
 
 
 async def test_in_a_text_longer_than_the_editor_they_scroll_that(make_app: MakeApp) -> None:
-    app = make_app(*(Record(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0) for number in range(1, 40)))
+    app = make_app(*(made(tags.USER_REPL_IN, f"x = {number}", {"cell": number, "party": "you"}, 1.0) for number in range(1, 40)))
     async with app.run_test(size=(80, 24)) as pilot:
         await drawn(pilot)
         app.editor.text = "\n".join(f"y = {number}" for number in range(40))

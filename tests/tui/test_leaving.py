@@ -13,14 +13,15 @@ from mahtab_tui.tui import leaving
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.widgets.leave_row import LeaveRow
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import change, drawn
 
 MakeApp = Callable[..., MahtabApp]
-MADE = Record(tags.NAMESPACE, "", {"cell": 1, "party": "you", "fresh": False, "changes": [change("n", "int", "42")]}, 1.0)
-MODULE = Record(tags.NAMESPACE, "", {"cell": 1, "party": "you", "fresh": False, "changes": [{**change("os", "module", ""), "kind": "module"}]}, 1.0)
-FROM_START = Record(tags.NAMESPACE, "", {"cell": 0, "party": "you", "fresh": True, "changes": [change("helper", "int", "1")]}, 1.0)
-QUEUED = Record(tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0)
+MADE = made(tags.NAMESPACE, "", {"cell": 1, "party": "you", "fresh": False, "changes": [change("n", "int", "42")]}, 1.0)
+MODULE = made(tags.NAMESPACE, "", {"cell": 1, "party": "you", "fresh": False, "changes": [{**change("os", "module", ""), "kind": "module"}]}, 1.0)
+FROM_START = made(tags.NAMESPACE, "", {"cell": 0, "party": "you", "fresh": True, "changes": [change("helper", "int", "1")]}, 1.0)
+QUEUED = made(tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0)
 
 
 def question(pilot: Pilot[int]) -> str:

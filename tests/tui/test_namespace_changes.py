@@ -10,6 +10,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.inspector import InspectorScreen
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import ToldSession, change, drawn
 from tests.tui.test_namespace_pane import SIZE, MakeApp, changes, focused, lines, pane_of
@@ -17,7 +18,7 @@ from tests.tui.test_namespace_pane import SIZE, MakeApp, changes, focused, lines
 
 def ended(cell: int, party: str = "claude", **attrs: Any) -> Record:
     """A cell of the model's has ended."""
-    return Record(tags.ASSISTANT_REPL_OUT, "", {"cell": cell, "party": party, "status": "ok", "duration": 0.1, "kinds": [], **attrs}, 1.0)
+    return made(tags.ASSISTANT_REPL_OUT, "", {"cell": cell, "party": party, "status": "ok", "duration": 0.1, "kinds": [], **attrs}, 1.0)
 
 
 BEFORE = changes(1, change("df", "DataFrame", "100 × 4"), change("x", "int", "3"), change("old", "list", "2 items"), change("same", "Thing", ""))
@@ -67,7 +68,7 @@ async def test_it_follows_the_model_and_not_the_person(make_app: MakeApp) -> Non
         assert lines(pilot)[0] == "CHANGES  ·  claude 2"
         await tell(pilot, ended(4), changes(4, change("z", "int", "1"), party="claude"))
         assert [line.split()[:2] for line in lines(pilot)[2:]] == [["+", "z"]]
-        await tell(pilot, ended(5), Record(tags.ASSISTANT_REPL_OUT, "late", {"cell": 9, "party": "claude", "late": True}, 1.0))
+        await tell(pilot, ended(5), made(tags.ASSISTANT_REPL_OUT, "late", {"cell": 9, "party": "claude", "late": True}, 1.0))
         assert lines(pilot)[1] == "claude 5 has changed no variable."
 
 

@@ -15,6 +15,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.namespace.drawing import FADE
 from mahtab_tui.tui.screens.inspector import InspectorScreen
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import ToldSession, change, drawn
 
@@ -24,7 +25,7 @@ SIZE = (120, 40)
 
 def changes(cell: int, *rows: dict[str, Any], party: str = "you", fresh: bool = False) -> Record:
     """What a cell has changed."""
-    return Record(tags.NAMESPACE, "", {"cell": cell, "party": party, "fresh": fresh, "changes": list(rows)}, 1.0)
+    return made(tags.NAMESPACE, "", {"cell": cell, "party": party, "fresh": fresh, "changes": list(rows)}, 1.0)
 
 
 ROWS = (

@@ -16,7 +16,6 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import StoreError
-from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.process import ProcessKernel
@@ -28,6 +27,7 @@ from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
 from mahtab_tui.tui.screens.output.pictures import HeldPicture, Picture
 from mahtab_tui.tui.screens.output.screen import saved
 from mahtab_tui.tui.theme import MAHTAB, role_variables
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import drawn
 
@@ -226,13 +226,13 @@ async def test_enter_on_a_cell_opens_its_output_or_its_picture(make_app: Callabl
     printed = "".join(f"{number}\n" for number in range(5_000))
     about = {"status": "ok", "duration": 0.1}
     records = [
-        Record(tags.USER_REPL_IN, "plot()", {"cell": 1, "party": "you"}, 1.0),
-        Record(tags.DISPLAY, "<Figure>\n", {"cell": 1, "mime": "image/png", "data": png(8, 8)}, 1.0),
-        Record(tags.USER_REPL_OUT, "<Figure>\n", {"cell": 1, **about, "kinds": [["display", 9]]}, 1.0),
-        Record(tags.USER_REPL_IN, "count()", {"cell": 2, "party": "you"}, 1.0),
-        Record(tags.USER_REPL_OUT, printed, {"cell": 2, **about, "kinds": [["stdout", len(printed)]]}, 1.0),
-        Record(tags.USER_REPL_IN, "x = 1", {"cell": 3, "party": "you"}, 1.0),
-        Record(tags.USER_REPL_OUT, "", {"cell": 3, **about, "kinds": []}, 1.0),
+        made(tags.USER_REPL_IN, "plot()", {"cell": 1, "party": "you"}, 1.0),
+        made(tags.DISPLAY, "<Figure>\n", {"cell": 1, "mime": "image/png", "data": png(8, 8)}, 1.0),
+        made(tags.USER_REPL_OUT, "<Figure>\n", {"cell": 1, **about, "kinds": [["display", 9]]}, 1.0),
+        made(tags.USER_REPL_IN, "count()", {"cell": 2, "party": "you"}, 1.0),
+        made(tags.USER_REPL_OUT, printed, {"cell": 2, **about, "kinds": [["stdout", len(printed)]]}, 1.0),
+        made(tags.USER_REPL_IN, "x = 1", {"cell": 3, "party": "you"}, 1.0),
+        made(tags.USER_REPL_OUT, "", {"cell": 3, **about, "kinds": []}, 1.0),
     ]
     async with make_app(*records).run_test(size=(120, 40)) as pilot:
         app = pilot.app

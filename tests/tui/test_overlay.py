@@ -19,6 +19,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.graphics import overlay
 from mahtab_tui.tui.graphics.encoding import kitty as kitty_encoded
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.graphics_terminal import GraphicsTerminal
 from tests.tui.story import drawn
@@ -37,9 +38,9 @@ def png(width: int, height: int, colour: str = "red") -> str:
 def cell(number: int, *pictures: str) -> list[Record]:
     """A cell that has shown these."""
     return [
-        Record(tags.USER_REPL_IN, "plot()", {"cell": number, "party": "you"}, 1.0),
-        *(Record(tags.DISPLAY, "<Figure>\n", {"cell": number, "mime": "image/png", "data": data}, 1.0) for data in pictures),
-        Record(tags.USER_REPL_OUT, "<Figure>\n" * len(pictures), {"cell": number, "status": "ok", "kinds": [["display", 9]] * len(pictures)}, 1.0),
+        made(tags.USER_REPL_IN, "plot()", {"cell": number, "party": "you"}, 1.0),
+        *(made(tags.DISPLAY, "<Figure>\n", {"cell": number, "mime": "image/png", "data": data}, 1.0) for data in pictures),
+        made(tags.USER_REPL_OUT, "<Figure>\n" * len(pictures), {"cell": number, "status": "ok", "kinds": [["display", 9]] * len(pictures)}, 1.0),
     ]
 
 
@@ -314,7 +315,7 @@ async def test_hidden_from_the_model_it_stays_dimmed(make_app: MakeApp, kitty: G
         watched = Watched(pilot, kitty)
         await watched.standing(1)
         shown = list(kitty.kept)
-        watched.pane.fold([Record(tags.HIDE, "", {"entry": watched.pane.viewport.transcript.entries[-1].key, "hidden": True}, 1.0)])
+        watched.pane.fold([made(tags.HIDE, "", {"entry": watched.pane.viewport.transcript.entries[-1].key, "hidden": True}, 1.0)])
         await until(pilot, lambda: bool(kitty.standing) and list(kitty.kept) != shown)
         assert watched.misplaced == []
 

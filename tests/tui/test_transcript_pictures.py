@@ -13,10 +13,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.graphics import drawings, half_blocks
 from mahtab_tui.tui.graphics.pictured import Picture
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.test_overlay import cell, png
 from tests.tui.transcript_app import PaneApp, cells, shown
@@ -126,7 +126,7 @@ async def test_hidden_from_the_model_it_is_drawn_dimmed() -> None:
         pane = pane_of(pilot)
         await until(pilot, lambda: blocks(pane) == [10] * 5)
         (bright,) = styles(pane)
-        pane.fold([Record(tags.HIDE, "", {"entry": pane.viewport.transcript.entries[-1].key, "hidden": True}, 1.0)])
+        pane.fold([made(tags.HIDE, "", {"entry": pane.viewport.transcript.entries[-1].key, "hidden": True}, 1.0)])
         await until(pilot, lambda: blocks(pane) == [10] * 5 and styles(pane) != {bright})
         (dimmed,) = styles(pane)
         assert bright is not None
@@ -141,7 +141,7 @@ async def test_hidden_from_the_model_it_is_drawn_dimmed() -> None:
 async def test_a_pinned_one_is_drawn_at_the_top() -> None:
     async with PaneApp([*cell(1, png(160, 32)), *cells(20, 2)]).run_test(size=(60, 40)) as pilot:
         pane = pane_of(pilot)
-        pane.fold([Record(tags.PIN, "", {"entry": pane.viewport.transcript.entries[0].key, "pinned": True}, 1.0)])
+        pane.fold([made(tags.PIN, "", {"entry": pane.viewport.transcript.entries[0].key, "pinned": True}, 1.0)])
         await until(pilot, lambda: blocks(pane) == [20] * 2)
 
 

@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.transcript_app import PaneApp, shown
 
@@ -57,7 +58,7 @@ CHANGES = [
 
 def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
     """Of the past: nothing in the picture depends on the clock."""
-    return Record(tag, text, attrs)
+    return made(tag, text, attrs)
 
 
 SESSION = [

@@ -13,10 +13,10 @@ from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.action_menu import ActionMenu
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.search_story import done
 from tests.tui.story import ToldSession, drawn, story
@@ -26,7 +26,7 @@ SIZE = (110, 24)
 PRINTABLE = [character for character in string.printable if character.isprintable() and character != " "]
 ONCE_KEYS = "rRxsemyd1/`"
 """Letters that panes are likely to take for a key."""
-QUEUE = Record(tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0)
+QUEUE = made(tags.QUEUE, "", {"items": [{"id": 1, "code": "never = 1", "mode": "python", "party": ""}]}, 1.0)
 ACTS = ("submit", "replace", "cancel", "decide", "hide", "pin", "reset", "kill_kernel", "stop")
 
 

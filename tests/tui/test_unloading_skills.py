@@ -5,11 +5,11 @@ from __future__ import annotations
 from textual.content import Content
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.widgets.header import HeaderBar
+from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
 from tests.tui.test_skills_screen import SIZE, MakeApp, loaded, skills
@@ -22,11 +22,11 @@ async def test_the_header_tells_what_is_loaded(make_app: MakeApp) -> None:
         await drawn(pilot)
         header = pilot.app.query_one(HeaderBar)
         header.tokens, header.cost = 0, None
-        header.fold([Record(tags.SKILL, "", {"name": name, "loaded": True, "chars": 1_200, "budget": 60_000}) for name in ("tidy", "[b]debug")])
+        header.fold([made(tags.SKILL, "", {"name": name, "loaded": True, "chars": 1_200, "budget": 60_000}) for name in ("tidy", "[b]debug")])
         assert isinstance(header.tooltip, Content)  # a text would be read as markup
         assert str(header.tooltip) == "Loaded skills:\n  tidy  1,200\n  [b]debug  1,200\n2,400 of 60,000 characters"
         for name in ("tidy", "[b]debug"):
-            header.fold([Record(tags.SKILL, "", {"name": name, "loaded": False, "chars": 1_200, "budget": 60_000})])
+            header.fold([made(tags.SKILL, "", {"name": name, "loaded": False, "chars": 1_200, "budget": 60_000})])
         assert header.tooltip is None
 
 

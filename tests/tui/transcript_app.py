@@ -14,6 +14,7 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
+from tests.records import made
 
 SIZE = (60, 20)
 
@@ -51,7 +52,7 @@ class PaneApp(App[None]):
 
 
 def record(tag: str, text: str = "", /, **attrs: Any) -> Record:
-    return Record(tag, text, attrs, time.time())
+    return made(tag, text, attrs, time.time())
 
 
 def cell(number: int, code: str = "", output: str = "") -> list[Record]:

@@ -9,24 +9,25 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.attention import LONG, Attention, notification
+from tests.records import made
 
 
 def record(tag: str, **attrs: Any) -> Record:
-    return Record(tag, "", attrs, 0.0)
+    return made(tag, "", attrs, 0.0)
 
 
 WORTH_IT = [
     (record(tags.USER_REPL_OUT, cell=3, duration=LONG), "Cell 3 has ended after 10 s"),
     (record(tags.ASSISTANT_REPL_OUT, cell=4, duration=75.4), "Cell 4 has ended after 75 s"),
     (record(tags.APPROVAL, state="waiting"), "Code waits for your approval"),
-    (record(tags.RLM_CALL, event="fan-out", state="waiting"), "A search asks before it makes many calls"),
+    (record(tags.RLM_CALL, event="fan-out", node="1", state="waiting"), "A search asks before it makes many calls"),
 ]
 NOT_WORTH_IT = [
     record(tags.USER_REPL_OUT, cell=3, duration=LONG - 0.1),
     record(tags.USER_REPL_OUT, cell=3, duration=None, cut=True),
     record(tags.USER_REPL_OUT, cell=3, late=True),
     record(tags.APPROVAL, state="run"),
-    record(tags.RLM_CALL, event="begin", state="waiting"),
+    record(tags.RLM_CALL, event="begin", node="1"),
 ]
 
 

@@ -7,9 +7,9 @@ import logging
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
 from mahtab_tui.session import broadcast
 from mahtab_tui.session.broadcast import Broadcast, Feed
+from tests.records import emit
 
 
 @pytest.fixture

@@ -12,9 +12,10 @@ import pytest
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.handlers import DisplayHandler
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.store.memory import MemoryStore
+from tests.records import emit
 
 
 @pytest.fixture
@@ -45,7 +46,6 @@ def test_filter_by_route_and_by_tags(log: logging.Logger) -> None:
     log.addHandler(chosen)
     emit(log, tags.NOTICE, "no")
     emit(log, tags.USER_CHAT, "yes")
-    emit(log, "no-such-tag", "nowhere")
     assert texts(chosen.take()) == ["yes"]
     assert TagFilter("prompt").tags < TagFilter("store").tags < TagFilter("display").tags
 

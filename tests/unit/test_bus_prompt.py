@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.prompt import LONGEST, RECORDS, RESUMED, PromptHandler, shorten
-from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.bus.told import OVERWRITTEN
+from tests.records import emit, made
 
 
 @pytest.fixture
@@ -94,11 +94,10 @@ def test_what_is_hidden_takes_no_room_and_is_there_to_be_shown_again(bus: Bus) -
 def test_a_resumed_session_is_told_the_persons_cells_and_that_their_variables_are_gone(bus: Bus) -> None:
     _, prompt = bus
     past = [
-        Record(tags.USER_REPL_IN, "x = 1", {"cell": 1}, 0.0),
-        Record(tags.DISPLAY, "shown", {"cell": 1}, 0.0),
-        Record(tags.USER_CHAT, "why?", {"turn": 1}, 0.0),
-        Record(tags.HIDE, "", {"entry": "question 1", "hidden": True}, 0.0),
-        Record("from a later version", "?", {}, 0.0),
+        made(tags.USER_REPL_IN, "x = 1", {"cell": 1}, 0.0),
+        made(tags.DISPLAY, "shown", {"cell": 1, "mime": "image/png", "data": ""}, 0.0),
+        made(tags.USER_CHAT, "why?", {"turn": 1}, 0.0),
+        made(tags.HIDE, "", {"entry": "question 1", "hidden": True}, 0.0),
     ]
     prompt.resume(past)
     assert prompt.get_context() == f'<user-repl-in cell="1">x = 1</user-repl-in>\n<kernel>{RESUMED}</kernel>'

@@ -14,10 +14,10 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import TakenOver
-from mahtab_tui.bus.records import Record, emit
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.store.claim import Claim, HeldElsewhere, claim, held, take_over
 from mahtab_tui.store.sqlite import SqliteStore, load_records
+from tests.records import emit, made
 
 HOLD = "import sys, time\nfrom mahtab_tui.store.claim import claim\nheld = claim(sys.argv[1])\nprint('held', flush=True)\ntime.sleep(1000)\n"
 
@@ -78,20 +78,20 @@ def test_a_killed_program_holds_nothing_and_its_file_is_removed(home: Path) -> N
 def test_who_lost_a_session_writes_no_more_and_does_not_release_it_for_the_other(home: Path, tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     first = SqliteStore(path, "abc", claim=claimed("abc"))
-    first.append(Record(tags.USER_REPL_IN, "one", {"cell": 1}, 1.0))
-    first.append(Record(tags.USER_REPL_OUT, "printed", {"cell": 1}, 1.0))
+    first.append(made(tags.USER_REPL_IN, "one", {"cell": 1}, 1.0))
+    first.append(made(tags.USER_REPL_OUT, "printed", {"cell": 1}, 1.0))
     assert first.output(1) == "printed"
     second = SqliteStore(path, "abc", claim=take_over("abc"))
     assert first.claim is not None
     assert first.claim.lost
     with pytest.raises(TakenOver):
-        first.append(Record(tags.USER_REPL_IN, "lost", {"cell": 2}, 2.0))
-    for partial in (Record(tags.USER_REPL_OUT, "lost", {"cell": 2}, 2.0), None):
+        first.append(made(tags.USER_REPL_IN, "lost", {"cell": 2}, 2.0))
+    for partial in (made(tags.USER_REPL_OUT, "lost", {"cell": 2}, 2.0), None):
         with pytest.raises(TakenOver):
             first.partial("k", partial)
     assert first.output(1) is None, "another program's cell may have this number"
     first.claim.release()
-    second.append(Record(tags.USER_REPL_IN, "two", {"cell": 2}, 3.0))
+    second.append(made(tags.USER_REPL_IN, "two", {"cell": 2}, 3.0))
     assert [record.text for _, record in load_records(path, "abc").records] == ["one", "printed", "two"]
     with pytest.raises(HeldElsewhere):
         claim("abc")

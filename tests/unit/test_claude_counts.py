@@ -72,8 +72,9 @@ def test_all_that_a_turn_read_counts_also_from_the_cache_and_where_it_failed(
     usage = hear(claude_model(), HELLO, threading.Event()).usage
     assert usage is not None
     read, written, cost = COUNTS[name]
-    assert (usage["input_tokens"], usage["output_tokens"], usage["cost"]) == (read, written, pytest.approx(cost))
-    assert (usage["cache_read_tokens"], usage["cache_creation_tokens"]) == (read * 3 // 8, read // 8)
+    assert (usage.input_tokens, usage.output_tokens) == (read, written)
+    assert usage.cost == pytest.approx(cost)
+    assert (usage.cache_read_tokens, usage.cache_creation_tokens) == (read * 3 // 8, read // 8)
 
 
 def test_what_was_streamed_counts_where_the_process_ended_before_it_could_tell(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
@@ -81,7 +82,7 @@ def test_what_was_streamed_counts_where_the_process_ended_before_it_could_tell(i
     answer = hear(claude_model(), HELLO, threading.Event())
     assert "ended with exit code" in answer.failure
     assert answer.usage is not None
-    assert answer.usage["input_tokens"] == 2_400
+    assert answer.usage.input_tokens == 2_400
 
 
 def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
@@ -96,8 +97,10 @@ def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(in
     usage = hear(llm, [*HELLO, AIMessage("one"), HumanMessage("more")], threading.Event()).usage
     assert first is not None
     assert usage is not None
-    assert (first["input_tokens"], first["cost"]) == (20, pytest.approx(0.1))
-    assert (usage["input_tokens"], usage["output_tokens"], usage["cost"]) == (80, 80, pytest.approx(0.8))
+    assert first.input_tokens == 20
+    assert first.cost == pytest.approx(0.1)
+    assert (usage.input_tokens, usage.output_tokens) == (80, 80)
+    assert usage.cost == pytest.approx(0.8)
     assert [notice for notice in notices if "summary of its own" in notice]
     assert fake.starts[0]["env"] == {"DISABLE_AUTO_COMPACT": "1"}
 

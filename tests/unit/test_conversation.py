@@ -16,14 +16,15 @@ from mahtab_tui.bus.left_out import LeftOut
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import TAKEN_OUT, render_context
+from tests.records import made
 
 
 def cell(number: int, printed: str, **attrs: Any) -> Record:
-    return Record(tags.USER_REPL_OUT, printed, {"cell": number, **attrs})
+    return made(tags.USER_REPL_OUT, printed, {"cell": number, **attrs})
 
 
 def hide(entry: str, hidden: bool = True) -> Record:
-    return Record(tags.HIDE, "", {"entry": entry, "hidden": hidden})
+    return made(tags.HIDE, "", {"entry": entry, "hidden": hidden})
 
 
 def left_out(*records: Record) -> LeftOut:
@@ -75,22 +76,22 @@ def test_code_that_stays_beside_hidden_words_stays_the_same_code(docstring: str,
 def test_a_replaced_question_leaves_the_cells_that_came_with_it_and_messages_in_turn() -> None:
     conversation = asked(cell(1, "one"))
     conversation.ask(2, "and now?", "")
-    folded = left_out(cell(1, "one"), Record(tags.USER_CHAT, "why?", {"turn": 1}), Record(tags.ASSISTANT_CHAT, "So.", {"turn": 1, "step": 0}))
-    folded.fold(Record(tags.REPLACE, "", {"entry": "question 1"}))
+    folded = left_out(cell(1, "one"), made(tags.USER_CHAT, "why?", {"turn": 1}), made(tags.ASSISTANT_CHAT, "So.", {"turn": 1, "step": 0}))
+    folded.fold(made(tags.REPLACE, "", {"entry": "question 1"}))
     ((kind, text),) = told(conversation, folded)
     assert kind == "human"
     assert text == f"{render_context([], to_xml(cell(1, 'one')))}\n\nand now?"
 
 
 def test_of_a_tail_of_records_an_older_replacement_takes_all_before_it() -> None:
-    folded = left_out(cell(7, "seven"), Record(tags.REPLACE, "", {"entry": "question 1"}), cell(8, "eight"))
+    folded = left_out(cell(7, "seven"), made(tags.REPLACE, "", {"entry": "question 1"}), cell(8, "eight"))
     assert folded.replaced("cell 7")
     assert "cell 8" not in folded
 
 
 def test_results_that_are_hidden_leave_a_sentence_in_their_place() -> None:
     conversation = Conversation([EarlierMessage("user", "why?", 1)])
-    ran = Record(tags.ASSISTANT_REPL_OUT, "a pear", {"cell": 1, "status": "ok"})
+    ran = made(tags.ASSISTANT_REPL_OUT, "a pear", {"cell": 1, "status": "ok"})
     conversation.add(1, [AIMessage("```python\nlook()\n```"), HumanMessage(to_xml(ran)), AIMessage("A pear.")])
-    folded = left_out(Record(tags.ASSISTANT_REPL_IN, "look()", {"cell": 1, "turn": 1, "step": 0, "block": 0}), ran, hide("cell 1"))
+    folded = left_out(made(tags.ASSISTANT_REPL_IN, "look()", {"cell": 1, "turn": 1, "step": 0, "block": 0}), ran, hide("cell 1"))
     assert told(conversation, folded) == [("human", "why?"), ("ai", TAKEN_OUT), ("human", TAKEN_OUT), ("ai", "A pear.")]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.tui import drain
 from mahtab_tui.tui.drain import LATEST, RATE, Drain
 
@@ -29,7 +28,7 @@ class Drawing:
         self.worked += self.cost
 
     def say(self, text: str) -> None:
-        self.drain.handler.handle(logging.makeLogRecord({"msg": text, "tag": tags.NOTICE, "attrs": {}}))
+        self.drain.handler.handle(logging.makeLogRecord({"msg": text, "record": Notice(text)}))
 
     def second(self) -> int:
         """How often something was handed on in a second in which something is said before each look."""

@@ -9,8 +9,8 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from mahtab_tui.agent.fitting import SHORT, fit, size, with_short_outputs
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.formatters import to_xml
-from mahtab_tui.bus.records import Record
 from mahtab_tui.llm.prompts import BEGINNING_LEFT_OUT
+from tests.records import made
 
 
 def conversation(*texts: str) -> list[AnyMessage]:
@@ -32,8 +32,8 @@ def test_it_fits_begins_with_the_person_and_ends_with_the_last_message(texts: li
 
 
 def test_outputs_are_shortened_first_and_nothing_else() -> None:
-    output = to_xml(Record(tags.USER_REPL_OUT, "</user-repl-out>" + "x" * 9_000, {"cell": 1, "status": "ok"}))
-    code = to_xml(Record(tags.USER_REPL_IN, "y" * 2_000, {"cell": 1}))
+    output = to_xml(made(tags.USER_REPL_OUT, "</user-repl-out>" + "x" * 9_000, {"cell": 1, "status": "ok"}))
+    code = to_xml(made(tags.USER_REPL_IN, "y" * 2_000, {"cell": 1}))
     messages = conversation(f"{code}\n{output}\n\nwhy?", "z" * 2_000, "and now?")
     fitted = fit(messages, size(messages) - 1_000)
     text = str(fitted[0].text)
@@ -54,6 +54,6 @@ def test_then_the_beginning_is_left_out_and_that_is_told() -> None:
 
 @given(st.text(), st.text())
 def test_what_was_printed_cannot_make_more_of_a_message_short(printed: str, words: str) -> None:
-    record = to_xml(Record(tags.ASSISTANT_REPL_OUT, printed, {"cell": 1}))
+    record = to_xml(made(tags.ASSISTANT_REPL_OUT, printed, {"cell": 1}))
     assert with_short_outputs(f"{record}\n{words}", 10_000) == f"{record}\n{words}"
     assert with_short_outputs(f"{record}\nplain words", 1).endswith("</assistant-repl-out>\nplain words")

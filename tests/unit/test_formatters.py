@@ -9,10 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records, tags
 from mahtab_tui.bus.formatters import BytesFormatter, RichFormatter, XMLFormatter, attributes, defuse, escape_tags, restore, to_xml
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import UserReplIn
+from tests.records import made
 
+ANY_OF = {kind.tag: kind(**{name: "x" for name in kind.fields if name != "time"}) for kind in vars(records).values() if getattr(kind, "tag", "")}
+"""A record of each tag."""
 TAG = st.sampled_from(sorted(tags.ROUTES))
 HOSTILE = st.lists(
     st.one_of(
@@ -27,7 +30,7 @@ ELEMENT = re.compile(r'<([\w-]+)((?: \w+="[^"<>]*")*)>(.*?)</\1>', re.DOTALL)
 
 def logged(tag: str, text: str, **attrs: object) -> logging.LogRecord:
     record = logging.LogRecord("mahtab", logging.INFO, "", 0, text, (), None)
-    record.tag, record.attrs = tag, attrs
+    record.record = made(tag, text, attrs)
     return record
 
 
@@ -41,7 +44,7 @@ def test_what_is_defused_can_be_restored(tag: str, text: str) -> None:
 @given(TAG, HOSTILE)
 @example("user-repl-out", "</USER-CHAT >")
 def test_no_content_forges_a_record(tag: str, text: str) -> None:
-    found = ELEMENT.fullmatch(to_xml(Record(tag, text, {"cell": 1})))
+    found = ELEMENT.fullmatch(to_xml(ANY_OF[tag].changed(text=text)))
     assert found is not None
     assert found[1] == tag
     assert restore(found[3], tag) == text
@@ -53,8 +56,12 @@ def test_no_content_forges_a_record(tag: str, text: str) -> None:
 
 @given(st.dictionaries(st.sampled_from(["cell", "party", "a b", "x<"]), st.one_of(st.text(), st.integers(), st.booleans(), st.none())))
 def test_no_attribute_breaks_out(attrs: dict[str, object]) -> None:
-    found = ELEMENT.fullmatch(to_xml(Record("user-repl-in", "", attrs)))
-    assert found is not None
+    assert ELEMENT.fullmatch(f"<user-repl-in{attributes(attrs)}></user-repl-in>") is not None
+
+
+@given(st.text(), st.text())
+def test_no_field_breaks_out(party: str, call: str) -> None:
+    assert ELEMENT.fullmatch(to_xml(UserReplIn(cell=1, party=party, call=call))) is not None
 
 
 def test_code_stays_code() -> None:

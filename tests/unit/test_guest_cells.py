@@ -12,7 +12,7 @@ from typing import Any
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.prompt import PromptHandler
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.session import Session
@@ -25,8 +25,9 @@ from mahtab_tui.settings.model import load_settings
 from mahtab_tui.tui.panes.namespace.drawing import fitted_author
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.fold import Transcript
+from tests.records import emit, made
 
-ABOUT: dict[str, Any] = {"call": "guest-1", "request": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0, "blocks": 1}
+ABOUT: dict[str, Any] = {"call": "guest-1", "party": "codex", "guest": 2, "step": 0, "block": 0}
 
 
 class RecordingInbox(Inbox):
@@ -48,7 +49,7 @@ def guests_of(log: logging.Logger, held: list[tuple[str, bool]] | None = None) -
 
 
 def record(tag: str, text: str = "", **attrs: Any) -> Record:
-    return Record(tag, text, {**ABOUT, **attrs}, time.time())
+    return made(tag, text, {**ABOUT, **attrs}, time.time())
 
 
 def cells(transcript: Transcript) -> list[Cell]:
@@ -60,7 +61,7 @@ def test_code_that_waits_is_the_entry_that_runs_whatever_is_asked_in_between() -
     transcript.fold([record(tags.APPROVAL, "x = 1", state="waiting")])
     (waiting,) = cells(transcript)
     assert (waiting.approval, waiting.party, waiting.guest, waiting.code) == ("waiting", "codex", 2, "x = 1")
-    transcript.fold([Record(tags.USER_CHAT, "a question", {"turn": 1}, time.time())])
+    transcript.fold([made(tags.USER_CHAT, "a question", {"turn": 1}, time.time())])
     transcript.fold([record(tags.APPROVAL, "x = 2", state="edited"), record(tags.ASSISTANT_REPL_IN, "x = 2", cell=7)])
     transcript.fold([record(tags.ASSISTANT_REPL_OUT, "", cell=7, status="ok", duration=0.1, kinds=[])])
     assert cells(transcript) == [waiting]
@@ -183,7 +184,7 @@ def test_a_held_agents_cell_is_shown_waiting_while_others_are_served() -> None:
 
     class Watch(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            told.append([item["code"] for item in record.__dict__["attrs"]["items"]])
+            told.append([item.code for item in record.__dict__["record"].items])
 
     log.addHandler(Watch())
     try:

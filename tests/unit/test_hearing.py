@@ -88,8 +88,8 @@ def test_usage_that_comes_in_two_parts_adds_up(kind: type[Scripted]) -> None:
     last = {"content": "", "usage_metadata": {"input_tokens": 0, "output_tokens": 5, "total_tokens": 5}}
     answer = hear(kind(script=[first, "Yes.", last]), QUESTION, threading.Event())
     assert answer.usage is not None
-    assert (answer.usage["input_tokens"], answer.usage["output_tokens"], answer.usage["cache_read_tokens"]) == (9, 5, 4)
-    assert answer.usage["cost"] is None
+    assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.cache_read_tokens) == (9, 5, 4)
+    assert answer.usage.cost is None
 
 
 @pytest.mark.parametrize("metadata", [{"stop_reason": "max_tokens"}, {"finish_reason": "length"}, {"done_reason": "length"}])
@@ -134,7 +134,7 @@ def test_a_stop_that_came_before_the_answer_reaches_it_all_the_same() -> None:
     assert model._stops == 1
     assert answer.text == ""
     assert answer.usage is not None
-    assert answer.usage["cost"] == 0.5, "what was stopped has cost something"
+    assert answer.usage.cost == 0.5, "what was stopped has cost something"
 
 
 def test_a_silent_model_that_cannot_be_stopped_is_left_to_itself() -> None:
@@ -162,15 +162,16 @@ class Priced(Scripted):
 def test_an_answer_of_a_priced_model_that_tells_no_usage_is_estimated() -> None:
     usage = hear(Priced(script=["It is."]), QUESTION, threading.Event()).usage
     assert usage is not None
-    assert usage["estimated"]
-    assert usage["cost"] > 0
+    assert usage.estimated
+    assert usage.cost is not None
+    assert usage.cost > 0
 
 
 def test_a_stop_before_the_first_word_has_cost_what_was_read() -> None:
     cancelled = threading.Event()
     usage = hear(Priced(script=["", cancelled.set, ""]), QUESTION, cancelled).usage
     assert usage is not None
-    assert usage["input_tokens"] > 0
+    assert usage.input_tokens > 0
     cancelled = threading.Event()
     cancelled.set()
     assert hear(Priced(script=["It"]), QUESTION, cancelled).usage is None, "it was not asked"

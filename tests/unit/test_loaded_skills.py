@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.knowledge import library as library_module
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
@@ -32,7 +32,7 @@ class Shelf(logging.Handler):
         self.loaded = LoadedSkills(lambda: self.library, budget, self.log)
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(Record.of(record))
+        self.records.append(record_of(record))
 
     def told(self) -> list[tuple[str, bool, int]]:
         """What the bus was told of skills."""

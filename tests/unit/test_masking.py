@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.masking import MASK, MaskingFilter, Secrets, masked
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.covering import MASK
+from mahtab_tui.bus.masking import MaskingFilter, Secrets, masked
+from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.bus.setup import BusLogger
 from mahtab_tui.settings.model import load_settings
+from tests.records import emit
 
 KEY = "sk-proj-0123456789"
 
@@ -26,7 +28,7 @@ class Kept(logging.Handler):
         self.records: list[Record] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.records.append(Record.of(record))
+        self.records.append(record_of(record))
 
 
 def bus(*secrets: str) -> tuple[BusLogger, Kept]:
@@ -104,15 +106,15 @@ def test_a_key_of_the_environment_is_not_seen_either(monkeypatch: pytest.MonkeyP
 
 def test_of_two_keys_that_begin_alike_nothing_is_left() -> None:
     log, kept = bus(*load_settings(api_keys={"openai": SecretStr(KEY), "anthropic": SecretStr(f"{KEY}-longer")}).secrets())
-    emit(log, tags.USER_REPL_OUT, f"{KEY}-longer, {KEY}", code=f"{KEY}-longer")
-    assert (kept.records[0].text, kept.records[0].attrs["code"]) == (f"{MASK}, {MASK}", MASK)
+    emit(log, tags.USER_REPL_OUT, f"{KEY}-longer, {KEY}", detail=f"{KEY}-longer")
+    assert (kept.records[0].text, kept.records[0].attrs["detail"]) == (f"{MASK}, {MASK}", MASK)
 
 
 def test_the_whole_record_and_attributes_are_masked() -> None:
     log, kept = bus(KEY)
-    emit(log, tags.USER_REPL_OUT, f"x{KEY}", cell=1, frames=[[KEY]])
+    emit(log, tags.USER_REPL_OUT, f"x{KEY}", cell=1, frames=[[KEY, 1, "f", 1]])
     assert kept.records[0].text == f"x{MASK}"
-    assert kept.records[0].attrs["frames"] == [[MASK]]
+    assert kept.records[0].attrs["frames"] == [[MASK, 1, "f", 1]]
 
 
 OVERLAPPING = "ab-ab-aab"

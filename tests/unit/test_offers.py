@@ -10,6 +10,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.environments import Found, found_environments, has_package
 from mahtab_tui.tui.offers import missing_module, offer_for, welcome_of
+from tests.records import made
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +55,7 @@ def test_what_is_no_environment_is_not_offered(tmp_path: Path) -> None:
 
 
 def ended(text: str, status: str = "error", tag: str = tags.USER_REPL_OUT) -> Record:
-    return Record(tag, text, {"cell": 1, "status": status})
+    return made(tag, text, {"cell": 1, "status": status})
 
 
 @pytest.mark.parametrize(

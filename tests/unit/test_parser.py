@@ -14,6 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.fences import in_docstring, is_python
 from mahtab_tui.bus.handlers import DisplayHandler
 from mahtab_tui.bus.parser import parse_response, route_response
+from mahtab_tui.bus.records import AssistantChat
 from mahtab_tui.bus.setup import close_logging, setup_logging
 
 DOCSTRING = '''def f():
@@ -237,7 +238,7 @@ def test_an_answer_is_logged_once_and_whole() -> None:
     display = DisplayHandler()
     log.addHandler(display)
     text = "a\n```python\nx\n```"
-    parsed = route_response(text, log, turn=2, step=0, stopped=False)
+    parsed = route_response(AssistantChat(text, turn=2, step=0), log)
     close_logging(log)
     assert isinstance(log, logging.Logger)
     assert parsed == parse_response(text)

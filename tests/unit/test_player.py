@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.player import PACES, Player
+from tests.records import made
 
 
 class Clock:
@@ -22,7 +23,7 @@ def events(*delays: float, speed: float = 1.0) -> Iterator[tuple[float, Record]]
     time = 1000.0
     for number, delay in enumerate(delays):
         time += delay
-        yield delay / speed, Record("rlm-call", str(number), {}, time)
+        yield delay / speed, made("rlm-chat", str(number), {"node": "1"}, time)
 
 
 def taken(player: Player, limit: int = 100) -> str:

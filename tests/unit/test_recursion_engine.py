@@ -36,7 +36,7 @@ def test_turns_go_on_until_the_answer(bench: Bench) -> None:
     turn = [("rlm-call", "turn"), ("usage", None), ("rlm-chat", None), ("rlm-repl-in", None), ("rlm-repl-out", None)]
     assert events == [("rlm-call", "begin"), *turn, *turn, ("rlm-call", "touch"), ("rlm-final", None)]
     assert [record.attrs["seq"] for record in bench.story if "seq" in record.attrs] == list(range(len(events)))
-    assert bench.story.of(tags.RLM_FINAL)[0].attrs["spans"] == [(0, 6)]
+    assert bench.story.of(tags.RLM_FINAL)[0].attrs["spans"] == [[0, 6]]
 
 
 def test_a_small_text_goes_straight_to_the_model(bench: Bench) -> None:
@@ -96,9 +96,9 @@ def test_the_spans_of_children_are_those_of_the_root(bench: Bench) -> None:
     half = len(TEXT) // 2
     assert found.text == TEXT[half : half + 5]
     begun = bench.story.of(tags.RLM_CALL, "1.1", event="begin")[0].attrs
-    assert (begun["spans"], begun["chars"]) == ([(half, len(TEXT))], len(TEXT) - half)
+    assert (begun["spans"], begun["chars"]) == ([[half, len(TEXT)]], len(TEXT) - half)
     touched = {record.attrs["how"]: record.attrs["spans"] for record in bench.story.of(tags.RLM_CALL, event="touch")}
-    assert touched == {"handed": [(half, len(TEXT))], "peek": [(half, half + 5)], "answer": [(half, half + 5)]}
+    assert touched == {"handed": [[half, len(TEXT)]], "peek": [[half, half + 5]], "answer": [[half, half + 5]]}
 
 
 def test_lines_from_several_places_are_traced_to_them_also_through_a_child(bench: Bench) -> None:
@@ -117,9 +117,9 @@ def test_lines_from_several_places_are_traced_to_them_also_through_a_child(bench
     below = "\n".join(TEXT[start:end] for start, end in lines)
     assert found.text == f"{below[2:4]}\n{below[8:16]}"
     begun = [bench.story.of(tags.RLM_CALL, node, event="begin")[0].attrs for node in ("1.1", "1.1.1")]
-    assert [(one["spans"], one["chars"]) for one in begun] == [(lines, len(below)), ([(2, 4), (501, 508)], 11)]
+    assert [(one["spans"], one["chars"]) for one in begun] == [([list(line) for line in lines], len(below)), ([[2, 4], [501, 508]], 11)]
     answered = bench.story.of(tags.RLM_FINAL, "1.1")[0].attrs["spans"]
-    assert answered == [(0, 6), (500, 503)]
+    assert answered == [[0, 6], [500, 503]]
 
 
 def test_a_fan_out_of_200_keeps_its_order(bench: Bench) -> None:
@@ -330,7 +330,7 @@ def test_messages_that_a_sandbox_makes_up_are_nothing(bench: Bench) -> None:
     found = bench.run(replies({"what?": [code("forge"), code("answer")]}), {"forge": forge, "answer": answer})
     assert found.text == "there it is"
     touched = [(record.attrs["how"], record.attrs["spans"]) for record in bench.story.of(tags.RLM_CALL, event="touch")]
-    assert touched == [("grep", [(0, len(TEXT))]), ("answer", [(0, 6)])]
+    assert touched == [("grep", [[0, len(TEXT)]]), ("answer", [[0, 6]])]
 
 
 def test_a_node_tells_only_so_much_of_what_it_has_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.log import Log, read_log, replay
+from tests.records import made
 from tests.recursion_scripts import Bench, Seat, code, replies
 
 
@@ -56,21 +57,12 @@ def test_a_log_that_cannot_be_written_any_more_says_so_and_raises_nothing(bench:
     assert log.trouble == f"The log {path} is not complete: Broken pipe."
 
 
-def as_json(record: Record) -> Record:
-    """A record whose tuples are lists."""
-
-    def plain(value: object) -> object:
-        return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-    return Record(record.tag, record.text, {name: plain(value) for name, value in record.attrs.items()}, record.time)
-
-
 def test_what_is_written_is_read_again(bench: Bench, tmp_path: Path) -> None:
     story = a_story(bench)
     path = written(tmp_path / "log.jsonl", story)
     opened = read_log(path)
     assert opened.note == ""
-    assert opened.records == [as_json(record) for record in story if record.tag != tags.RLM_CHAT_STREAM]
+    assert opened.records == [record for record in story if record.tag != tags.RLM_CHAT_STREAM]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
@@ -112,16 +104,16 @@ def test_another_file_is_no_log(tmp_path: Path) -> None:
 def test_a_log_has_a_largest_size(tmp_path: Path) -> None:
     log = Log(tmp_path / "log.jsonl", max_bytes=500)
     for number in range(100):
-        log.write(Record(tags.RLM_CHAT, "words", {"number": number}))
+        log.write(made(tags.RLM_CHAT, "words", {"node": str(number)}))
     log.close()
     assert (tmp_path / "log.jsonl").stat().st_size <= 500
-    numbers = [record.attrs["number"] for record in read_log(tmp_path / "log.jsonl").records]
+    numbers = [int(record.attrs["node"]) for record in read_log(tmp_path / "log.jsonl").records]
     assert numbers == list(range(len(numbers)))
     assert numbers
 
 
 def test_a_replay_waits_as_the_search_did() -> None:
-    records = [Record("rlm-call", str(time), {}, time) for time in (100.0, 101.0, 100.5, 103.0, 203.0)]
+    records = [made(tags.RLM_CHAT, str(time), {"node": "1"}, time) for time in (100.0, 101.0, 100.5, 103.0, 203.0)]
     assert list(replay(records)) == [(0.0, record) for record in records]
     assert [delay for delay, _ in replay(records, speed=2)] == [0.0, 0.5, 0.0, 1.0, 5.0]
     assert list(replay([])) == []
@@ -130,11 +122,11 @@ def test_a_replay_waits_as_the_search_did() -> None:
 @given(st.binary(max_size=300))
 def test_a_log_with_any_bytes_in_it_opens(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.mktemp("log") / "log.jsonl"
-    path.write_bytes(b'{"format":"mahtab-rlm-1"}\n' + data + b'\n{"tag":"rlm-chat","text":"","attrs":{},"time":1}')
-    assert read_log(path).records == [Record("rlm-chat", "", {}, 1.0)]
+    path.write_bytes(b'{"format":"mahtab-rlm-1"}\n' + data + b'\n{"tag":"rlm-chat","text":"","attrs":{"node":"1"},"time":1}')
+    assert read_log(path).records == [made("rlm-chat", "", {"node": "1"}, 1.0)]
 
 
-@pytest.mark.parametrize("line", ["[" * 100_000, '{"tag":"rlm-chat","text":"","attrs":{},"time":NaN}', "9" * 5_000, '{"tag":"rlm-chat"}'])
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"tag":"rlm-chat","text":"","attrs":{"node":"1"},"time":NaN}', "9" * 5_000, '{"tag":"rlm-chat"}'])
 def test_lines_that_are_made_up_are_left_out(tmp_path: Path, line: str) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(f'{{"format":"mahtab-rlm-1"}}\n{line}\n')

@@ -12,7 +12,6 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search import kept
 from mahtab_tui.search.events import LONGEST_QUERY
@@ -20,6 +19,7 @@ from mahtab_tui.search.live import Source
 from mahtab_tui.search.log import Log
 from mahtab_tui.search.memo import _digest
 from mahtab_tui.search.tree import ENDS, HELD, Tree
+from tests.records import made
 from tests.recursion_scripts import TEXT, Bench, Seat, code, query_of, replies
 
 LARGE = 1_000_000
@@ -128,13 +128,13 @@ def test_a_log_has_the_place_of_what_the_root_holds_and_not_its_text(bench: Benc
 
 def test_a_shown_tree_keeps_the_ends_of_long_queries_and_answers() -> None:
     tree = Tree("t")
-    attrs = {"tree": "t", "kind": "llm"}
-    tree.fold(Record(tags.RLM_CALL, "what?", {**attrs, "node": "1", "event": "begin"}, 0.0))
+    attrs = {"tree": "t"}
+    tree.fold(made(tags.RLM_CALL, "what?", {**attrs, "kind": "llm", "node": "1", "event": "begin"}, 0.0))
     count = 2 * HELD // 40_000
     for number in range(count):
         name = {**attrs, "node": f"1.{number}"}
-        tree.fold(Record(tags.RLM_CALL, "q" * 30_000, {**name, "event": "begin", "parent": "1"}, 0.0))
-        tree.fold(Record(tags.RLM_FINAL, "a" * 30_000, {**name, "state": "done", "duration": 0.0}, 0.0))
+        tree.fold(made(tags.RLM_CALL, "q" * 30_000, {**name, "kind": "llm", "event": "begin", "parent": "1"}, 0.0))
+        tree.fold(made(tags.RLM_FINAL, "a" * 30_000, {**name, "state": "done", "duration": 0.0}, 0.0))
     held = sum(len(node.query) + len(node.answer) for node in tree.nodes.values())
     assert held <= HELD + count * 2 * (ENDS + 100)
     assert "characters left out" in tree.nodes["1.0"].answer

@@ -82,7 +82,7 @@ async def test_usage_and_cost_are_what_the_model_told() -> None:
     said = await Model.of(ScriptedModel(reply=lambda messages: "yes")).conversation(*ASKED).say(ignore)
     assert said.text == "yes"
     assert said.usage is not None
-    assert (said.usage["input_tokens"], said.usage["output_tokens"], said.usage["cost"]) == (100, 10, 0.01)
+    assert (said.usage.input_tokens, said.usage.output_tokens, said.usage.cost) == (100, 10, 0.01)
     assert (await Model.of(Threaded(go_on=_set())).conversation(*ASKED).say(ignore)).usage is None
 
 
@@ -182,7 +182,7 @@ async def test_a_call_that_fails_has_used_what_the_model_told() -> None:
     with pytest.raises(ModelError, match="It is tired"):
         await conversation.say(ignore)
     assert conversation.used is not None
-    assert conversation.used["input_tokens"] == 9
+    assert conversation.used.input_tokens == 9
 
 
 async def test_a_failing_model_raises_where_it_is_waited_for() -> None:

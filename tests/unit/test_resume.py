@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
 from mahtab_tui.store.resume import NoSession, database, find_session, resumed_store
 from mahtab_tui.store.sqlite import SqliteStore
+from tests.records import made
 
 
 def said(session: str, folder: Path, at: float) -> None:
     """A session in which one thing was said."""
     store = SqliteStore(database(), session, name="s", project=str(folder))
-    store.append(Record(tags.USER_CHAT, f"in {session}", {"turn": 1}, at))
+    store.append(made(tags.USER_CHAT, f"in {session}", {"turn": 1}, at))
     store.close()
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.codec import Malformed, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.node import FINISHED, SearchNode
 from mahtab_tui.search.tree import HELD, Tree
 from mahtab_tui.search.trees import KEPT, Trees
+from tests.records import made
 from tests.tui.search_story import Scribe, asking, done, running, wide
 
 STORY = done()
@@ -162,9 +164,14 @@ def test_damaged_events_give_a_tree(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 12))):
         place = data.draw(st.integers(0, len(records) - 1))
         damage = data.draw(st.dictionaries(_NAMES, _VALUES, min_size=1, max_size=3))
-        records[place] = replace(records[place], attrs={**records[place].attrs, **damage})
-    records.insert(data.draw(st.integers(0, len(records))), Record(tags.RLM_CALL, "", {"tree": "t1", "node": "1", "event": "unheard of"}))
+        told = as_json(records[place])
+        with contextlib.suppress(Malformed):
+            records[place] = from_json({**told, "attrs": {**told["attrs"], **damage}}) or records[place]
     check(folded(records))
+
+
+def test_an_event_of_a_newer_version_is_no_record() -> None:
+    assert decode(tags.RLM_CALL, "", {"tree": "t1", "node": "1", "event": "unheard of"}, 1.0) is None
 
 
 def test_what_finished_turns_hold_is_bounded() -> None:
@@ -197,8 +204,8 @@ def test_trees_are_told_apart_and_the_newest_is_first() -> None:
     trees = Trees()
     assert trees.fold([*done("a"), *running()])
     assert [tree.id for tree in trees] == ["t1", "a"]
-    assert not trees.fold([Record(tags.NOTICE, "hello", {})])
-    assert not trees.fold([Record(tags.USAGE, "", {"source": "agent"})])
+    assert not trees.fold([made(tags.NOTICE, "hello", {})])
+    assert not trees.fold([made(tags.USAGE, "", {"source": "agent"})])
 
 
 def test_an_answer_that_begins_anew_is_shown_once() -> None:
@@ -206,8 +213,8 @@ def test_an_answer_that_begins_anew_is_shown_once() -> None:
     trees = Trees()
     trees.fold([scribe.begin("1", "q"), *scribe.thinks("1", 1)])
     about = {"tree": "t1", "node": "1", "turn": 1}
-    trees.fold([Record(tags.RLM_CHAT_STREAM, "Hello fr", about), Record(tags.RLM_CHAT_STREAM, "", {**about, "fresh": True})])
-    trees.fold([Record(tags.RLM_CHAT_STREAM, "Hello", about)])
+    trees.fold([made(tags.RLM_CHAT_STREAM, "Hello fr", about), made(tags.RLM_CHAT_STREAM, "", {**about, "fresh": True})])
+    trees.fold([made(tags.RLM_CHAT_STREAM, "Hello", about)])
     (root,) = next(iter(trees)).roots
     assert root.turns[0].words == "Hello"
 
@@ -215,7 +222,7 @@ def test_an_answer_that_begins_anew_is_shown_once() -> None:
 @pytest.mark.parametrize("tag", [tags.RLM_FINAL, tags.USAGE, tags.RLM_CHAT_STREAM])
 def test_of_a_search_that_was_never_begun_nothing_is_shown(tag: str) -> None:
     trees = Trees()
-    trees.fold([Record(tag, "x", {"tree": "gone", "node": "1"})])
+    trees.fold([made(tag, "x", {"tree": "gone", "node": "1"})])
     assert not len(trees)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.sizes import tokens_in
@@ -15,16 +16,16 @@ from mahtab_tui.llm.spending import OverBudget, Spending
 from mahtab_tui.llm.usage import price, worst_cost
 
 
-def call(cost: float | None, **more: Any) -> dict[str, Any]:
-    return {"model": "m", "input_tokens": 1_000, "output_tokens": 10, "cost": cost, **more}
+def call(cost: float | None, **more: Any) -> Usage:
+    return Usage(model="m", input_tokens=1_000, output_tokens=10, cost=cost, **more)
 
 
 def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
     spending = Spending(lambda: 2.0)
-    spending.fold(**call(0.25, turn=1, source="agent", cache_read_tokens=400, cache_creation_tokens=7))
-    spending.fold(**call(0.25, turn=1, source="reflection"))
-    spending.fold(**call(0.125, tree="a1", turn=4, source="rlm", node="1"))
-    spending.fold(**call(None, source="suggestion"))
+    spending.fold(call(0.25, turn=1, source="agent", cache_read_tokens=400, cache_creation_tokens=7))
+    spending.fold(call(0.25, turn=1, source="reflection"))
+    spending.fold(call(0.125, tree="a1", turn=4, source="rlm", node="1"))
+    spending.fold(call(None, source="suggestion"))
     rows = [line.split() for line in spending.table().split("\n")]
     assert rows[1:4] == [
         ["session", "4", "4,000", "400", "40", "$0.6250+"],
@@ -49,10 +50,10 @@ def test_what_is_held_counts_until_it_is_spent() -> None:
         ):
             pass
         assert refused.value.later, "the first may come to less"
-        spending.count(**call(0.1))
+        spending.count(call(0.1))
     with spending.afford("m", lambda: 0.6):
         pass
-    spending.count(**call(0.5))
+    spending.count(call(0.5))
     with pytest.raises(OverBudget) as refused, spending.afford("m", lambda: 0.6):
         pass
     assert not refused.value.later
@@ -69,7 +70,7 @@ def test_a_model_of_unknown_price_is_refused() -> None:
 
 def test_after_a_call_that_did_not_tell_its_price_all_are_refused() -> None:
     spending = Spending(lambda: 1.0)
-    spending.count(**call(None))
+    spending.count(call(None))
     with pytest.raises(OverBudget, match="A call of m did not tell its price") as refused, spending.afford("m", lambda: 0.1):
         pass
     assert not refused.value.later, "waiting does not help"
@@ -78,7 +79,7 @@ def test_after_a_call_that_did_not_tell_its_price_all_are_refused() -> None:
 def test_a_call_that_did_not_tell_its_price_before_there_was_a_limit_refuses_none() -> None:
     limits: list[float | None] = [None]
     spending = Spending(lambda: limits[0])
-    spending.count(**call(None))
+    spending.count(call(None))
     limits[0] = 1.0
     with spending.afford("m", lambda: 0.1):
         pass
@@ -105,7 +106,7 @@ def test_many_threads_together_never_pass_the_limit() -> None:
             try:
                 with spending.afford("m", lambda worst=worst: worst):  # type: ignore[misc]
                     cost = worst * chance.random()
-                    spending.count(**call(cost))
+                    spending.count(call(cost))
                     made.append(cost)
             except OverBudget:
                 pass

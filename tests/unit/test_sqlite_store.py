@@ -22,6 +22,7 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import Record
 from mahtab_tui.store import encoding
 from mahtab_tui.store.sqlite import SqliteStore, delete_session, fork_session, list_sessions, load_records
+from tests.records import made
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def cell(number: int, text: str = "x") -> Record:
-    return Record(tags.USER_REPL_IN, text, {"cell": number}, 1000.0 + number)
+    return made(tags.USER_REPL_IN, text, {"cell": number}, 1000.0 + number)
 
 
 def texts(path: Path, session: str = "s") -> list[str]:
@@ -44,7 +45,7 @@ def run(program: str, *args: object) -> subprocess.CompletedProcess[str]:
 
 def test_what_is_appended_is_there_at_once_and_private(path: Path) -> None:
     store = SqliteStore(path, "s", name="study", project="/p")
-    record = Record(tags.USER_REPL_OUT, "1\n", {"cell": 1, "kinds": [["value", 2]], "none": None}, 5.5)
+    record = made(tags.USER_REPL_OUT, "1\n", {"cell": 1, "kinds": [["value", 2]], "party": None}, 5.5)
     store.append(record)
     assert [loaded for _, loaded in load_records(path, "s").records] == [record]
     for file in path.parent.iterdir():
@@ -63,16 +64,16 @@ def test_the_pictures_of_a_cell_are_found_in_order(path: Path) -> None:
     store = SqliteStore(path, "s")
     assert store.pictures(2) == []
     for number, (cell_number, mime) in enumerate([(1, "image/png"), (2, "image/png"), (2, "text/html"), (2, "image/jpeg")]):
-        store.append(Record(tags.DISPLAY, "text", {"cell": cell_number, "mime": mime, "data": f"data {number}"}, 1.0))
-    SqliteStore(path, "other").append(Record(tags.DISPLAY, "text", {"cell": 2, "mime": "image/png", "data": "of another"}, 1.0))
+        store.append(made(tags.DISPLAY, "text", {"cell": cell_number, "mime": mime, "data": f"data {number}"}, 1.0))
+    SqliteStore(path, "other").append(made(tags.DISPLAY, "text", {"cell": 2, "mime": "image/png", "data": "of another"}, 1.0))
     assert store.pictures(2) == ["data 1", "data 3"]
     store.close()
 
 
 def test_an_empty_session_leaves_nothing(path: Path) -> None:
     store = SqliteStore(path, "s")
-    store.append(Record(tags.KERNEL, "The kernel is ready.", {"state": "idle"}, 1.0))
-    store.append(Record(tags.NOTICE, "Hello.", {}, 2.0))
+    store.append(made(tags.KERNEL, "The kernel is ready.", {"state": "idle"}, 1.0))
+    store.append(made(tags.NOTICE, "Hello.", {}, 2.0))
     store.close()
     assert list_sessions(path) == []
     assert not path.exists()
@@ -80,9 +81,9 @@ def test_an_empty_session_leaves_nothing(path: Path) -> None:
 
 def test_what_came_before_the_first_input_is_written_with_it(path: Path) -> None:
     store = SqliteStore(path, "s")
-    store.append(Record(tags.KERNEL, "ready", {}, 1.0))
+    store.append(made(tags.KERNEL, "ready", {}, 1.0))
     store.append(cell(1, "first"))
-    store.append(Record(tags.NOTICE, "more", {}, 3.0))
+    store.append(made(tags.NOTICE, "more", {}, 3.0))
     store.close()
     assert texts(path) == ["ready", "first", "more"]
 
@@ -90,12 +91,12 @@ def test_what_came_before_the_first_input_is_written_with_it(path: Path) -> None
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=st.text(st.characters()),
-    attrs=st.dictionaries(st.text(st.characters(), max_size=5), st.one_of(st.text(st.characters()), st.integers())),
+    attrs=st.fixed_dictionaries({"party": st.text(st.characters()), "cell": st.integers(-(2**63), 2**63 - 1), "duration": st.floats(0, 1e15)}),
 )
 def test_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, text: str, attrs: dict[str, object]) -> None:
     path = tmp_path_factory.mktemp("any") / "sessions.db"
     store = SqliteStore(path, "s")
-    record = Record(tags.USER_CHAT, text, attrs, 1.0)
+    record = made(tags.USER_REPL_OUT, text, attrs, 1.0)
     store.append(record)
     store.close()
     assert load_records(path, "s") == ([(1, record)], 0)
@@ -105,7 +106,7 @@ def test_any_text_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory,
 def test_a_long_output_is_kept_whole(path: Path) -> None:
     text = "0123456789" * 3_000_000
     store = SqliteStore(path, "s")
-    store.append(Record(tags.USER_REPL_OUT, text, {}, 1.0))
+    store.append(made(tags.USER_REPL_OUT, text, {}, 1.0))
     store.close()
     assert texts(path) == [text]
 
@@ -116,8 +117,8 @@ def test_the_whole_output_of_a_cell_is_found_among_others(path: Path) -> None:
     for number in range(1, 4):
         for kept in (store, other):
             kept.append(cell(number))
-        store.append(Record(tags.ASSISTANT_REPL_OUT if number == 2 else tags.USER_REPL_OUT, f"output {number} \ud800", {"cell": number}, 1.0))
-    store.append(Record(tags.USER_REPL_OUT, "later", {"cell": 2, "late": True}, 2.0))
+        store.append(made(tags.ASSISTANT_REPL_OUT if number == 2 else tags.USER_REPL_OUT, f"output {number} \ud800", {"cell": number}, 1.0))
+    store.append(made(tags.USER_REPL_OUT, "later", {"cell": 2, "late": True}, 2.0))
     store.close()
     assert [store.output(number) for number in (1, 2, 3, 4)] == [*(f"output {number} \ud800" for number in (1, 2, 3)), None]
     assert other.output(2) is None
@@ -143,9 +144,9 @@ def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
     assert list_sessions(path) == []
     for session, project, moment in (("a", "/one", 10.0), ("b", "/two", 30.0), ("c", "/one", 20.0)):
         store = SqliteStore(path, session, name=f"name {session}", project=project)
-        store.append(Record(tags.NOTICE, "hello", {}, 1.0))
-        store.append(Record(tags.USER_CHAT, f"question\n  {session} " + "long " * 100, {"turn": 1}, moment))
-        store.append(Record(tags.USER_REPL_IN, "not the first", {"cell": 1}, moment))
+        store.append(made(tags.NOTICE, "hello", {}, 1.0))
+        store.append(made(tags.USER_CHAT, f"question\n  {session} " + "long " * 100, {"turn": 1}, moment))
+        store.append(made(tags.USER_REPL_IN, "not the first", {"cell": 1}, moment))
         store.close()
     rows = list_sessions(path)
     assert [row.id for row in rows] == ["b", "c", "a"]
@@ -162,16 +163,16 @@ def test_sessions_are_listed_newest_first_by_folder(path: Path) -> None:
 def test_a_left_over_partial_is_a_record_that_was_cut(path: Path) -> None:
     store = SqliteStore(path, "s")
     store.append(cell(1))
-    store.partial("k", Record(tags.USER_REPL_OUT, "ha", {"cell": 1}, 2.0))
-    store.partial("k", Record(tags.USER_REPL_OUT, "half", {"cell": 1}, 2.0))
-    store.partial("gone", Record(tags.USER_REPL_OUT, "whole", {"cell": 2}, 2.0))
+    store.partial("k", made(tags.USER_REPL_OUT, "ha", {"cell": 1}, 2.0))
+    store.partial("k", made(tags.USER_REPL_OUT, "half", {"cell": 1}, 2.0))
+    store.partial("gone", made(tags.USER_REPL_OUT, "whole", {"cell": 2}, 2.0))
     store.partial("gone", None)
     store.close()
-    cut = Record(tags.USER_REPL_OUT, "half", {"cell": 1, "cut": True}, 2.0)
+    cut = made(tags.USER_REPL_OUT, "half", {"cell": 1, "cut": True}, 2.0)
     assert [record for _, record in load_records(path, "s").records][1:] == [cut]
     resumed = SqliteStore(path, "s")
     resumed.append(cell(2))
-    resumed.partial("k", Record(tags.USER_REPL_OUT, "other", {"cell": 2}, 3.0))
+    resumed.partial("k", made(tags.USER_REPL_OUT, "other", {"cell": 2}, 3.0))
     resumed.partial("k", None)
     resumed.close()
     assert [record for _, record in load_records(path, "s").records] == [cell(1), cut, cell(2)]
@@ -182,7 +183,7 @@ def test_a_killed_program_keeps_its_records(path: Path) -> None:
         import os, signal, sys, threading
         from pathlib import Path
         from mahtab_tui.bus import tags
-        from mahtab_tui.bus.records import emit
+        from mahtab_tui.bus.records import UserReplIn, UserReplOutStream, emit
         from mahtab_tui.bus.setup import setup_logging
         from mahtab_tui.store.sqlite import SqliteStore
 
@@ -195,8 +196,8 @@ def test_a_killed_program_keeps_its_records(path: Path) -> None:
 
         log, _ = setup_logging(Store(Path(sys.argv[1]), "s"))
         for number in range(100):
-            emit(log, tags.USER_REPL_IN, str(number), cell=number)
-        emit(log, tags.USER_REPL_OUT_STREAM, "half", cell=99, kind="stdout")
+            emit(log, UserReplIn(str(number), cell=number))
+        emit(log, UserReplOutStream("half", cell=99))
         kept.wait()
         os.kill(os.getpid(), signal.SIGKILL)
     """
@@ -213,18 +214,18 @@ def test_a_full_disk_is_a_notice_and_what_was_missed_is_written_later(path: Path
         from pathlib import Path
         from mahtab_tui.bus import storing, tags
         from mahtab_tui.bus.handlers import DisplayHandler
-        from mahtab_tui.bus.records import emit
+        from mahtab_tui.bus.records import UserReplIn, UserReplOut, emit
         from mahtab_tui.bus.setup import close_logging, setup_logging
         from mahtab_tui.store.sqlite import SqliteStore
 
         log, _ = setup_logging(SqliteStore(Path(sys.argv[1]), "s"))
         display = DisplayHandler()
         log.addHandler(display)
-        emit(log, tags.USER_REPL_IN, "begin", cell=0)
+        emit(log, UserReplIn("begin", cell=0))
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, limits[1]))
         for number in range(30):
-            emit(log, tags.USER_REPL_OUT, f"{number} " + "x" * 50_000, cell=number)
+            emit(log, UserReplOut(f"{number} " + "x" * 50_000, cell=number))
         notices = [record.text for record in display.take() if record.tag == tags.NOTICE]
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         close_logging(log)
@@ -333,11 +334,11 @@ def test_a_record_that_cannot_be_read_is_passed_over_and_counted(path: Path, att
     store = SqliteStore(path, "s")
     for number in range(4):
         store.append(cell(number, str(number)))
-        store.append(Record(tags.USER_REPL_OUT, f"output {number}", {"cell": number}, 1.0))
-    store.append(Record(tags.DISPLAY, "", {"cell": 3, "mime": "image/png", "data": "abc"}, 1.0))
-    store.append(Record(tags.DISPLAY, "", {"cell": 3, "mime": "image/png", "data": "def"}, 1.0))
-    store.partial("k", Record(tags.USER_REPL_OUT, "half", {"cell": 4}, 2.0))
-    store.partial("l", Record(tags.USER_REPL_OUT, "whole", {"cell": 5}, 2.0))
+        store.append(made(tags.USER_REPL_OUT, f"output {number}", {"cell": number}, 1.0))
+    store.append(made(tags.DISPLAY, "", {"cell": 3, "mime": "image/png", "data": "abc"}, 1.0))
+    store.append(made(tags.DISPLAY, "", {"cell": 3, "mime": "image/png", "data": "def"}, 1.0))
+    store.partial("k", made(tags.USER_REPL_OUT, "half", {"cell": 4}, 2.0))
+    store.partial("l", made(tags.USER_REPL_OUT, "whole", {"cell": 5}, 2.0))
     store.close()
     spoil(path, "update record set attrs = ? where number in (1, 6, 9)", attrs)
     spoil(path, "update partial set attrs = ? where key = 'k'", attrs)
@@ -393,7 +394,7 @@ def test_a_newer_file_is_left_alone(path: Path) -> None:
 def test_it_opens_again_after_it_was_closed(path: Path) -> None:
     store = SqliteStore(path, "s")
     store.append(cell(1, "one"))
-    store.partial("k", Record(tags.USER_REPL_OUT, "grows", {}, 1.0))
+    store.partial("k", made(tags.USER_REPL_OUT, "grows", {}, 1.0))
     store.close()
     store.append(cell(2, "two"))
     assert texts(path) == ["one", "two", "grows"]
@@ -441,7 +442,7 @@ def test_a_fork_has_all_records_as_they_are_and_goes_its_own_way(path: Path) -> 
         if number % 100 == 0:
             other.append(cell(number, "other"))
     spoil(path, "update record set attrs = '{' where session = 's' and text = '7'")
-    store.partial("k", Record(tags.USER_REPL_OUT, "half", {"cell": 1}, 2.0))
+    store.partial("k", made(tags.USER_REPL_OUT, "half", {"cell": 1}, 2.0))
     fork_session(path, "s", "copy")
     page = load_records(path, "copy", limit=100_000)
     assert [record.text for _, record in page.records] == [str(number) for number in range(1_203) if number != 7]

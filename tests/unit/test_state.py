@@ -14,9 +14,10 @@ import pytest
 import mahtab_tui
 from mahtab_tui import LimitedOutput, SessionState, UsageStats, execute_code
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Record, Usage, record_of
 from mahtab_tui.kernel.process import ProcessKernel
 from tests.integration.kernels import RecordingHost
+from tests.records import emit
 from tests.skills import write_skill
 from tests.trust import trust_project
 
@@ -162,8 +163,8 @@ def test_what_is_said_is_kept_until_it_is_cleared(state: SessionState) -> None:
 
 def test_usage_adds_up() -> None:
     usage = UsageStats()
-    usage.add(cost=0.25, input_tokens=10, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, model="m", source="agent")
-    usage.add(input_tokens=1)
+    usage.add(Usage(cost=0.25, input_tokens=10, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, model="m", source="agent"))
+    usage.add(Usage(input_tokens=1))
     assert usage == UsageStats(cost=0.25, input_tokens=11, output_tokens=2, cache_read_tokens=3, cache_creation_tokens=4, calls=2, unpriced_calls=1)
 
 
@@ -211,7 +212,7 @@ def test_notices_of_the_session_are_records(state: SessionState) -> None:
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            seen.append(Record.of(record))
+            seen.append(record_of(record))
 
     state.log.addHandler(Keep())
     (Path.home() / ".mahtab" / "skills" / "broken").mkdir(parents=True)

@@ -10,9 +10,10 @@ import pytest
 
 from mahtab_tui.bus import storing, tags
 from mahtab_tui.bus.handlers import DisplayHandler, StoreError
-from mahtab_tui.bus.records import Record, emit
+from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.store.memory import MemoryStore
+from tests.records import emit
 
 
 class FailingStore(MemoryStore):
@@ -89,7 +90,7 @@ def test_a_running_answer_is_kept_with_its_fences(bus: Bus) -> None:
     with store.written:
         assert store.written.wait_for(lambda: [record.text for record in store.partials.values()] == [whole], timeout=60)
         (record,) = store.partials.values()
-    assert (record.tag, record.attrs) == (tags.ASSISTANT_CHAT, {"turn": 1, "step": 0, "party": "claude"})
+    assert (record.tag, record.attrs) == (tags.ASSISTANT_CHAT, {"turn": 1, "step": 0, "party": "claude", "stopped": False})
 
 
 def test_of_a_running_answer_that_began_anew_only_the_new_is_kept() -> None:

@@ -14,10 +14,10 @@ from mahtab_tui.agent.fitting import fit
 from mahtab_tui.agent.tool_messages import Call, gathered
 from mahtab_tui.agent.tool_runs import run_call
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import emit
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.tools.toolset import Toolset
 from tests.agents import Desk
+from tests.records import emit
 from tests.tool_calling import Caller, calls, says
 from tests.unit.test_graph_tools import desk, results, run
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mahtab_tui.bus.records import Change
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.panes.transcript.layout.cell import CellRows, duration
 from tests.unit.test_transcript_rows import PALETTE, lines
@@ -11,7 +12,7 @@ from tests.unit.test_transcript_rows import PALETTE, lines
 
 def test_changes_are_bounded_and_counted() -> None:
     cell = Cell(party="you", person=True, code="x", number=1)
-    cell.changes = [{"name": f"n{number}", "change": "added", "type": "int", "summary": "1"} for number in range(24)]
+    cell.changes = [Change(f"n{number}", "added", type="int", summary="1") for number in range(24)]
     rows = CellRows(cell, 1_000, PALETTE)
     rows.update()
     assert "+ n0 int 1" in lines(rows)[-1]
@@ -21,7 +22,7 @@ def test_changes_are_bounded_and_counted() -> None:
 
 def test_changes_wrap_between_names() -> None:
     cell = Cell(party="you", person=True, code="x", number=1)
-    cell.changes = [{"name": name, "change": "added", "type": "Series", "summary": "(31,)"} for name in ("a", "b", "c")]
+    cell.changes = [Change(name, "added", type="Series", summary="(31,)") for name in ("a", "b", "c")]
     rows = CellRows(cell, 40, PALETTE)
     rows.update()
     assert [line.strip() for line in lines(rows)[-2:]] == ["+ a Series (31,)   + b Series (31,)", "+ c Series (31,)"]
@@ -41,7 +42,7 @@ def test_changes_wrap_between_names() -> None:
     ],
 )
 def test_a_change_tells_what_a_name_was_before(change: dict[str, str], told: str) -> None:
-    rows = CellRows(Cell(party="you", person=True, code="x", changes=[{"name": "x", **change}]), 80, PALETTE)
+    rows = CellRows(Cell(party="you", person=True, code="x", changes=[Change("x", **change)]), 80, PALETTE)
     rows.update()
     assert rows[len(rows) - 1].text.strip() == told
 

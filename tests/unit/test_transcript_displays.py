@@ -14,7 +14,7 @@ from rich.console import Console
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.partials import Partial
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, UserReplOutStream
 from mahtab_tui.tui.cell_output.output import HEAD, SHOWN, TAIL, Output, Shown
 from mahtab_tui.tui.cell_output.picture import HIGHEST, picture_rows, size_in_cells
 from mahtab_tui.tui.cell_output.printed import OutputRows
@@ -321,7 +321,7 @@ def test_a_text_whose_display_was_missed_is_not_taken_for_another_one() -> None:
 
 
 def test_a_killed_session_keeps_its_displays_apart() -> None:
-    pieces = [record(tags.USER_REPL_OUT_STREAM, text, cell=1, kind="display") for text in ("one\n", "two\n")]
+    pieces = [UserReplOutStream(text, cell=1, kind="display") for text in ("one\n", "two\n")]
     partial = Partial(pieces[0])
     for piece in pieces:
         partial.add(piece)

@@ -9,17 +9,17 @@ import pytest
 
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import is_priced, known_window, price, usage_attrs, usd_per_token
+from mahtab_tui.llm.usage import is_priced, known_window, price, told_usage, usd_per_token
 
 
 def test_nothing_told_is_nothing() -> None:
-    assert usage_attrs(ChatDemo(), None, {"model_name": "x"}) is None
+    assert told_usage(ChatDemo(), None, {"model_name": "x"}) is None
 
 
 def test_what_the_transport_says_goes_before_the_tables() -> None:
-    attrs = usage_attrs(ChatDemo(), {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost_usd": 0.25})
-    assert attrs is not None
-    assert attrs["cost"] == 0.25
+    used = told_usage(ChatDemo(), {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost_usd": 0.25})
+    assert used is not None
+    assert used.cost == 0.25
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_unknown_prices_are_none_and_local_ones_nothing() -> None:
 @pytest.mark.parametrize("told", [math.nan, math.inf, -1.0, "0.5", True, [1]])
 def test_a_cost_that_cannot_be_summed_is_looked_up(told: object) -> None:
     model = ChatDemo()
-    attrs = usage_attrs(model, {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost": told})
-    assert attrs is not None
-    assert attrs["cost"] == 0, "it runs here"
+    used = told_usage(model, {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, {"model_name": "gpt-4o", "cost": told})
+    assert used is not None
+    assert used.cost == 0, "it runs here"
 
 
 def test_what_the_tables_know_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,13 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Note, Question, Words
 from mahtab_tui.tui.panes.transcript.fold import Transcript
+from tests.records import made
 
 NOW = 1_000.0
 
 
 def record(tag: str, text: str = "", /, *, at: float = NOW, **attrs: Any) -> Record:
-    return Record(tag, text, attrs, at)
+    return made(tag, text, attrs, at)
 
 
 def answer(text: str, step: int = 0, **attrs: Any) -> Record:

@@ -15,9 +15,8 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.hidden import places
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Approval, Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completeness import is_complete
 from mahtab_tui.tui.panes.editor.pasting import clean
@@ -46,7 +45,7 @@ class EditedCode(CodeArea):
         return super().may_run() or (self.cursor_location == self.document.end and is_complete(self.text + "\n"))
 
 
-class ApprovalRow(AskingRow):
+class ApprovalRow(AskingRow[Approval]):
     """Shown while code waits."""
 
     class Decided(Message):
@@ -103,25 +102,24 @@ class ApprovalRow(AskingRow):
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought."""
         for record in records:
-            if record.tag == tags.APPROVAL:
-                request = str(record.attrs["request"])
-                if record.attrs["state"] == "waiting":
-                    self.ask(request, record)
+            if isinstance(record, Approval):
+                if record.state == "waiting":
+                    self.ask(record.request, record)
                 else:
-                    self.forget(request)
+                    self.forget(record.request)
 
     @property
     def target(self) -> Widget:
         return self._chips if self._part == "chips" else self.query_one(f"#{self._part}")
 
-    def show(self, record: Record) -> None:
+    def show(self, record: Approval) -> None:
         self.query_one("#reason", Line).value = ""
         edited = self.query_one("#edited", CodeArea)
         edited.load_text(clean(record.text))
         edited.move_cursor(edited.document.end)
         for role in GUESTS:
             self.set_class(role == _role(record), role)
-        self.query_one(ApprovalChips).ask_about(is_code=bool(record.attrs.get("is_code", True)))
+        self.query_one(ApprovalChips).ask_about(is_code=record.is_code is not False)
         self._has_code, self._unread = False, None
         self._code.show(record.text.strip("\n"))
         self._show("chips")
@@ -157,9 +155,9 @@ class ApprovalRow(AskingRow):
         record = self._requests[self._shown]
         parts: list[tuple[str, str]] = []
         if role := _role(record):
-            parts.append((clean(str(record.attrs["party"])), f"${role}"))
-        if int(record.attrs["blocks"]) > 1:
-            parts.append((f"block {int(record.attrs['block']) + 1} of {record.attrs['blocks']}", "$muted"))
+            parts.append((clean(record.party or ""), f"${role}"))
+        if record.block is not None and record.blocks is not None and record.blocks > 1:
+            parts.append((f"block {record.block + 1} of {record.blocks}", "$muted"))
         if self._code.display and (seen := self._code.seen):
             parts.append((seen, "$moon" if not self._code.end_seen else "$muted"))
             if self._unread is not None:
@@ -227,7 +225,6 @@ class ApprovalRow(AskingRow):
             self._decide("run", code=code)
 
 
-def _role(record: Record) -> str:
+def _role(record: Approval) -> str:
     """The colour of the agent whose code waits; empty for the model."""
-    guest = record.attrs.get("guest")
-    return "" if guest is None else GUESTS[int(guest) % len(GUESTS)]
+    return "" if record.guest is None else GUESTS[record.guest % len(GUESTS)]

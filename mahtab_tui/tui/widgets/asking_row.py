@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from textual import on
 from textual.events import Key
@@ -11,7 +12,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Approval, SearchFanOut
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
@@ -19,7 +20,11 @@ ALONE = 0.25
 """Seconds for which a letter must stay alone to answer, where the row took the focus by itself: letters that follow one another are typed for the editor."""
 
 
-class AskingRow(Widget):
+R = TypeVar("R", Approval, SearchFanOut)
+"""The record that a row asks about."""
+
+
+class AskingRow(Widget, Generic[R]):
     """Shown while something waits for an answer, one question at a time. It takes the focus only where the editor is empty."""
 
     def __init__(
@@ -34,7 +39,7 @@ class AskingRow(Widget):
         self._held: Chips.Chosen | None = None
         """An answer by a letter, which counts unless another key follows at once."""
         self._holding: Timer | None = None
-        self._requests: dict[str, Record] = {}
+        self._requests: dict[str, R] = {}
         """What waits by its request, the one that is shown first."""
 
     def on_mount(self) -> None:
@@ -42,7 +47,7 @@ class AskingRow(Widget):
 
     # What a row says of itself
 
-    def show(self, record: Record) -> None:
+    def show(self, record: R) -> None:
         """Prepare the row for a question that waits from now on."""
         raise NotImplementedError
 
@@ -61,7 +66,7 @@ class AskingRow(Widget):
 
     # What others call
 
-    def ask(self, request: str, record: Record) -> None:
+    def ask(self, request: str, record: R) -> None:
         """Something waits."""
         if request not in self._requests:
             self._requests[request] = record
@@ -81,7 +86,7 @@ class AskingRow(Widget):
         if self._requests:
             self._open(self._requests[self._shown])
 
-    def focus(self, scroll_visible: bool = True) -> AskingRow:
+    def focus(self, scroll_visible: bool = True) -> AskingRow[R]:
         """Give the focus to what is shown of the row, if it is shown."""
         if self.display:
             self._given = True
@@ -93,7 +98,7 @@ class AskingRow(Widget):
         """The request that is shown; empty where none is."""
         return next(iter(self._requests), "")
 
-    def _open(self, record: Record) -> None:
+    def _open(self, record: R) -> None:
         self._chips.appear()
         self.display = True
         self.show(record)

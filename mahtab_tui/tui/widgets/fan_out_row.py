@@ -10,8 +10,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Record, SearchFanOut, SearchFinal
 from mahtab_tui.tui.widgets.asking_row import AskingRow
 from mahtab_tui.tui.widgets.chips import Chip, Chips
 
@@ -21,18 +20,17 @@ _CHIPS = (
 )
 
 
-def estimate(record: Record) -> str:
+def estimate(asked: SearchFanOut) -> str:
     """What the calls will come to: ``340 calls at once, about 1.2 M tokens, about $1.10``; behind others ``40 calls more after 50``."""
-    calls, tokens, usd, made = (record.attrs.get(name) for name in ("calls", "tokens", "usd", "made"))
-    count = f"{calls:,} call{'' if calls == 1 else 's'}" if isinstance(calls, int) else "many calls"
-    words = [f"{count} more after {made:,}" if isinstance(made, int) and made else f"{count} at once"]
-    if isinstance(tokens, int):
-        words.append(f"about {tokens / 1e6:.1f} M tokens" if tokens >= 100_000 else f"about {tokens:,} tokens")
-    words.append(f"about ${usd:.2f}" if isinstance(usd, int | float) else "at a price that is not known")
+    count = "many calls" if asked.calls is None else f"{asked.calls:,} call{'' if asked.calls == 1 else 's'}"
+    words = [f"{count} more after {asked.made:,}" if asked.made else f"{count} at once"]
+    if asked.tokens is not None:
+        words.append(f"about {asked.tokens / 1e6:.1f} M tokens" if asked.tokens >= 100_000 else f"about {asked.tokens:,} tokens")
+    words.append("at a price that is not known" if asked.usd is None else f"about ${asked.usd:.2f}")
     return ", ".join(words)
 
 
-class FanOutRow(AskingRow):
+class FanOutRow(AskingRow[SearchFanOut]):
     """Shown while a search waits to be allowed many calls."""
 
     class Answered(Message):
@@ -53,23 +51,21 @@ class FanOutRow(AskingRow):
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought."""
         for record in records:
-            if record.tag == tags.RLM_CALL and record.attrs.get("event") == "fan-out":
-                request = str(record.attrs.get("request"))
-                if record.attrs.get("state") == "waiting":
-                    self.ask(request, record)
+            if isinstance(record, SearchFanOut):
+                if record.state == "waiting":
+                    self.ask(record.request, record)
                 else:
-                    self.forget(request)
-            elif record.tag == tags.RLM_FINAL:
+                    self.forget(record.request)
+            elif isinstance(record, SearchFinal):
                 self._ended(record)
 
-    def _ended(self, final: Record) -> None:
+    def _ended(self, final: SearchFinal) -> None:
         """The call that asked was stopped: nobody waits for the answer."""
-        ended = [final.attrs.get(name) for name in ("tree", "node")]
-        for request, record in list(self._requests.items()):
-            if [record.attrs.get(name) for name in ("tree", "node")] == ended:
+        for request, asked in list(self._requests.items()):
+            if (asked.tree, asked.node) == (final.tree, final.node):
                 self.forget(request)
 
-    def show(self, record: Record) -> None:
+    def show(self, record: SearchFanOut) -> None:
         """Nothing but the chips, and `tell`."""
 
     def tell(self) -> None:

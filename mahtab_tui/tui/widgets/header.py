@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
 
 from textual.content import Content
 from textual.reactive import reactive
 from textual.timer import Timer
 from textual.widget import Widget
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Kernel, Record, Session, Skill, Usage
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.activity import Activities, Waiting
 
@@ -55,7 +53,7 @@ class HeaderBar(Widget):
     unpriced: reactive[bool] = reactive(False)
     waits: reactive[bool] = reactive(False)
     """Something waits for the person."""
-    kernel: reactive[dict[str, Any]] = reactive(dict, always_update=True)
+    kernel: reactive[Kernel] = reactive(Kernel(state="starting"), always_update=True)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -72,29 +70,28 @@ class HeaderBar(Widget):
         """Take in what the bus brought."""
         said = self._said()
         for record in records:
-            attrs = record.attrs
             self._activities.fold(record)
             self._waiting.fold(record)
-            if record.tag == tags.SESSION:
-                self.session_name, self.model, self.approval = (one_line(attrs[name]) for name in ("name", "model", "approval"))
-            elif record.tag == tags.USAGE:
-                self._add_usage(attrs)
-            elif record.tag == tags.SKILL:
-                self._skill_changed(attrs)
-        if any(record.tag in (tags.USAGE, tags.SKILL) for record in records):
+            if isinstance(record, Session):
+                self.session_name, self.model, self.approval = map(one_line, (record.name, record.model, record.approval))
+            elif isinstance(record, Usage):
+                self._add_usage(record)
+            elif isinstance(record, Skill):
+                self._skill_changed(record)
+        if any(isinstance(record, Usage | Skill) for record in records):
             self._show_tooltip()
-        self._kernel_changed([record for record in records if record.tag == tags.KERNEL])
+        self._kernel_changed([record for record in records if isinstance(record, Kernel)])
         self.waits = self._waiting.since is not None
         if self._said() != said:
             self.refresh()
         self._tick_if_needed()
 
-    def _skill_changed(self, attrs: dict[str, Any]) -> None:
-        name = one_line(attrs["name"])
+    def _skill_changed(self, skill: Skill) -> None:
+        name = one_line(skill.name)
         self._skills.pop(name, None)
-        if attrs["loaded"]:
-            self._skills[name] = attrs["chars"]
-        self._skills_budget = attrs["budget"]
+        if skill.loaded:
+            self._skills[name] = skill.chars
+        self._skills_budget = skill.budget
 
     def _show_tooltip(self) -> None:
         """What was used, and what is loaded."""
@@ -107,22 +104,22 @@ class HeaderBar(Widget):
             lines += ["Loaded skills:", *(f"  {name}  {chars:,}" for name, chars in self._skills.items()), used]
         self.tooltip = Content("\n".join(lines)) if lines else None
 
-    def _add_usage(self, attrs: dict[str, Any]) -> None:
-        self.tokens += sum(int(attrs.get(name) or 0) for name in ("input_tokens", "output_tokens"))
-        if attrs.get("cost") is None:
+    def _add_usage(self, used: Usage) -> None:
+        self.tokens += used.input_tokens + used.output_tokens
+        if used.cost is None:
             self.unpriced = True
         else:
-            self.cost = (self.cost or 0.0) + float(attrs["cost"])
+            self.cost = (self.cost or 0.0) + used.cost
 
-    def _kernel_changed(self, records: Sequence[Record]) -> None:
+    def _kernel_changed(self, records: Sequence[Kernel]) -> None:
         if not records:
             return
-        state = self.kernel.get("state")
+        state = self.kernel.state
         for record in records:
-            if record.attrs.get("state") == "busy" and state != "busy":
+            if record.state == "busy" and state != "busy":
                 self._busy_since = record.time
-            state = record.attrs.get("state")
-        self.kernel = records[-1].attrs
+            state = record.state
+        self.kernel = records[-1]
 
     def _tick_if_needed(self) -> None:
         _, since = self._said()
@@ -134,7 +131,7 @@ class HeaderBar(Widget):
 
     def _said(self) -> tuple[str, float | None]:
         """What goes on, and since when (seconds since the epoch; None where no time is told): what is most urgent for the person."""
-        state, activity = self.kernel.get("state", "starting"), self._activities.now
+        state, activity = self.kernel.state or "starting", self._activities.now
         if state == "dead":
             return state, None
         if (since := self._waiting.since) is not None:
@@ -176,12 +173,12 @@ class HeaderBar(Widget):
         return "  ".join(words)
 
     def _kernel(self, narrow: bool) -> Content:
-        state = self.kernel.get("state", "starting")
+        state = self.kernel.state or "starting"
         glyph, colour = _STATES.get(state, ("?", "$muted"))
         words = [f"{glyph} kernel"]
-        if not narrow and self.kernel.get("python"):
-            words.append(one_line(".".join(str(self.kernel["python"]).split(".")[:2])))
-            if environment := environment_name(str(self.kernel.get("executable", ""))):
+        if not narrow and self.kernel.python:
+            words.append(one_line(".".join(self.kernel.python.split(".")[:2])))
+            if environment := environment_name(self.kernel.executable or ""):
                 words.append(one_line(environment))
         said, since = self._said()
         if since is not None:

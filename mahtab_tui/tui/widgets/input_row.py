@@ -14,7 +14,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
@@ -62,7 +62,7 @@ class InputRow(Widget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._requests: dict[str, Record] = {}
+        self._requests: dict[str, records.Input] = {}
         """What waits by its request, the one that is shown first."""
         self._ahead: list[str] = []
         """Lines entered before anything asked for them."""
@@ -83,12 +83,12 @@ class InputRow(Widget):
         self.display = False
         self._watch = self.set_interval(0.1, self._take_focus_if_free, pause=True)
 
-    def fold(self, records: Sequence[Record]) -> None:
+    def fold(self, arrived: Sequence[Record]) -> None:
         """Take in what the bus brought."""
-        for record in records:
-            if record.tag == tags.INPUT:
-                request = str(record.attrs["request"])
-                if record.attrs["state"] == "waiting":
+        for record in arrived:
+            if isinstance(record, records.Input):
+                request = record.request
+                if record.state == "waiting":
                     self._requests[request] = record
                     if len(self._requests) == 1:
                         self._open(record)
@@ -97,7 +97,7 @@ class InputRow(Widget):
                     del self._requests[request]
                     if shown:
                         self._next()
-            elif record.tag == tags.KERNEL and record.attrs["state"] == "idle" and not self._requests and self.display:
+            elif isinstance(record, records.Kernel) and record.state == "idle" and not self._requests and self.display:
                 # Nothing runs that could ask again.
                 self._close()
 
@@ -111,13 +111,13 @@ class InputRow(Widget):
     def _line(self) -> _Answer:
         return self.query_one(_Answer)
 
-    def _open(self, record: Record) -> None:
+    def _open(self, record: records.Input) -> None:
         if self._lingering is not None:
             self._lingering.stop()
         prompt = plain(record.text).strip("\n").rpartition("\n")[2].strip() or "input"
         shortened = prompt if len(prompt) <= PROMPT else f"…{prompt[-PROMPT:]}"
         self.query_one("#input-prompt", Static).update(Content(shortened))
-        self._line.password = bool(record.attrs["password"])
+        self._line.password = record.password
         self.display = True
         self._watch.resume()
         self._take_focus_if_free()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.content import Content
@@ -12,9 +12,8 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from mahtab_tui.bus import tags
 from mahtab_tui.bus.hidden import visible
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Queue, QueueItem, Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
 
@@ -33,7 +32,7 @@ class QueueRow(Widget, can_focus=True):
         ("delete,backspace", "cancel", "Take back"),
     ]
 
-    items: reactive[list[dict[str, Any]]] = reactive(list)
+    items: reactive[Sequence[QueueItem]] = reactive(())
     chosen: reactive[int] = reactive(0)
 
     class Cancelled(Message):
@@ -45,11 +44,11 @@ class QueueRow(Widget, can_focus=True):
 
     def fold(self, records: Sequence[Record]) -> None:
         """Take in what the bus brought."""
-        last = next((record for record in reversed(records) if record.tag == tags.QUEUE), None)
+        last = next((record for record in reversed(records) if isinstance(record, Queue)), None)
         if last is not None:
-            self.items = last.attrs["items"]
+            self.items = last.items
 
-    def watch_items(self, before: list[dict[str, Any]], items: list[dict[str, Any]]) -> None:
+    def watch_items(self, before: Sequence[QueueItem], items: Sequence[QueueItem]) -> None:
         if min(len(before), SHOWN) != min(len(items), SHOWN):  # else the screen need not be laid out anew
             self.refresh(layout=True)
         if not items and self.display and self.is_attached:
@@ -83,7 +82,7 @@ class QueueRow(Widget, can_focus=True):
 
     def action_cancel(self) -> None:
         if self.items:
-            self.post_message(self.Cancelled(int(self.items[self.chosen]["id"])))
+            self.post_message(self.Cancelled(self.items[self.chosen].id))
 
     def _head(self) -> str:
         return f"queued {len(self.items)}  "
@@ -94,14 +93,14 @@ class QueueRow(Widget, can_focus=True):
 
     def _text(self, place: int) -> str:
         """An input on one line."""
-        party = plain(str(self.items[place].get("party") or ""))
-        first, _, more = visible(str(self.items[place]["code"])).expandtabs(4).strip("\n").partition("\n")
+        party = plain(self.items[place].party)
+        first, _, more = visible(self.items[place].code).expandtabs(4).strip("\n").partition("\n")
         first = f"{party}: {first}" if party else first
         room = max(10, self.size.width - len(self._head()) - 2 - len(_CROSS) - len(" …"))
         return Content(first).truncate(room, ellipsis=True).plain + (" …" if more else "")
 
     def _line(self, place: int) -> tuple[tuple[str, str], ...]:
-        ask = self.items[place].get("mode") == "ask"
+        ask = self.items[place].mode == "ask"
         chosen = self.has_focus and place == self.chosen
         return (
             ("◈ ", "$model") if ask else ("❯ ", "$person"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import AssistantReplOut, Change, Namespace, Record
+from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.panes.namespace.row import Row, row_of
 
@@ -21,25 +21,24 @@ class Difference:
 
     def fold(self, record: Record, known: Mapping[str, Row]) -> bool:
         """Take in a record; known: the namespace until then. Says whether another cell is shown now."""
-        cell = record.attrs.get("cell")
-        if record.tag == tags.ASSISTANT_REPL_OUT and "status" in record.attrs:
-            self._cell, self.by, self.rows = cell, row_of(record, {"name": ""}, 0).by, []
+        if isinstance(record, AssistantReplOut) and record.status is not None:
+            self._cell, self.by, self.rows = record.cell, f"{plain(record.party or '')} {record.cell or ''}".strip(), []
             return True
-        if record.tag != tags.NAMESPACE:
+        if not isinstance(record, Namespace):
             return False
-        if record.attrs.get("fresh"):
+        if record.fresh:
             self._cell, self.by, self.rows = None, "", []
             return True
-        if cell is None or cell != self._cell:
+        if record.cell is None or record.cell != self._cell:
             return False
-        self.rows = [_compared(row_of(record, change, place), change, known) for place, change in enumerate(record.attrs.get("changes", ()))]
+        self.rows = [_compared(row_of(record, change, place), change, known) for place, change in enumerate(record.changes)]
         return True
 
 
-def _compared(row: Row, change: Mapping[str, object], known: Mapping[str, Row]) -> Row:
+def _compared(row: Row, change: Change, known: Mapping[str, Row]) -> Row:
     """A row that tells what was before, too."""
     row = row._replace(perhaps=False)  # its sign says so
-    sign = CHANGE_SIGNS.get(str(change["change"]), "~")
+    sign = CHANGE_SIGNS.get(change.change, "~")
     before = known.get(row.name)
     if sign == "−":
         return row._replace(sign=sign, type=before.type if before else "", summary=before.summary if before else "")

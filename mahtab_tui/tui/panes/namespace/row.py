@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Change, Namespace
 from mahtab_tui.bus.sanitize import one_line, plain
 
 
@@ -57,17 +56,17 @@ class Row(NamedTuple):
         return self.kind != "data" or self.name.startswith("_")
 
 
-def row_of(record: Record, change: Mapping[str, Any], number: int) -> Row:
+def row_of(record: Namespace, change: Change, number: int) -> Row:
     """What a `namespace` record says of one name."""
     return Row(
-        name=str(change["name"]),
-        type=plain(str(change.get("type", ""))),
-        summary=plain(str(change.get("summary", ""))),
-        kind=str(change.get("kind", "data")),
-        party=plain(str(record.attrs.get("party", ""))),
-        cell=int(record.attrs.get("cell") or 0),
-        perhaps=change.get("change") == "perhaps",
+        name=change.name,
+        type=plain(change.type or ""),
+        summary=plain(change.summary or ""),
+        kind=change.kind or "data",
+        party=plain(record.party or ""),
+        cell=record.cell or 0,
+        perhaps=change.change == "perhaps",
         number=number,
         time=record.time,
-        guest=record.attrs.get("guest"),
+        guest=record.guest,
     )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from mahtab_tui.bus import tags
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Namespace, Record
 from mahtab_tui.tui.panes.namespace.difference import Difference
 from mahtab_tui.tui.panes.namespace.row import Row, row_of
 
@@ -35,7 +34,7 @@ class Rows:
         changed = False
         for record in records:
             changed |= self.difference.fold(record, self._rows) and self.changes
-            if record.tag == tags.NAMESPACE:
+            if isinstance(record, Namespace):
                 changed = True
                 self._fold(record)
         if changed:
@@ -95,12 +94,12 @@ class Rows:
     def _wanted(self, row: Row, wanted: str) -> bool:
         return row.name in self.watched or ((self.specials or not row.special) and wanted in row.name.lower())
 
-    def _fold(self, record: Record) -> None:
-        if record.attrs.get("fresh"):
+    def _fold(self, record: Namespace) -> None:
+        if record.fresh:
             self._rows.clear()
-        for change in record.attrs.get("changes", ()):
-            name = str(change["name"])
-            if change["change"] == "deleted":
+        for change in record.changes:
+            name = change.name
+            if change.change == "deleted":
                 self._rows.pop(name, None)
                 continue
             row = row_of(record, change, self._number + 1)

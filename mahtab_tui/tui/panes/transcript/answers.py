@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mahtab_tui.bus.left_out import answer_entry, code_entry
 from mahtab_tui.bus.parser import Part, parse_response
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Approval, AssistantChat, AssistantChatStream, AssistantReplIn
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Words
+
+_OfStep = AssistantChat | AssistantChatStream | AssistantReplIn | Approval
+"""What belongs to one answer of the model's."""
 
 
 class StepKey(NamedTuple):
-    """One generation of the model's."""
+    """One answer of the model's."""
 
-    turn: Any
-    step: Any
+    turn: int | None
+    step: int | None
 
     @classmethod
-    def of(cls, record: Record) -> StepKey:
-        return cls(record.attrs.get("turn"), record.attrs.get("step"))
+    def of(cls, record: _OfStep) -> StepKey:
+        return cls(record.turn, record.step)
 
 
 class Answers:
@@ -30,7 +33,7 @@ class Answers:
         self._append = append
         self._touch = touch
         self._pieces: dict[StepKey, list[Words | Cell]] = {}
-        self._marked: set[Any] = set()
+        self._marked: set[int | None] = set()
         """Turns that already bear the mark."""
 
     def begin(self) -> None:
@@ -38,28 +41,26 @@ class Answers:
         self._pieces.clear()
         self._marked.clear()
 
-    def token(self, record: Record) -> None:
+    def token(self, record: AssistantChatStream) -> None:
         """A piece of the stream: the last entry grows, or another begins."""
         pieces = self._pieces.setdefault(StepKey.of(record), [])
-        if record.attrs.get("fresh"):
+        if record.fresh:
             for piece in pieces:
                 self._hide(piece)
             pieces.clear()
             return
-        kind = record.attrs.get("kind", "chat")
-        block = record.attrs.get("block")
         last = pieces[-1] if pieces else None
-        if kind == "code":
-            if isinstance(last, Cell) and last.block == block:
+        if record.kind == "code":
+            if isinstance(last, Cell) and last.block == record.block:
                 self._grow(last, record.text)
             else:
-                self._begin(pieces, Cell(party=_party(record), person=False, code=record.text, block=block))
+                self._begin(pieces, Cell(party=_party(record), person=False, code=record.text, block=record.block))
         elif isinstance(last, Words):
             self._grow(last, record.text)
         elif record.text.strip():
             self._begin(pieces, Words(party=_party(record), source=record.text, named=not pieces, key=_key(record)))
 
-    def answer(self, record: Record) -> None:
+    def answer(self, record: AssistantChat) -> None:
         """The whole answer: what was streamed is put right, or drawn if nothing was."""
         pieces = self._pieces.setdefault(StepKey.of(record), [])
         left = list(pieces)
@@ -78,19 +79,18 @@ class Answers:
         _name_code(record, pieces)
         self._mark(record, pieces)
 
-    def approval(self, record: Record) -> None:
+    def approval(self, record: Approval) -> None:
         """A block waits, or its fate is decided."""
         cell = self._block(record)
         if cell is None:
             return
-        state = str(record.attrs.get("state", ""))
-        cell.approval = state if state in ("waiting", "skipped", "stopped", "refused") else ""
-        cell.reason = str(record.attrs.get("reason") or "")
-        if state == "edited" and record.text:
+        cell.approval = record.state if record.state in ("waiting", "skipped", "stopped", "refused") else ""
+        cell.reason = record.reason
+        if record.state == "edited" and record.text:
             cell.code, cell.edited = record.text, True
         self._touch(cell)
 
-    def code_that_runs(self, record: Record) -> Cell:
+    def code_that_runs(self, record: AssistantReplIn) -> Cell:
         """The entry of a block that begins to run, with the code that runs."""
         cell = self._block(record)
         if cell is None:
@@ -100,18 +100,17 @@ class Answers:
         cell.approval = ""
         return cell
 
-    def marked(self, turn: Any) -> bool:
+    def marked(self, turn: int | None) -> bool:
         """Whether an entry of this turn says already that it was stopped."""
         return turn in self._marked
 
-    def _block(self, record: Record) -> Cell | None:
+    def _block(self, record: Approval | AssistantReplIn) -> Cell | None:
         """The code entry that a record speaks of, as long as it has not run."""
         pieces = self._pieces.get(StepKey.of(record), [])
         blocks = [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
-        block = record.attrs.get("block")
-        if not isinstance(block, int) or not 0 <= block < len(blocks):
+        if record.block is None or not 0 <= record.block < len(blocks):
             return None
-        return blocks[block] if blocks[block].number is None else None
+        return blocks[record.block] if blocks[record.block].number is None else None
 
     def _begin(self, pieces: list[Words | Cell], entry: Words | Cell) -> None:
         entry.joined = bool(pieces)
@@ -141,12 +140,12 @@ class Answers:
         piece.hidden = True
         self._touch(piece)
 
-    def _mark(self, record: Record, pieces: list[Words | Cell]) -> None:
+    def _mark(self, record: AssistantChat, pieces: list[Words | Cell]) -> None:
         """Say how it ended, if it did not end by itself."""
-        mark = "stopped" if record.attrs.get("stopped") else "cut off" if record.attrs.get("cut") else ""
+        mark = "stopped" if record.stopped else "cut off" if record.cut else ""
         if not mark:
             return
-        self._marked.add(record.attrs.get("turn"))
+        self._marked.add(record.turn)
         shown = [piece for piece in pieces if not piece.hidden]
         if not shown:
             self._begin(pieces, Words(party=_party(record), mark=mark, key=_key(record)))
@@ -158,8 +157,8 @@ class Answers:
             self._touch(last)
 
 
-def _party(record: Record) -> str:
-    return str(record.attrs.get("party", "model"))
+def _party(record: _OfStep) -> str:
+    return record.party or "model"
 
 
 def _stretches(parts: Sequence[Part]) -> Iterator[tuple[bool, str]]:
@@ -172,19 +171,19 @@ def _stretches(parts: Sequence[Part]) -> Iterator[tuple[bool, str]]:
             yield False, words
 
 
-def _entry(record: Record, is_code: bool, text: str, *, named: bool) -> Words | Cell:
+def _entry(record: AssistantChat, is_code: bool, text: str, *, named: bool) -> Words | Cell:
     if is_code:
         return Cell(party=_party(record), person=False, code=text)
     return Words(party=_party(record), source=text, named=named, key=_key(record))
 
 
-def _key(record: Record) -> str:
-    return answer_entry(record.attrs.get("turn"), record.attrs.get("step"))
+def _key(record: _OfStep) -> str:
+    return answer_entry(record.turn, record.step)
 
 
-def _name_code(record: Record, pieces: Sequence[Words | Cell]) -> None:
+def _name_code(record: AssistantChat, pieces: Sequence[Words | Cell]) -> None:
     """The blocks that have not run go by their places in the answer."""
     blocks = [piece for piece in pieces if isinstance(piece, Cell) and not piece.hidden]
     for number, cell in enumerate(blocks):
         if cell.number is None:
-            cell.key = code_entry(record.attrs.get("turn"), record.attrs.get("step"), number)
+            cell.key = code_entry(record.turn, record.step, number)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from mahtab_tui.bus.records import Change
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.cell_output.output import Output
 
@@ -105,7 +106,7 @@ class Cell(Entry):
     """Also of a long traceback, all is shown."""
     later: Output | None = None
     """What was printed after it had ended."""
-    changes: Sequence[dict[str, Any]] = ()
+    changes: Sequence[Change] = ()
     """What it did to the namespace, as the record tells it."""
 
     @property

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from mahtab_tui.bus import tags
+from mahtab_tui.bus import records
 from mahtab_tui.bus.left_out import cell_entry, question_entry
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
@@ -42,35 +43,35 @@ class Transcript:
         self._memory = Memory()
         self._answers = Answers(self.append, self.touch)
         self._guests = GuestCells(self.append, self.touch)
-        self._folds: dict[str, Callable[[Record], None]] = {
-            tags.USER_REPL_IN: self._user_code,
-            tags.ASSISTANT_REPL_IN: self._model_code,
-            tags.USER_REPL_OUT_STREAM: self._output_piece,
-            tags.ASSISTANT_REPL_OUT_STREAM: self._output_piece,
-            tags.DISPLAY: self._display,
-            tags.USER_REPL_OUT: self._output,
-            tags.ASSISTANT_REPL_OUT: self._output,
-            tags.NAMESPACE: self._namespace,
-            tags.USER_CHAT: self._question,
-            tags.USER_ATTACHMENT: self._attachment,
-            tags.ASSISTANT_CHAT_STREAM: self._answers.token,
-            tags.ASSISTANT_CHAT: self._answers.answer,
-            tags.ASSISTANT_TOOL: self._tool,
-            tags.SKILL: self._skill,
-            tags.APPROVAL: self._approval,
-            tags.AGENT: self._agent,
-            tags.KERNEL: self._kernel,
-            tags.NOTICE: self._notice,
-            tags.HIDE: self._hide,
-            tags.REPLACE: self._replace,
-            tags.PIN: self._pin,
+        self._folds: dict[type[Record], Callable[[Any], None]] = {
+            records.UserReplIn: self._user_code,
+            records.AssistantReplIn: self._model_code,
+            records.UserReplOutStream: self._output_piece,
+            records.AssistantReplOutStream: self._output_piece,
+            records.Display: self._display,
+            records.UserReplOut: self._output,
+            records.AssistantReplOut: self._output,
+            records.Namespace: self._namespace,
+            records.UserChat: self._question,
+            records.UserAttachment: self._attachment,
+            records.AssistantChatStream: self._answers.token,
+            records.AssistantChat: self._answers.answer,
+            records.AssistantTool: self._tool,
+            records.Skill: self._skill,
+            records.Approval: self._approval,
+            records.Agent: self._agent,
+            records.Kernel: self._kernel,
+            records.Notice: self._notice,
+            records.Hide: self._hide,
+            records.Replace: self._replace,
+            records.Pin: self._pin,
         }
 
-    def fold(self, records: Sequence[Record]) -> None:
+    def fold(self, arrived: Sequence[Record]) -> None:
         """Take in records, in their order."""
-        for record in records:
+        for record in arrived:
             self._activities.fold(record)
-            if fold := self._folds.get(record.tag):
+            if fold := self._folds.get(type(record)):
                 fold(record)
 
     @property
@@ -120,19 +121,19 @@ class Transcript:
 
     # Cells
 
-    def _user_code(self, record: Record) -> None:
-        cell = Cell(party=str(record.attrs.get("party", "you")), person=True, code=record.text)
+    def _user_code(self, record: records.UserReplIn) -> None:
+        cell = Cell(party=record.party or "you", person=True, code=record.text)
         self.append(cell)
         self._start(cell, record)
 
-    def _model_code(self, record: Record) -> None:
-        cells = self._answers if record.attrs.get("guest") is None else self._guests
+    def _model_code(self, record: records.AssistantReplIn) -> None:
+        cells = self._answers if record.guest is None else self._guests
         cell = cells.code_that_runs(record)
         self._start(cell, record)
         self.touch(cell)
 
-    def _start(self, cell: Cell, record: Record) -> None:
-        number = record.attrs.get("cell")
+    def _start(self, cell: Cell, record: records.ReplIn) -> None:
+        number = record.cell
         cell.number = number
         if self._last_cell is not None and self._last_cell.offers_explanation and self._last_cell in self._positions:
             self._last_cell.offers_explanation = False
@@ -147,31 +148,31 @@ class Transcript:
             cell.started = record.time
             self.running[number] = cell
 
-    def _output_piece(self, record: Record) -> None:
-        cell = self._cell(record)
+    def _output_piece(self, record: records.ReplOutStream) -> None:
+        cell = self._cell(record.cell, late=record.late)
         if cell is None:
             return
-        if record.attrs.get("late"):
+        if record.late:
             self._feed_later(cell, record.text)
         else:
-            _feed(cell, record.attrs.get("kind", "stdout"), record.text, iter(cell.displays[-1:]))
+            _feed(cell, record.kind, record.text, iter(cell.displays[-1:]))
         self._lengthened(cell)
 
-    def _display(self, record: Record) -> None:
-        if (cell := self._cell(record)) is None:
+    def _display(self, record: records.Display) -> None:
+        if (cell := self._cell(record.cell)) is None:
             return
-        cell.displays.append((record.text, str(record.attrs.get("mime")), str(record.attrs.get("data"))))
+        cell.displays.append((record.text, record.mime, record.data))
         if len(cell.displays) > SHOWN:  # the same ones as in its output stay: the first and the last
             middle = -SHOWN // 2 - 1
             cell.displays[middle] = (cell.displays[middle][0], "", "")
 
-    def _output(self, record: Record) -> None:
-        cell = self._cell(record)
+    def _output(self, record: records.ReplOut) -> None:
+        cell = self._cell(record.cell, late=record.late)
         if cell is None:
-            if record.attrs.get("late") and record.text.strip():
+            if record.late and record.text.strip():
                 self.append(Note(level="quiet", text=record.text.rstrip()))  # before the first cell: what the kernel begins with
             return
-        if record.attrs.get("late"):
+        if record.late:
             self._feed_later(cell, record.text)
         else:
             self._end(cell, record)
@@ -190,110 +191,106 @@ class Transcript:
             cell.later = Output()
         cell.later.feed("stdout", text)
 
-    def _end(self, cell: Cell, record: Record) -> None:
+    def _end(self, cell: Cell, record: records.ReplOut) -> None:
         # Nothing has come before, or a watcher has missed pieces, or what has come was printed over and this is what is left of it.
-        if cell.output.received < len(record.text) or record.attrs.get("rewritten"):
+        if cell.output.received < len(record.text) or record.rewritten:
             cell.output.clear()
             position, displays = 0, iter(cell.displays)
-            for kind, length in record.attrs.get("kinds") or [["stdout", len(record.text)]]:
+            for kind, length in record.kinds or (("stdout", len(record.text)),):
                 text = record.text[position : position + length]
-                if record.attrs.get("cut"):  # as it was printed, without its end
+                if record.cut:  # as it was printed, without its end
                     text = collapse(text)
                 _feed(cell, kind, text, displays)
                 position += length
         cell.displays.clear()
-        cell.frames = [TracebackFrame(*frame) for frame in record.attrs.get("frames") or ()]
+        cell.frames = [TracebackFrame(*frame) for frame in record.frames or ()]
         for index, frame in enumerate(cell.frames):
             line = cell.output.from_end(frame.row)
             if line is not None and line.kind == "traceback":
                 line.frame = index
         cell.started = None
-        cell.status = "cut off" if record.attrs.get("cut") else str(record.attrs.get("status", ""))
+        cell.status = "cut off" if record.cut else record.status or ""
         cell.offers_explanation = cell.person and cell.status == "error" and cell is self._last_cell
-        cell.duration = record.attrs.get("duration")
-        self.running.pop(record.attrs.get("cell", -1), None)
+        cell.duration = record.duration
+        if record.cell is not None:
+            self.running.pop(record.cell, None)
         for shortened in self._memory.ended(cell):
             self.touch(shortened)
 
-    def _cell(self, record: Record) -> Cell | None:
-        """The cell that a record speaks of; late output belongs to the last one."""
-        number = record.attrs.get("cell")
+    def _cell(self, number: int | None, *, late: bool = False) -> Cell | None:
+        """A cell by its number; late output belongs to the last one."""
         cell = None if number is None else self._cells.get(number)
-        return self._last_cell if cell is None and record.attrs.get("late") else cell
+        return self._last_cell if cell is None and late else cell
 
-    def _namespace(self, record: Record) -> None:
-        cell = self._cell(record)
-        changes = record.attrs.get("changes")
-        if cell is not None and changes:
-            cell.changes = changes
+    def _namespace(self, record: records.Namespace) -> None:
+        cell = self._cell(record.cell)
+        if cell is not None and record.changes:
+            cell.changes = record.changes
             self._lengthened(cell)
 
     # The conversation
 
-    def _question(self, record: Record) -> None:
+    def _question(self, record: records.UserChat) -> None:
         self._answers.begin()
-        self.append(Question(text=record.text, key=question_entry(record.attrs.get("turn"))))
+        self.append(Question(text=record.text, key=question_entry(record.turn)))
 
-    def _attachment(self, record: Record) -> None:
-        attrs = record.attrs
-        key = question_entry(attrs.get("turn"))
+    def _attachment(self, record: records.UserAttachment) -> None:
+        key = question_entry(record.turn)
         question = next((entry for entry in reversed(self.entries) if isinstance(entry, Question)), None)
         if question is not None and question.key == key:  # else the transcript was cleared meanwhile
-            question.attached.append(Attached(str(attrs.get("label", "")), str(attrs.get("size", "")), str(attrs.get("problem", ""))))
+            question.attached.append(Attached(record.label, record.size, record.problem))
             self.touch(question)
 
-    def _tool(self, record: Record) -> None:
+    def _tool(self, record: records.AssistantTool) -> None:
         self._tools.fold(record, was=record.time < self._since)
 
-    def _skill(self, record: Record) -> None:
+    def _skill(self, record: records.Skill) -> None:
         self.append(Note(level="quiet", text=skill_sentence(record)))
 
-    def _approval(self, record: Record) -> None:
-        if record.time >= self._since or record.attrs.get("state") != "waiting":
-            cells = self._answers if record.attrs.get("guest") is None else self._guests
+    def _approval(self, record: records.Approval) -> None:
+        if record.time >= self._since or record.state != "waiting":
+            cells = self._answers if record.guest is None else self._guests
             cells.approval(record)
 
-    def _agent(self, record: Record) -> None:
-        state, party = str(record.attrs.get("state", "")), str(record.attrs.get("party", "model"))
-        if state == "max-turns":
-            self.append(Note(level="warning", text=f"{party.capitalize()} has used all its turns for this question."))
-        elif state == "stopped" and not self._answers.marked(record.attrs.get("turn")):
+    def _agent(self, record: records.Agent) -> None:
+        if record.state == "max-turns":
+            self.append(Note(level="warning", text=f"{(record.party or 'model').capitalize()} has used all its turns for this question."))
+        elif record.state == "stopped" and not self._answers.marked(record.turn):
             self.append(Note(level="quiet", text="stopped"))
 
-    def _hide(self, record: Record) -> None:
-        key, hidden = str(record.attrs.get("entry")), record.attrs.get("hidden")
+    def _hide(self, record: records.Hide) -> None:
+        key, hidden = record.entry, record.hidden
         (self._hidden.add if hidden else self._hidden.discard)(key)
         for entry in self.entries:
             if entry.key == key and entry.left_out != "replaced":
                 entry.left_out = "hidden" if hidden else ""
                 self.touch(entry)
 
-    def _replace(self, record: Record) -> None:
-        key = record.attrs.get("entry")
-        first = next((place for place, entry in enumerate(self.entries) if entry.key == key), 0)
+    def _replace(self, record: records.Replace) -> None:
+        first = next((place for place, entry in enumerate(self.entries) if entry.key == record.entry), 0)
         for entry in self.entries[first:]:
             entry.left_out = "replaced"
             self.touch(entry)
         self.append(Note(level="quiet", text=record.text))
 
-    def _pin(self, record: Record) -> None:
-        entry = next((entry for entry in self.entries if entry.key == record.attrs.get("entry") and not entry.hidden), None)
+    def _pin(self, record: records.Pin) -> None:
+        entry = next((entry for entry in self.entries if entry.key == record.entry and not entry.hidden), None)
         if entry is None:
             return
         if entry in self.pinned:
             self.pinned.remove(entry)
-        if record.attrs.get("pinned"):
+        if record.pinned:
             self.pinned.append(entry)
         self.touch(entry)
 
     # The program itself
 
-    def _kernel(self, record: Record) -> None:
+    def _kernel(self, record: records.Kernel) -> None:
         if record.text:
-            self.append(Note(level="error" if record.attrs.get("state") == "dead" else "info", text=record.text))
+            self.append(Note(level="error" if record.state == "dead" else "info", text=record.text))
 
-    def _notice(self, record: Record) -> None:
-        self.append(Note(level=str(record.attrs.get("level", "info")), text=record.text))
+    def _notice(self, record: records.Notice) -> None:
+        self.append(Note(level=record.level, text=record.text))
 
 
 def _feed(cell: Cell, kind: str, text: str, displays: Iterator[tuple[str, str, str]]) -> None:

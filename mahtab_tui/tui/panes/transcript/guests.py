@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records import Approval, AssistantReplIn
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 
 
@@ -14,11 +14,11 @@ class GuestCells:
     def __init__(self, append: Callable[[Entry], None], touch: Callable[[Entry], None]) -> None:
         self._append = append
         self._touch = touch
-        self._waiting: dict[str, Cell] = {}
+        self._waiting: dict[str | None, Cell] = {}
 
-    def approval(self, record: Record) -> None:
+    def approval(self, record: Approval) -> None:
         """Code waits, or its fate is decided."""
-        call, state = str(record.attrs["call"]), str(record.attrs.get("state", ""))
+        call, state = record.call, record.state
         cell = self._waiting.get(call)
         if cell is None:
             if state == "waiting":
@@ -27,21 +27,21 @@ class GuestCells:
                 self._append(cell)
             return
         cell.approval = state if state in ("skipped", "stopped") else ""
-        cell.reason = str(record.attrs.get("reason") or "")
+        cell.reason = record.reason
         if state == "edited":
             cell.code, cell.edited = record.text, True
         if cell.approval:
             del self._waiting[call]
         self._touch(cell)
 
-    def code_that_runs(self, record: Record) -> Cell:
+    def code_that_runs(self, record: AssistantReplIn) -> Cell:
         """The entry of code that begins to run."""
-        cell = self._waiting.pop(str(record.attrs.get("call")), None)
+        cell = self._waiting.pop(record.call, None)
         if cell is None:
             cell = self._made(record)
             self._append(cell)
         cell.code = record.text
         return cell
 
-    def _made(self, record: Record) -> Cell:
-        return Cell(party=str(record.attrs.get("party", "agent")), person=False, guest=int(record.attrs["guest"]), code=record.text)
+    def _made(self, record: Approval | AssistantReplIn) -> Cell:
+        return Cell(party=record.party or "agent", person=False, guest=record.guest, code=record.text)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from rich.style import Style
 
+from mahtab_tui.bus.records import Change
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
 from mahtab_tui.tui.cell_output.printed import OutputRows
@@ -83,11 +83,11 @@ class CellRows:
         palette = self._palette
         styles = {"+": palette.good, "~": palette.moon, "?": palette.muted, "−": palette.bad}
         items: list[list[Span]] = []
-        certain_first = sorted(self._cell.changes, key=lambda change: change.get("change") == "perhaps")
+        certain_first = sorted(self._cell.changes, key=lambda change: change.change == "perhaps")
         for change in certain_first[:CHANGES]:
-            sign = CHANGE_SIGNS.get(change.get("change", ""), "~")
+            sign = CHANGE_SIGNS.get(change.change, "~")
             described = _described(change)
-            item: list[Span] = [(f"{sign} ", styles[sign]), (" ".join(plain(str(change.get("name", ""))).split()), styles[sign])]
+            item: list[Span] = [(f"{sign} ", styles[sign]), (" ".join(plain(change.name).split()), styles[sign])]
             if described and sign != "−":
                 item.append((" " + described.replace("\n", " "), palette.muted))
             items.append(item)
@@ -101,9 +101,9 @@ class CellRows:
             yield row._replace(spans=[(text.replace("\xa0", " "), style) for text, style in row.spans])
 
 
-def _described(change: dict[str, Any]) -> str:
+def _described(change: Change) -> str:
     """Type and summary, and what they were before: `DataFrame 100 × 4 → 98 × 5`, `int 3 → str 'three'`."""
-    kind, now, old_kind, was = (plain(str(change.get(key) or "")) for key in ("type", "summary", "was_type", "was"))
+    kind, now, old_kind, was = (plain(told or "") for told in (change.type, change.summary, change.was_type, change.was))
     told = f"{kind} {now}".strip()
     if not old_kind:
         return told

@@ -1,4 +1,4 @@
-"""Records whose attributes are not what `bus.tags` says are not handed to those who rely on it."""
+"""Records as JSON and back: what a file or a socket says is checked before anybody relies on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.store.shape import well_formed
+from mahtab_tui.bus.codec import Malformed, decode
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,12 @@ from mahtab_tui.store.shape import well_formed
         (tags.USAGE, {"input_tokens": None}),
         (tags.SKILL, {"name": "a", "loaded": True}),
         (tags.DISPLAY, {"cell": 1}),
-        (tags.USER_ATTACHMENT, {"data": "abc", "width": 3}),
-        (tags.APPROVAL, {"guest": 0, "state": "waiting"}),
+        (tags.APPROVAL, {"guest": 0, "call": 3}),
     ],
 )
-def test_what_would_fail_those_who_fold_it_is_not_well_formed(tag: str, attrs: dict[str, Any]) -> None:
-    assert not well_formed(tag, attrs)
+def test_what_would_fail_those_who_fold_it_is_malformed(tag: str, attrs: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        decode(tag, "text", attrs, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_what_would_fail_those_who_fold_it_is_not_well_formed(tag: str, attrs: d
     [
         (tags.USER_REPL_OUT, {"cell": 1, "kinds": [["stdout", 3]], "frames": [["In [1]", 1, "", 0]], "duration": 1, "new": object()}),
         (tags.NAMESPACE, {"cell": None, "fresh": True, "changes": [{"name": "x", "change": "added"}]}),
-        (tags.APPROVAL, {"guest": 0, "call": 3, "blocks": 1}),
+        (tags.APPROVAL, {"guest": 0, "call": "guest-3", "blocks": 1}),
         (tags.USER_ATTACHMENT, {"picture": "a"}),
         (tags.USAGE, {"cost": None, "input_tokens": 3}),
         (tags.NOTICE, {}),
     ],
 )
-def test_what_is_written_is_well_formed(tag: str, attrs: dict[str, Any]) -> None:
-    assert well_formed(tag, attrs)
+def test_what_is_written_is_read(tag: str, attrs: dict[str, Any]) -> None:
+    assert decode(tag, "text", attrs, 1.0) is not None

@@ -1,0 +1,184 @@
+"""Records as JSON values and back: the one place that knows how they are written in session files, logs, frames of sockets and output lines.
+
+Format 1, which 0.1.0 wrote already, is a tag, a text, a time and the other fields by name: None and flags that are
+not set are left out but where a field says otherwise, rows are objects or lists. What is read may be damaged, hostile, or from a newer version: each field is checked by its declared type,
+fields that are not known are passed over. A field that is renamed or told otherwise makes a format 2, and `decode` translates older ones.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, NamedTuple
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records.base import encode
+
+FORMAT = 1
+"""Of all that is written now."""
+
+_WHOLE = 2**63
+"""Beyond it nothing is counted, and SQLite has no number."""
+
+_Read = Callable[[Any], Any]
+
+
+class Malformed(ValueError):
+    """It is no record, or a value of one is not what it should be."""
+
+
+class _Kinds(NamedTuple):
+    """The classes of records."""
+
+    by_tag: Mapping[tuple[str, str], type[Record]]
+    tags_with_events: frozenset[str]
+
+
+def as_json(record: Record) -> dict[str, Any]:
+    """A whole record as one JSON object."""
+    return {"tag": record.tag, "time": record.time, "attrs": encode(record), "text": record.text}
+
+
+def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
+    """The record that `records.base.encode` was given; None where its tag is of a newer version. Raises `Malformed`."""
+    if not isinstance(attrs, dict):
+        raise Malformed("The fields of a record must be an object.")
+    kinds = _kinds()
+    kind = kinds.by_tag.get((tag, str(attrs.get("event")) if tag in kinds.tags_with_events else ""))
+    if kind is None:
+        return None
+    readers = _readers(kind)
+    values = {name: _field(readers[name], name, attrs[name]) for name in readers.keys() & attrs.keys()}
+    try:
+        return kind(text, time=time, **values)
+    except TypeError as missing:
+        raise Malformed(f"A record of tag {tag} lacks a field: {missing}.") from None
+
+
+def from_json(value: object) -> Record | None:
+    """The record that `as_json` was given; None where its tag is of a newer version. Raises `Malformed`."""
+    if not isinstance(value, dict):
+        raise Malformed("A record must be an object.")
+    tag, text, time = (value.get(name) for name in ("tag", "text", "time"))
+    return decode(_text(tag), _text(text), value.get("attrs"), float(_number(time)))
+
+
+@cache
+def _kinds() -> _Kinds:
+    found: list[type[Record]] = [
+        kind for kind in vars(records).values() if isinstance(kind, type) and issubclass(kind, Record) and hasattr(kind, "tag")
+    ]
+    return _Kinds({(kind.tag, kind.event): kind for kind in found}, frozenset(kind.tag for kind in found if kind.event))
+
+
+@cache
+def _readers(kind: type[Record]) -> Mapping[str, _Read]:
+    return {name: _reader(hint) for name, hint in kind.hints().items() if name not in ("text", "time")}
+
+
+def _field(read: _Read, name: str, value: object) -> Any:
+    try:
+        return read(value)
+    except Malformed as error:
+        raise Malformed(f"{name}: {error}") from None
+
+
+def _reader(hint: Any) -> _Read:
+    """What checks a JSON value by the type that is declared for it, and makes the value of a record from it."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        return _reader(args[0])
+    if origin in (typing.Union, types.UnionType):
+        return _one_of([_reader(arg) for arg in args])
+    if origin is Mapping:
+        return _mapping(_reader(args[1]))
+    if origin is tuple:
+        return _rows(_reader(args[0])) if args[1:] == (...,) else _row([_reader(arg) for arg in args])
+    if hasattr(hint, "_fields"):
+        return _named(hint)
+    return {str: _text, int: _whole, float: _number, bool: _truth, type(None): _nothing}[hint]
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    raise Malformed("not a text")
+
+
+def _whole(value: Any) -> Any:
+    if type(value) is int and -_WHOLE <= value < _WHOLE:
+        return value
+    raise Malformed("not a whole number")
+
+
+def _number(value: Any) -> Any:
+    if type(value) in (int, float) and -_WHOLE <= value < _WHOLE:  # which is so of no infinity, and not of NaN
+        return value
+    raise Malformed("not a number")
+
+
+def _truth(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    raise Malformed("neither true nor false")
+
+
+def _nothing(value: Any) -> Any:
+    if value is None:
+        return None
+    raise Malformed("not null")
+
+
+def _one_of(readers: list[_Read]) -> _Read:
+    def read(value: Any) -> Any:
+        for reader in readers:
+            try:
+                return reader(value)
+            except Malformed as error:
+                last = error
+        raise last
+
+    return read
+
+
+def _rows(reader: _Read) -> _Read:
+    def read(value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            raise Malformed("not a list")
+        return tuple(reader(each) for each in value)
+
+    return read
+
+
+def _row(readers: list[_Read]) -> _Read:
+    def read(value: Any) -> Any:
+        if not isinstance(value, (list, tuple)) or len(value) != len(readers):
+            raise Malformed(f"not a list of {len(readers)}")
+        return tuple(reader(each) for reader, each in zip(readers, value, strict=True))
+
+    return read
+
+
+def _mapping(reader: _Read) -> _Read:
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise Malformed("not an object")
+        return {str(name): reader(each) for name, each in value.items()}
+
+    return read
+
+
+def _named(kind: Any) -> _Read:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    readers = {name: _reader(hints[name]) for name in kind._fields}
+    needed = readers.keys() - kind._field_defaults.keys()
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict) or not needed <= value.keys():
+            raise Malformed(f"not an object with {', '.join(sorted(needed))}")
+        return kind(**{name: _field(readers[name], name, value[name]) for name in readers.keys() & value.keys()})
+
+    return read

@@ -1,0 +1,26 @@
+"""Masks over secrets in a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mahtab_tui.bus.secret_forms import Span
+
+MASK = "••••••••"
+
+
+def covered(text: str, spans: Sequence[Span]) -> str:
+    """A text with `MASK` over some spans of it; line ends within them stay."""
+    return between(text, spans, 0, len(text))
+
+
+def between(text: str, spans: Sequence[Span], start: int, end: int) -> str:
+    """The part of a text from one place up to another, with `MASK` over some spans of the text."""
+    if not spans or start >= end:
+        return text[start:end]
+    pieces: list[str] = []
+    for span in spans:
+        if start < span.end and span.start < end:
+            pieces += (text[start : span.start], MASK, "\n" * text.count("\n", span.start, span.end))
+            start = span.end
+    return "".join([*pieces, text[start:end]])

@@ -1,0 +1,77 @@
+"""The fields of a record without secrets. How each is masked stands in its declaration (`records.base`)."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any
+
+from mahtab_tui.bus.covering import covered
+from mahtab_tui.bus.records import Record
+from mahtab_tui.bus.records.base import NAME, PICTURE, WORD
+from mahtab_tui.bus.secret_forms import Forms
+
+_Mask = Callable[[Any, Forms], Any]
+"""Makes of a value that is not None the same without secrets."""
+
+
+def masked_fields(record: Record, forms: Forms) -> dict[str, Any]:
+    """The fields but the text that may hold a secret, without it."""
+    pictures = _pictures(type(record)) if str(getattr(record, "mime", "")).startswith("image/") else ()
+    return {
+        name: mask(value, forms)
+        for name, mask in _masks(type(record)).items()
+        if name not in pictures and (value := getattr(record, name)) is not None
+    }
+
+
+@cache
+def _masks(kind: type[Record]) -> Mapping[str, _Mask]:
+    return {name: mask for name, hint in kind.hints().items() if name != "text" and (mask := _mask(hint)) is not None}
+
+
+@cache
+def _pictures(kind: type[Record]) -> frozenset[str]:
+    return frozenset(name for name, hint in kind.hints().items() if PICTURE in str(hint))
+
+
+def _mask(hint: Any) -> _Mask | None:
+    """How the values of a type are masked; None where they hold no text, or only the program's own words."""
+    args = typing.get_args(hint)
+    if hint is str:
+        return _text
+    if typing.get_origin(hint) is Annotated:
+        return None if WORD in args else _name if NAME in args else _mask(args[0])
+    if hasattr(hint, "_fields"):
+        hints = typing.get_type_hints(hint, include_extras=True)
+        return _row_mask({name: mask for name in hint._fields if (mask := _mask(hints[name])) is not None})
+    masks = [_mask(arg) for arg in args if arg is not ...]
+    if not any(masks) or typing.get_origin(hint) is Mapping:
+        return None
+    if typing.get_origin(hint) is not tuple:  # one type, or None
+        return next(mask for mask in masks if mask is not None)
+    return _list_mask(masks[0]) if args[1:] == (...,) and masks[0] is not None else _places_mask(masks)
+
+
+def _text(value: str, forms: Forms) -> str:
+    return covered(value, forms.spans(value))
+
+
+def _name(value: str, forms: Forms) -> str:
+    return covered(value, forms.spans(value, words=False))
+
+
+def _list_mask(mask: _Mask) -> _Mask:
+    return lambda value, forms: tuple(mask(each, forms) for each in value)
+
+
+def _places_mask(masks: list[_Mask | None]) -> _Mask:
+    return lambda value, forms: tuple(each if mask is None else mask(each, forms) for mask, each in zip(masks, value, strict=True))
+
+
+def _row_mask(masks: Mapping[str, _Mask]) -> _Mask:
+    def mask_row(value: Any, forms: Forms) -> Any:
+        return value._replace(**{name: mask(each, forms) for name, mask in masks.items() if (each := getattr(value, name)) is not None})
+
+    return mask_row

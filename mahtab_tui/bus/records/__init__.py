@@ -1,0 +1,120 @@
+"""The records of the bus, one class for each tag, and how they are logged. Which handlers a tag reaches: `tags.ROUTES`.
+
+To be imported as a module, since some of them are called like what they tell of: ``records.Kernel(state="idle")``.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from mahtab_tui.bus.records.base import Record
+from mahtab_tui.bus.records.cells import (
+    AssistantReplIn,
+    AssistantReplOut,
+    AssistantReplOutStream,
+    Change,
+    Display,
+    Namespace,
+    ReplIn,
+    ReplOut,
+    ReplOutStream,
+    UserReplIn,
+    UserReplOut,
+    UserReplOutStream,
+)
+from mahtab_tui.bus.records.chat import (
+    Agent,
+    Approval,
+    AssistantChat,
+    AssistantChatStream,
+    AssistantTool,
+    Summary,
+    Usage,
+    UserAttachment,
+    UserChat,
+)
+from mahtab_tui.bus.records.search import (
+    SearchBackOff,
+    SearchBegin,
+    SearchChat,
+    SearchChatStream,
+    SearchFanOut,
+    SearchFinal,
+    SearchMemo,
+    SearchRecord,
+    SearchReplIn,
+    SearchReplOut,
+    SearchTouch,
+    SearchTurn,
+)
+from mahtab_tui.bus.records.session import Hide, Input, Kernel, Notice, Pin, Queue, QueueItem, Replace, Session, Skill
+
+__all__ = [
+    "Agent",
+    "Approval",
+    "AssistantChat",
+    "AssistantChatStream",
+    "AssistantReplIn",
+    "AssistantReplOut",
+    "AssistantReplOutStream",
+    "AssistantTool",
+    "Change",
+    "Display",
+    "Hide",
+    "Input",
+    "Kernel",
+    "Namespace",
+    "Notice",
+    "Pin",
+    "Queue",
+    "QueueItem",
+    "Record",
+    "ReplIn",
+    "ReplOut",
+    "ReplOutStream",
+    "Replace",
+    "SearchBackOff",
+    "SearchBegin",
+    "SearchChat",
+    "SearchChatStream",
+    "SearchFanOut",
+    "SearchFinal",
+    "SearchMemo",
+    "SearchRecord",
+    "SearchReplIn",
+    "SearchReplOut",
+    "SearchTouch",
+    "SearchTurn",
+    "Session",
+    "Skill",
+    "Stream",
+    "Summary",
+    "Usage",
+    "UserAttachment",
+    "UserChat",
+    "UserReplIn",
+    "UserReplOut",
+    "UserReplOutStream",
+    "emit",
+    "record_of",
+]
+
+Stream = UserReplOutStream | AssistantReplOutStream | AssistantChatStream | SearchChatStream
+"""A piece of a text that comes bit by bit: `stream` says of which."""
+
+
+def emit(log: logging.Logger, record: Record) -> None:
+    """Log a record. Any thread may call it."""
+    if not record.time:  # the one change that is ever made to one
+        object.__setattr__(record, "time", time.time())
+    log.info(record.text, extra={"record": record})
+
+
+def record_of(logged: logging.LogRecord) -> Record:
+    """The record that `emit` was given; of what others have logged a notice."""
+    record = getattr(logged, "record", None)
+    if isinstance(record, Record):
+        return record
+    level = "error" if logged.levelno >= logging.ERROR else "warning" if logged.levelno >= logging.WARNING else "info"
+    return Notice(logged.getMessage(), level=level, time=logged.created)

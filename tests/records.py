@@ -1,0 +1,26 @@
+"""Records from JSON values, as files and sockets have them; a field that a tag does not have is an error here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from mahtab_tui.bus import records
+from mahtab_tui.bus.codec import decode
+from mahtab_tui.bus.records import Record
+
+
+def made(tag: str, text: str = "", attrs: Mapping[str, Any] | None = None, time: float = 0.0) -> Record:
+    """A record of a tag."""
+    told = dict(attrs or {})
+    record = decode(tag, text, told, time)
+    assert record is not None, tag
+    unknown = told.keys() - type(record).fields.keys() - {"event"}
+    assert not unknown, f"{tag} has no {unknown}"
+    return record
+
+
+def emit(log: logging.Logger, tag: str, text: str = "", /, **attrs: Any) -> None:
+    """Log a record of a tag."""
+    records.emit(log, made(tag, text, attrs))
