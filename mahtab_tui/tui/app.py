@@ -26,7 +26,6 @@ from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.store.history import History
 from mahtab_tui.tui.attention import Attention, notification
 from mahtab_tui.tui.choices import Choices
-from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.collector import EVERY, Collector
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.commands.registry import BY_ACTION, BY_ID, BY_SLASH, COMMANDS
@@ -40,7 +39,7 @@ from mahtab_tui.tui.offers import Offers
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.screen import Panes
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.session_port import SessionPort
 from mahtab_tui.tui.slash import SlashCompletions, parse_slash
 from mahtab_tui.tui.stopping import Stopping
 from mahtab_tui.tui.terminal_app import TerminalApp
@@ -49,7 +48,6 @@ from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
-from mahtab_tui.tui.widgets.find_row import FindRow
 from mahtab_tui.tui.widgets.input_row import InputRow
 from mahtab_tui.tui.widgets.queue_row import QueueRow
 
@@ -118,7 +116,7 @@ class MahtabApp(TerminalApp[int]):
         self._after_first_picture.append(callback)
 
     def get_default_screen(self) -> Panes:
-        self.panes = Panes(self.session, self.searches, self.history, self.choices, SlashCompletions(COMMANDS))
+        self.panes = Panes(self.session, SessionPort(self, self.session), self.searches, self.history, self.choices, SlashCompletions(COMMANDS))
         leaving = Leaving(self, self.session, self.panes, namespace_stays=self.namespace_stays)
         offers = Offers(self, self.session, self.panes)
         stopping = Stopping(self, self.session)
@@ -252,85 +250,6 @@ class MahtabApp(TerminalApp[int]):
         item = self.session.cancel(message.item_id)
         if item is not None and not item.party and self.editor.is_empty:
             self.editor.text = item.text
-
-    @on(TranscriptPane.Again)
-    def _again(self, message: TranscriptPane.Again) -> None:
-        masked = message.mode == "python" and MASK in message.text
-        if masked:
-            self.tell("There was a secret in this cell, which is not kept: write it in again.", "warning")
-        if message.edit or masked:
-            self.editor.end_replacing()
-            self.editor.mode, self.editor.text = message.mode, message.text
-            self.editor.focus()
-        else:
-            self._submit(message.mode, message.text)
-
-    @on(TranscriptPane.Mentioned)
-    def _mentioned(self, message: TranscriptPane.Mentioned) -> None:
-        self.editor.mention(message.text)
-        self.editor.focus()
-
-    @on(TranscriptPane.Copied)
-    def _copied(self, message: TranscriptPane.Copied) -> None:
-        copy(self, message.text)
-
-    @on(TranscriptPane.Replacing)
-    def _replacing(self, message: TranscriptPane.Replacing) -> None:
-        self.editor.begin_replacing(message.entry, message.mode, message.text)
-        self.editor.focus()
-
-    @on(TranscriptPane.Pinned)
-    def _pinned(self, message: TranscriptPane.Pinned) -> None:
-        self.session.pin(message.entry, message.pinned)
-
-    @on(TranscriptPane.OutputOpened)
-    def _output_opened(self, message: TranscriptPane.OutputOpened) -> None:
-        from mahtab_tui.tui.screens.output import PagerScreen
-
-        session, cell = self.session, message.cell
-        self.push_screen(PagerScreen(cell, lambda: session.output(cell), session.look(), Path(session.kernel.info().cwd)))
-
-    @on(TranscriptPane.PicturesOpened)
-    def _pictures_opened(self, message: TranscriptPane.PicturesOpened) -> None:
-        from mahtab_tui.tui.screens.output import PicturesScreen
-        from mahtab_tui.tui.screens.output.pictures import Picture
-
-        pictures = [Picture(*each) for each in message.pictures]
-        self.push_screen(PicturesScreen(message.cell, pictures, self.session.look(), Path(self.session.kernel.info().cwd)))
-
-    @on(TranscriptPane.FramesOpened)
-    def _frames_opened(self, message: TranscriptPane.FramesOpened) -> None:
-        from mahtab_tui.tui.screens.output import FramesScreen
-
-        cell, code = message.cell, self.panes.transcript.code_of_cell
-        assert cell.number is not None
-        folder = Path(self.session.kernel.info().cwd)
-        self.push_screen(FramesScreen(cell.number, cell.exception, cell.frames, message.at, code, self.session.look(), folder))
-
-    @on(TranscriptPane.Hidden)
-    def _hidden(self, message: TranscriptPane.Hidden) -> None:
-        self.session.hide(message.entry, message.hidden)
-
-    @on(TranscriptPane.FindWanted)
-    def _find_wanted(self) -> None:
-        self.query_one("#transcript-find", FindRow).open()
-
-    @on(TranscriptPane.Refused)
-    def _refused(self, message: TranscriptPane.Refused) -> None:
-        self.tell(message.sentence)
-
-    @on(NamespacePane.Opened)
-    def _opened(self, message: NamespacePane.Opened) -> None:
-        from mahtab_tui.tui.screens.inspector import InspectorScreen
-
-        self.push_screen(InspectorScreen(message.name, self.session.look(), lambda code: self.session.submit("python", code)))
-
-    @on(NamespacePane.Asked)
-    def _variable_asked(self, message: NamespacePane.Asked) -> None:
-        from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
-
-        actions = VariableActions(self, lambda code: self.session.submit("python", code), self.panes.namespace.has)
-        {"rename": actions.rename, "delete": actions.delete, "copy": actions.copy_name}[message.what](message.name)
 
     def on_action_menu_typed(self, message: ActionMenu.Typed) -> None:
         self.panes.focus_code()

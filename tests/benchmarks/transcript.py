@@ -22,6 +22,7 @@ from mahtab_tui.tui.screens.output import PagerScreen
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.benchmarks.table import Row, median
 from tests.records import made
+from tests.tui.transcript_app import NotedPort
 
 _FEW, _MANY, _TIMES = 100, 100_000, 200
 _LINES = 1_000_000
@@ -45,7 +46,7 @@ class TranscriptApp(App[None]):
     """The pane alone."""
 
     def compose(self) -> ComposeResult:
-        yield TranscriptPane()
+        yield TranscriptPane(NotedPort())
 
     def on_mount(self) -> None:
         self.register_theme(MAHTAB)

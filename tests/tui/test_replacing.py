@@ -14,6 +14,7 @@ from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.action_menu import ActionMenu
+from mahtab_tui.tui.session_port import SessionPort
 from tests.tui.editor_app import until
 from tests.tui.story import drawn, story
 
@@ -113,9 +114,9 @@ async def test_a_cell_whose_secret_is_not_kept_is_not_run_again_without_it(make_
         await drawn(pilot)
         monkeypatch.setattr(app.session, "submit", lambda mode, text: entered.append(text))
         monkeypatch.setattr(app, "notify", lambda text, **more: told.append(text))
-        pane = app.query_one(TranscriptPane)
-        pane.post_message(pane.Again("python", f"x = '{MASK}'", edit=False))
+        port = SessionPort(app, app.session)
+        port.enter("python", f"x = '{MASK}'")
         await until(pilot, lambda: app.editor.text == f"x = '{MASK}'")
         assert "secret" in "".join(told)
-        pane.post_message(pane.Again("python", "x = 1", edit=False))
+        port.enter("python", "x = 1")
         await until(pilot, lambda: entered == ["x = 1"])

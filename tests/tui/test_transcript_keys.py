@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
-from textual import on
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -25,31 +24,22 @@ ANSWER = "I look.\n\n```python\nfirst = 1\n```\n\nThen:\n\n```python\nsecond = 2
 class KeysApp(PaneApp):
     """Writes down what the pane asks for."""
 
-    def __init__(self, records: Sequence[Record] = ()) -> None:
-        super().__init__(records)
-        self.said: list[tuple[str, ...]] = []
-
     def compose(self) -> ComposeResult:
-        transcript = TranscriptPane(id="transcript")
+        transcript = TranscriptPane(self.port, id="transcript")
         yield transcript
         yield FindRow(transcript)
         yield Input()
 
-    @on(TranscriptPane.Again)
-    def _again(self, message: TranscriptPane.Again) -> None:
-        self.said.append(("edit" if message.edit else "run", message.mode, message.text))
+    @property
+    def said(self) -> list[tuple[object, ...]]:
+        return self.port.said
 
-    @on(TranscriptPane.Copied)
-    def _copied(self, message: TranscriptPane.Copied) -> None:
-        self.said.append(("copy", message.text))
+    def copy_to_clipboard(self, text: str) -> None:
+        self.said.append(("copy", text))
 
-    @on(TranscriptPane.Mentioned)
-    def _mentioned(self, message: TranscriptPane.Mentioned) -> None:
-        self.said.append(("mention", message.text))
-
-    @on(TranscriptPane.Refused)
-    def _refused(self, message: TranscriptPane.Refused) -> None:
-        self.said.append(("refused", message.sentence))
+    def notify(self, message: str, **kwargs: Any) -> None:
+        if not message.startswith("Copied "):
+            self.said.append(("refused", message))
 
 
 def conversation() -> list[Record]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from textual import on
-
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.rows.strips import BAR
 from tests.tui.test_transcript_keys import KeysApp, conversation, press
 from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record
-from tests.tui.transcript_app import SIZE, record
+from tests.tui.transcript_app import SIZE, NotedPort, record
 
 SAID = "hidden from the model"
 
@@ -24,11 +21,19 @@ class HidingApp(KeysApp):
     def __init__(self, records: Sequence[Record] = ()) -> None:
         super().__init__(records)
         self.hidden: list[tuple[str, bool]] = []
+        self.port = HidingPort(self)
 
-    @on(TranscriptPane.Hidden)
-    def _hidden(self, message: TranscriptPane.Hidden) -> None:
-        self.hidden.append((message.entry, message.hidden))
-        self.pane.fold([record(tags.HIDE, entry=message.entry, hidden=message.hidden)])
+
+class HidingPort(NotedPort):
+    """Tells the pane so, as the bus would."""
+
+    def __init__(self, app: HidingApp) -> None:
+        super().__init__()
+        self._app = app
+
+    def hide(self, entry: str, hidden: bool) -> None:
+        self._app.hidden.append((entry, hidden))
+        self._app.pane.fold([record(tags.HIDE, entry=entry, hidden=hidden)])
 
 
 def lines(app: KeysApp) -> list[str]:

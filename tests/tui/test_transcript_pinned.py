@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
-from textual import on
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
@@ -16,7 +15,7 @@ from mahtab_tui.tui.rows.row import Row
 from tests.tui.test_transcript_keys import KeysApp, marked, offered, press
 from tests.tui.test_transcript_snapshots import SESSION
 from tests.tui.test_transcript_snapshots import record as past_record
-from tests.tui.transcript_app import SIZE, cell, record
+from tests.tui.transcript_app import SIZE, NotedPort, cell, record
 from tests.unit.test_transcript_rows import PALETTE
 
 
@@ -26,11 +25,19 @@ class PinningApp(KeysApp):
     def __init__(self, records: Sequence[Record] = ()) -> None:
         super().__init__(records)
         self.pinned: list[tuple[str, bool]] = []
+        self.port = PinningPort(self)
 
-    @on(TranscriptPane.Pinned)
-    def _pinned(self, message: TranscriptPane.Pinned) -> None:
-        self.pinned.append((message.entry, message.pinned))
-        self.pane.fold([record(tags.PIN, entry=message.entry, pinned=message.pinned)])
+
+class PinningPort(NotedPort):
+    """Tells the pane so, as the bus would."""
+
+    def __init__(self, app: PinningApp) -> None:
+        super().__init__()
+        self._app = app
+
+    def pin(self, entry: str, pinned: bool) -> None:
+        self._app.pinned.append((entry, pinned))
+        self._app.pane.fold([record(tags.PIN, entry=entry, pinned=pinned)])
 
 
 def cells(count: int) -> list[Record]:

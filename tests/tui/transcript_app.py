@@ -11,8 +11,10 @@ from textual.widgets import Input
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
+from mahtab_tui.session.inbox import Mode
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from tests.records import made
 
@@ -20,6 +22,43 @@ SIZE = (60, 20)
 
 
 GREETING = (("◐", "One Python namespace, shared."), ("`", "turns from Python to asking."), ("F1", "shows all keys."))
+
+
+class NotedPort:
+    """Writes down what the pane asks for: what it is, and its arguments."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[object, ...]] = []
+
+    def enter(self, mode: Mode, text: str) -> None:
+        self.said.append(("run", mode, text))
+
+    def edit(self, mode: Mode, text: str) -> None:
+        self.said.append(("edit", mode, text))
+
+    def replace(self, mode: Mode, text: str, entry: str) -> None:
+        self.said.append(("replace", mode, text, entry))
+
+    def mention(self, what: str) -> None:
+        self.said.append(("mention", what))
+
+    def hide(self, entry: str, hidden: bool) -> None:
+        self.said.append(("hide", entry, hidden))
+
+    def pin(self, entry: str, pinned: bool) -> None:
+        self.said.append(("pin", entry, pinned))
+
+    def open_output(self, cell: int) -> None:
+        self.said.append(("output", cell))
+
+    def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
+        self.said.append(("pictures", cell))
+
+    def open_frames(self, cell: Cell, at: int) -> None:
+        self.said.append(("frames", cell.number, at))
+
+    def find(self) -> None:
+        self.said.append(("find",))
 
 
 class PaneApp(App[None]):
@@ -30,6 +69,7 @@ class PaneApp(App[None]):
     def __init__(self, records: Sequence[Record] = ()) -> None:
         super().__init__(css_path=[resource_folder("styles") / "transcript.tcss"])
         self.records = records
+        self.port = NotedPort()
         for theme in (MAHTAB, MAHTAB_DAY):
             self.register_theme(theme)
         self.theme = "mahtab"
@@ -38,7 +78,7 @@ class PaneApp(App[None]):
         return role_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
-        yield TranscriptPane(id="transcript")
+        yield TranscriptPane(self.port, id="transcript")
         yield Input()
 
     def on_mount(self) -> None:

@@ -26,6 +26,7 @@ from mahtab_tui.tui.layout import Resize as Direction
 from mahtab_tui.tui.panes.editor import EditorPane
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.port import PanePort
 from mahtab_tui.tui.slash import SlashCompletions
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
@@ -54,13 +55,14 @@ class Panes(Screen[None]):
     # Not the first pane, for as long as the editor has to wait for its turn: keys may have been typed already.
     AUTO_FOCUS = "#code"
 
-    def __init__(self, session: Session, searches: Control, history: History, choices: Choices, slash: SlashCompletions) -> None:
+    def __init__(self, session: Session, port: PanePort, searches: Control, history: History, choices: Choices, slash: SlashCompletions) -> None:
         super().__init__(id="_default")
         self._session = session
         self._searches = searches
         self._history = history
         self._choices = choices
         self._slash = slash
+        self._port = port
         self._search_tree: RecursionPane | None = None
         """From the first search on, or when the user first wants to see it."""
         self._search_tree_wanted = False
@@ -72,7 +74,7 @@ class Panes(Screen[None]):
         yield HeaderBar(id="header")
         with Horizontal(id="body"):
             with Vertical(id="main"):
-                yield (transcript := TranscriptPane(id="transcript"))
+                yield (transcript := TranscriptPane(self._port, id="transcript"))
                 yield FindRow(transcript, id="transcript-find")
                 yield ApprovalRow(lambda: self.editor.is_empty, self.sees_code)
                 with Vertical(id="lower"):
@@ -82,7 +84,7 @@ class Panes(Screen[None]):
                     yield EditorPane(self._history, session.complete, session.explain, session.suggest, session.preview, self._slash, id="editor")
             yield Splitter("vertical", id="side-splitter")
             with Vertical(id="side"):
-                yield NamespacePane(id="namespace")
+                yield NamespacePane(self._port, id="namespace")
                 yield Splitter("horizontal", id="namespace-splitter")
         yield KeyLine()
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.events import Click, Key
-from textual.message import Message
 from textual.timer import Timer
 
 from mahtab_tui.bus.records import Record
@@ -17,6 +16,8 @@ from mahtab_tui.tui.commands.variables import VARIABLE_COMMANDS
 from mahtab_tui.tui.panes.namespace.drawing import FADE, FADE_STEPS, NamespaceRows
 from mahtab_tui.tui.panes.namespace.row import Row as Name
 from mahtab_tui.tui.panes.namespace.rows import SORTS, Rows
+from mahtab_tui.tui.panes.namespace.variable_actions import VariableActions
+from mahtab_tui.tui.port import NamespacePort
 from mahtab_tui.tui.rows.row import Row
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 
@@ -31,22 +32,9 @@ class NamespacePane(RowsView, can_focus=True):
         Binding("ctrl+t", "specials", "Modules, functions, private", show=False),
     ]
 
-    class Opened(Message):
-        """The user wants to look inside a variable."""
-
-        def __init__(self, name: str) -> None:
-            super().__init__()
-            self.name = name
-
-    class Asked(Message):
-        """The user wants to rename, delete or copy a variable."""
-
-        def __init__(self, what: Literal["rename", "delete", "copy"], name: str) -> None:
-            super().__init__()
-            self.what = what
-            self.name = name
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, port: NamespacePort | None = None, *, id: str | None = None) -> None:
+        """port: None where the variables can only be looked at in the list."""
+        self._port = port
         self._rows = Rows()
         self._drawn = NamespaceRows(self._rows)
         super().__init__(self._drawn, id=id)
@@ -148,21 +136,22 @@ class NamespacePane(RowsView, can_focus=True):
         return None if row is None or row.name not in self._rows else row
 
     def action_open(self) -> None:
-        if (row := self._chosen) is not None:
-            self.post_message(self.Opened(row.name))
+        if (row := self._chosen) is not None and self._port is not None:
+            self._port.look_inside(row.name)
 
-    def _ask(self, what: Literal["rename", "delete", "copy"]) -> None:
-        if (row := self._chosen) is not None:
-            self.post_message(self.Asked(what, row.name))
+    def _act(self, act: Callable[[VariableActions, str], None]) -> None:
+        """Do something to the variable at the cursor."""
+        if (row := self._chosen) is not None and self._port is not None:
+            act(VariableActions(self.app, self._port, self.has), row.name)
 
     def action_rename(self) -> None:
-        self._ask("rename")
+        self._act(VariableActions.rename)
 
     def action_delete(self) -> None:
-        self._ask("delete")
+        self._act(VariableActions.delete)
 
     def action_copy_name(self) -> None:
-        self._ask("copy")
+        self._act(VariableActions.copy_name)
 
     def action_watch_variable(self) -> None:
         """The cursor stays with the variable."""

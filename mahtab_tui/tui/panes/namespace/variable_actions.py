@@ -10,20 +10,21 @@ from textual.app import App
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.clipboard import copy
-from mahtab_tui.tui.screens.confirm import Confirm
-from mahtab_tui.tui.screens.prompt import Prompt
+from mahtab_tui.tui.port import NamespacePort
 
 
 class VariableActions:
-    """Rename, delete and copy. `run` runs a cell of the person's; `taken` says whether there is a variable of a name."""
+    """Rename, delete and copy."""
 
-    def __init__(self, app: App[int], run: Callable[[str], object], taken: Callable[[str], bool]) -> None:
+    def __init__(self, app: App[object], port: NamespacePort, taken: Callable[[str], bool]) -> None:
+        """taken: whether there is a variable of a name."""
         self._app = app
-        self._run = run
+        self._port = port
         self._taken = taken
 
     def rename(self, name: str) -> None:
         """Ask for another name."""
+        from mahtab_tui.tui.screens.prompt import Prompt
 
         def chosen(new: str | None) -> None:
             if not new or new == name:
@@ -33,16 +34,17 @@ class VariableActions:
             elif self._taken(unicodedata.normalize("NFKC", new)):
                 self._refuse(f"There is a variable {new} already; both were left as they are.")
             else:
-                self._run(f"{new} = {_written(name)}; del {_written(name)}")
+                self._port.run(f"{new} = {_written(name)}; del {_written(name)}")
 
         self._app.push_screen(Prompt(f"Another name for {one_line(name)}", one_line(name)), chosen)
 
     def delete(self, name: str) -> None:
         """Delete it, after a question."""
+        from mahtab_tui.tui.screens.confirm import Confirm
 
         def sure(yes: bool | None) -> None:
             if yes:
-                self._run(f"del {_written(name)}")
+                self._port.run(f"del {_written(name)}")
 
         self._app.push_screen(
             Confirm(f"Delete the variable {one_line(name)}? Its value is lost where nothing else holds it.", yes="Delete", no="Keep"), sure

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import BindingType
 from textual.events import Click
-from textual.message import Message
 
 from mahtab_tui.bus.tags import PICTURES
-from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.cell_output.output import FRAME, Shown
+from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.panes.transcript.entries import Cell, Question
@@ -19,6 +17,7 @@ from mahtab_tui.tui.panes.transcript.marker import can_be_marked
 from mahtab_tui.tui.panes.transcript.offers import has_error, has_pictures, offers
 from mahtab_tui.tui.panes.transcript.texts import code_blocks, output_of, text_of
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
+from mahtab_tui.tui.port import TranscriptPort
 from mahtab_tui.tui.terminal_app import RIGHT_BUTTON
 
 
@@ -27,86 +26,13 @@ class TranscriptPane(TranscriptView, can_focus=True):
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TRANSCRIPT_COMMANDS)]
 
-    class Again(Message):
-        """Code or a question is to be run, or only brought into the editor."""
+    def __init__(self, port: TranscriptPort, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._port = port
 
-        def __init__(self, mode: Mode, text: str, *, edit: bool) -> None:
-            super().__init__()
-            self.mode: Mode = mode
-            self.text = text
-            self.edit = edit
-
-    class Mentioned(Message):
-        """The question that is being written is to point at something; text: how that is written."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    class Copied(Message):
-        """A text is for the clipboard."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    class Replacing(Message):
-        """An entry of the user's is to be edited and entered in its own place."""
-
-        def __init__(self, mode: Mode, text: str, entry: str) -> None:
-            super().__init__()
-            self.mode: Mode = mode
-            self.text = text
-            self.entry = entry
-
-    class Hidden(Message):
-        """The model is not to be told of an entry any more (hidden), or is to be told of it again."""
-
-        def __init__(self, entry: str, hidden: bool) -> None:
-            super().__init__()
-            self.entry = entry
-            self.hidden = hidden
-
-    class Pinned(Message):
-        """An entry is to stay at the top of the pane, or no longer."""
-
-        def __init__(self, entry: str, pinned: bool) -> None:
-            super().__init__()
-            self.entry = entry
-            self.pinned = pinned
-
-    class OutputOpened(Message):
-        """All that a cell has printed is to be seen."""
-
-        def __init__(self, cell: int) -> None:
-            super().__init__()
-            self.cell = cell
-
-    class PicturesOpened(Message):
-        """Pictures of a cell are to be seen: their types and data (base64)."""
-
-        def __init__(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
-            super().__init__()
-            self.cell = cell
-            self.pictures = pictures
-
-    class FramesOpened(Message):
-        """The user wants to see where the error of a cell was; at: the frame to begin with."""
-
-        def __init__(self, cell: Cell, at: int) -> None:
-            super().__init__()
-            self.cell = cell
-            self.at = at
-
-    class Refused(Message):
-        """What was asked for cannot be done; the sentence says why."""
-
-        def __init__(self, sentence: str) -> None:
-            super().__init__()
-            self.sentence = sentence
-
-    class FindWanted(Message):
-        """The user wants to search."""
+    def _refuse(self, sentence: str) -> None:
+        """Say why what was asked for cannot be done."""
+        self.app.notify(sentence, markup=False, timeout=3)
 
     def on_click(self, event: Click) -> None:
         entry = self.viewport.entry_at(event.y)
@@ -117,7 +43,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
             if event.button == RIGHT_BUTTON:
                 self.action_menu()
             elif isinstance(entry, Cell) and at is not None and not self.text_selection:
-                self.post_message(self.FramesOpened(entry, at))
+                self._port.open_frames(entry, at)
 
     # What the keys and the menu do
 
@@ -135,35 +61,36 @@ class TranscriptPane(TranscriptView, can_focus=True):
     def action_copy_entry(self) -> None:
         """Its code, words or question."""
         if (entry := self.marker.marked) is not None:
-            self.post_message(self.Copied(text_of(entry)))
+            copy(self.app, text_of(entry))
 
     def action_copy_output(self) -> None:
         """What the cell has printed, as far as it is held here."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and (text := output_of(entry)):
-            self.post_message(self.Copied(text))
+            copy(self.app, text)
         else:
-            self.post_message(self.Refused("It has no output."))
+            self._refuse("It has no output.")
 
     def action_again(self, edit: bool) -> None:
         """Run the code again, or ask the question again; edit: bring it into the editor."""
+        again = self._port.edit if edit else self._port.enter
         match self.marker.marked:
             case Cell() as cell if cell.code.strip():
-                self.post_message(self.Again("python", cell.code.strip("\n"), edit=edit))
+                again("python", cell.code.strip("\n"))
             case Question() as question:
-                self.post_message(self.Again("ask", question.text, edit=edit))
+                again("ask", question.text)
             case _:
-                self.post_message(self.Refused("Only code and questions can be run again."))
+                self._refuse("Only code and questions can be run again.")
 
     def action_explain_error(self) -> None:
         """Ask the model about the cell's error: it knows the code and the traceback from what was done before."""
         entry = self.marker.marked
         if entry is not None and entry.left_out:
-            self.post_message(self.Refused("The model is not told of it."))
+            self._refuse("The model is not told of it.")
         elif isinstance(entry, Cell) and has_error(entry) and entry.number is not None:
-            self.post_message(self.Again("ask", _about_error(entry), edit=False))
+            self._port.enter("ask", _about_error(entry))
         else:
-            self.post_message(self.Refused("It has no error."))
+            self._refuse("It has no error.")
 
     @property
     def question_about_error(self) -> str:
@@ -175,9 +102,9 @@ class TranscriptPane(TranscriptView, can_focus=True):
         """Ask about the cell's pictures."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and has_pictures(entry):
-            self.post_message(self.Mentioned(f"@cell:{entry.number}"))
+            self._port.mention(f"@cell:{entry.number}")
         else:
-            self.post_message(self.Refused("It shows no picture."))
+            self._refuse("It shows no picture.")
 
     def action_whole_traceback(self) -> None:
         """Show all of a long traceback, or its end only."""
@@ -186,7 +113,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
             entry.whole_traceback = not entry.whole_traceback
             self.redraw_entry(entry)
         else:
-            self.post_message(self.Refused("It has no error."))
+            self._refuse("It has no error.")
 
     def code_of_cell(self, number: int) -> str | None:
         """What a cell ran, also one that is not in the transcript any more; None where it was never told here."""
@@ -196,10 +123,10 @@ class TranscriptPane(TranscriptView, can_focus=True):
         """Show where the cell's error was."""
         entry = self.marker.marked
         if isinstance(entry, Cell) and entry.frames:
-            self.post_message(self.FramesOpened(entry, len(entry.frames) - 1))
+            self._port.open_frames(entry, len(entry.frames) - 1)
         else:
             error = entry is not None and has_error(entry)
-            self.post_message(self.Refused("Where its error was is not known." if error else "It has no error."))
+            self._refuse("Where its error was is not known." if error else "It has no error.")
 
     def action_hide_entry(self) -> None:
         """Take it out of the model's conversation, or bring it back."""
@@ -207,51 +134,51 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if entry is None:
             return
         if entry.left_out == "replaced":
-            self.post_message(self.Refused("It was replaced, so the model is not told of it."))
+            self._refuse("It was replaced, so the model is not told of it.")
         elif isinstance(entry, Cell) and entry.approval == "waiting":
-            self.post_message(self.Refused("It waits for your answer."))
+            self._refuse("It waits for your answer.")
         elif not entry.key:
-            self.post_message(self.Refused("The model has not been told of it."))
+            self._refuse("The model has not been told of it.")
         else:
-            self.post_message(self.Hidden(entry.key, not entry.left_out))
+            self._port.hide(entry.key, not entry.left_out)
 
     def action_replace_entry(self) -> None:
         """Bring the user's question or code into the editor, to be entered in its place."""
         entry = self.marker.marked
         if entry is not None and entry.left_out == "replaced":
-            self.post_message(self.Refused("It was replaced already."))
+            self._refuse("It was replaced already.")
             return
         match entry:
             case Cell(person=True) as cell if cell.key:
-                self.post_message(self.Replacing("python", cell.code.strip("\n"), cell.key))
+                self._port.replace("python", cell.code.strip("\n"), cell.key)
             case Question() as question if question.key:
-                self.post_message(self.Replacing("ask", question.text, question.key))
+                self._port.replace("ask", question.text, question.key)
             case _:
-                self.post_message(self.Refused("Only your own code and questions can be replaced."))
+                self._refuse("Only your own code and questions can be replaced.")
 
     def action_open_entry(self) -> None:
         """Show the cell's pictures, where its error was, or all that it has printed, on the whole screen."""
         entry = self.marker.marked
         if not isinstance(entry, Cell) or entry.number is None or not len(entry.output):
-            self.post_message(self.Refused("It has no output."))
+            self._refuse("It has no output.")
             return
         pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, Shown) and line.mime in PICTURES]
         if pictures and not entry.output.left_out:
-            self.post_message(self.PicturesOpened(entry.number, pictures))
+            self._port.open_pictures(entry.number, pictures)
         elif entry.frames and not entry.output.left_out:
             self.action_open_frames()
         elif not entry.status:
-            self.post_message(self.Refused("It still runs: all of its output can be seen when it has ended."))
+            self._refuse("It still runs: all of its output can be seen when it has ended.")
         else:
-            self.post_message(self.OutputOpened(entry.number))
+            self._port.open_output(entry.number)
 
     def action_pin_entry(self) -> None:
         """Keep it at the top of the pane, or no longer."""
         entry = self.marker.marked
         if entry is not None and entry.key:
-            self.post_message(self.Pinned(entry.key, all(pinned.key != entry.key for pinned in self.viewport.transcript.pinned)))
+            self._port.pin(entry.key, all(pinned.key != entry.key for pinned in self.viewport.transcript.pinned))
         elif entry is not None:
-            self.post_message(self.Refused("Only what was run, asked or answered can be pinned."))
+            self._refuse("Only what was run, asked or answered can be pinned.")
 
     def action_fold_entry(self) -> None:
         """Show its beginning only, or all of it."""
@@ -263,20 +190,20 @@ class TranscriptPane(TranscriptView, can_focus=True):
         """Bring the k-th code block of the last answer into the editor; from 1."""
         blocks = self._blocks
         if number <= len(blocks):
-            self.post_message(self.Again("python", blocks[number - 1].strip("\n"), edit=True))
+            self._port.edit("python", blocks[number - 1].strip("\n"))
         else:
             count = f"{len(blocks)} blocks" if len(blocks) != 1 else "one block"
-            self.post_message(self.Refused(f"The last answer has {count} of code." if blocks else "There is no answer with code."))
+            self._refuse(f"The last answer has {count} of code." if blocks else "There is no answer with code.")
 
     def action_find(self) -> None:
-        self.post_message(self.FindWanted())
+        self._port.find()
 
     def action_go_to_pinned(self) -> None:
         """Mark the next of the pinned entries, where it stands."""
         if (entry := self.marker.next_pinned()) is not None:
             self.mark_and_show(entry)
         else:
-            self.post_message(self.Refused("Nothing is pinned."))
+            self._refuse("Nothing is pinned.")
 
 
 def _about_error(cell: Cell) -> str:

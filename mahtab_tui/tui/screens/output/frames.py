@@ -19,7 +19,7 @@ from mahtab_tui.kernel.looking import Look
 from mahtab_tui.tui.commands.output import FRAMES_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.external_editor import open_in_editor
-from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.port import TranscriptPort
 from mahtab_tui.tui.rows.row import Span
 from mahtab_tui.tui.rows.text_window import TextRow
 from mahtab_tui.tui.screens.inspector.text_source import LocalText
@@ -77,11 +77,13 @@ class FramesScreen(OutputScreen):
         code: Callable[[int], str | None],
         look: Look,
         folder: Path,
+        port: TranscriptPort,
     ) -> None:
         """at: the frame that is chosen first. code: gives the code of a cell."""
         super().__init__(f"Error of cell {cell}", folder)
         self._cell = cell
         self._code_of = code
+        self._port = port
         self._look = look
         self._code = Code("", None)
         self._exception = exception
@@ -137,13 +139,13 @@ class FramesScreen(OutputScreen):
         self._locals.focus()
 
     def action_whole_output(self) -> None:
-        self.app.post_message(TranscriptPane.OutputOpened(self._cell))
+        self._port.open_output(self._cell)
 
     def action_edit(self) -> None:
         """A file in the user's editor, at the line; the code of a cell in ours."""
         frame = self._frames.frame
         if cell_of(frame) is not None and self._code.text:
-            self.app.post_message(TranscriptPane.Again("python", self._code.text.strip("\n"), edit=True))
+            self._port.edit("python", self._code.text.strip("\n"))
             self.dismiss(None)
         elif is_file(frame):
             self.call_later(self._edit_file, frame)  # not within the key's own event: the screen would not be drawn anew

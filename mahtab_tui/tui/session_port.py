@@ -1,0 +1,106 @@
+"""The session and the editor as the panes know them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from textual.app import App
+from textual.screen import Screen
+
+from mahtab_tui.bus.masking import MASK
+from mahtab_tui.session import Session
+from mahtab_tui.session.inbox import Mode
+from mahtab_tui.tui.panes.editor import EditorPane
+from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.panes.transcript.entries import Cell
+from mahtab_tui.tui.widgets.find_row import FindRow
+
+
+class SessionPort:
+    """Implements `tui.port.PanePort`."""
+
+    def __init__(self, app: App[int], session: Session) -> None:
+        self._app = app
+        self._session = session
+
+    @property
+    def _panes(self) -> Screen[object]:
+        """The screen that has the panes."""
+        return self._app.screen_stack[0]
+
+    @property
+    def _editor(self) -> EditorPane:
+        return self._panes.query_one(EditorPane)
+
+    def enter(self, mode: Mode, text: str) -> None:
+        if not self._is_masked(mode, text):
+            self._session.submit(mode, text)
+            self._panes.query_one(TranscriptPane).action_scroll_end()
+
+    def edit(self, mode: Mode, text: str) -> None:
+        if not self._is_masked(mode, text):
+            self._bring_back(mode, text)
+
+    def _is_masked(self, mode: Mode, text: str) -> bool:
+        """Whether code lacks a secret, which is not kept; it is brought into the editor then."""
+        masked = mode == "python" and MASK in text
+        if masked:
+            self._app.notify("There was a secret in this cell, which is not kept: write it in again.", severity="warning", markup=False, timeout=3)
+            self._bring_back(mode, text)
+        return masked
+
+    def _bring_back(self, mode: Mode, text: str) -> None:
+        editor = self._editor
+        editor.end_replacing()
+        editor.mode, editor.text = mode, text
+        editor.focus()
+
+    def replace(self, mode: Mode, text: str, entry: str) -> None:
+        self._editor.begin_replacing(entry, mode, text)
+        self._editor.focus()
+
+    def mention(self, what: str) -> None:
+        self._editor.mention(what)
+        self._editor.focus()
+
+    def hide(self, entry: str, hidden: bool) -> None:
+        self._session.hide(entry, hidden)
+
+    def pin(self, entry: str, pinned: bool) -> None:
+        self._session.pin(entry, pinned)
+
+    def open_output(self, cell: int) -> None:
+        from mahtab_tui.tui.screens.output import PagerScreen
+
+        self._app.push_screen(PagerScreen(cell, lambda: self._session.output(cell), self._session.look(), self._folder))
+
+    def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
+        from mahtab_tui.tui.screens.output import PicturesScreen
+        from mahtab_tui.tui.screens.output.pictures import Picture
+
+        self._app.push_screen(PicturesScreen(cell, [Picture(*each) for each in pictures], self._session.look(), self._folder))
+
+    def open_frames(self, cell: Cell, at: int) -> None:
+        from mahtab_tui.tui.screens.output import FramesScreen
+
+        assert cell.number is not None
+        code_of = self._panes.query_one(TranscriptPane).code_of_cell
+        frames = FramesScreen(cell.number, cell.exception, cell.frames, at, code_of, self._session.look(), self._folder, self)
+        self._app.push_screen(frames)
+
+    def find(self) -> None:
+        self._panes.query_one("#transcript-find", FindRow).open()
+
+    def look_inside(self, name: str) -> None:
+        from mahtab_tui.tui.screens.inspector import InspectorScreen
+
+        self._app.push_screen(InspectorScreen(name, self._session.look(), self.run))
+
+    def run(self, code: str) -> None:
+        self._session.submit("python", code)
+
+    @property
+    def _folder(self) -> Path:
+        """Where the kernel is."""
+        return Path(self._session.kernel.info().cwd)
