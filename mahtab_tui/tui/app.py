@@ -17,7 +17,6 @@ from textual.events import AppBlur, AppFocus, Event, InputEvent, Key, Paste
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from mahtab_tui.bus.covering import MASK
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.search.control import Control
 from mahtab_tui.session import Session

@@ -8,7 +8,7 @@ from pathlib import Path
 from textual.app import App
 from textual.screen import Screen
 
-from mahtab_tui.bus.masking import MASK
+from mahtab_tui.bus.covering import MASK
 from mahtab_tui.session import Session
 from mahtab_tui.session.inbox import Mode
 from mahtab_tui.tui.panes.editor import EditorPane
