@@ -103,7 +103,7 @@ class FakeClaude:
     @property
     def told(self) -> list[dict[str, Any]]:
         """What it has noted, in order: its start (argv, env, …), prompts, control requests."""
-        return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
+        return [json.loads(line) for line in self._log.read_text().splitlines(True) if line.endswith("\n")] if self._log.exists() else []
 
     @property
     def starts(self) -> list[dict[str, Any]]:

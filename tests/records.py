@@ -16,7 +16,7 @@ def made(tag: str, text: str = "", attrs: Mapping[str, Any] | None = None, time:
     told = dict(attrs or {})
     record = decode(tag, text, told, time)
     assert record is not None, tag
-    unknown = told.keys() - type(record).fields.keys() - {"event"}
+    unknown = told.keys() - type(record).hints().keys() - {"event"}
     assert not unknown, f"{tag} has no {unknown}"
     return record
 

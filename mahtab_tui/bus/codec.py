@@ -33,7 +33,7 @@ class Malformed(ValueError):
 class _Kinds(NamedTuple):
     """The classes of records."""
 
-    by_tag: Mapping[tuple[str, str], type[Record]]
+    by_tag: Mapping[tuple[str, str], Any]
     tags_with_events: frozenset[str]
 
 
@@ -53,9 +53,10 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     readers = _readers(kind)
     values = {name: _field(readers[name], name, attrs[name]) for name in readers.keys() & attrs.keys()}
     try:
-        return kind(text, time=time, **values)
+        record: Record = kind(text, time=time, **values)
     except TypeError as missing:
         raise Malformed(f"A record of tag {tag} lacks a field: {missing}.") from None
+    return record
 
 
 def from_json(value: object) -> Record | None:
@@ -75,7 +76,7 @@ def _kinds() -> _Kinds:
 
 
 @cache
-def _readers(kind: type[Record]) -> Mapping[str, _Read]:
+def _readers(kind: type[Any]) -> Mapping[str, _Read]:
     return {name: _reader(hint) for name, hint in kind.hints().items() if name not in ("text", "time")}
 
 

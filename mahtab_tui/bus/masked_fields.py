@@ -18,21 +18,18 @@ _Mask = Callable[[Any, Forms], Any]
 
 def masked_fields(record: Record, forms: Forms) -> dict[str, Any]:
     """The fields but the text that may hold a secret, without it."""
-    pictures = _pictures(type(record)) if str(getattr(record, "mime", "")).startswith("image/") else ()
-    return {
-        name: mask(value, forms)
-        for name, mask in _masks(type(record)).items()
-        if name not in pictures and (value := getattr(record, name)) is not None
-    }
+    kind: Any = type(record)
+    pictures = _pictures(kind) if str(getattr(record, "mime", "")).startswith("image/") else ()
+    return {name: mask(value, forms) for name, mask in _masks(kind).items() if name not in pictures and (value := getattr(record, name)) is not None}
 
 
 @cache
-def _masks(kind: type[Record]) -> Mapping[str, _Mask]:
+def _masks(kind: type[Any]) -> Mapping[str, _Mask]:
     return {name: mask for name, hint in kind.hints().items() if name != "text" and (mask := _mask(hint)) is not None}
 
 
 @cache
-def _pictures(kind: type[Record]) -> frozenset[str]:
+def _pictures(kind: type[Any]) -> frozenset[str]:
     return frozenset(name for name, hint in kind.hints().items() if PICTURE in str(hint))
 
 

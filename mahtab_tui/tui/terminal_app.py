@@ -17,12 +17,12 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.crash import Crash, kept
 from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.guard import ScreenGuard
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 if TYPE_CHECKING:
+    from mahtab_tui.tui.crash import Crash
     from mahtab_tui.tui.graphics.answers import Terminal
 
 T = TypeVar("T")
@@ -92,6 +92,8 @@ class TerminalApp(App[T]):
         if self._exit and isinstance(getattr(error, "error", error), NoMatches | ScreenError):  # also one that a `WorkerFailed` is about
             return  # while it is left its parts go, and what still came to one finds the others gone
         if self.crash is None:
+            from mahtab_tui.tui.crash import kept
+
             self.crash = kept(error, self.mask)
         super()._handle_exception(error)
 

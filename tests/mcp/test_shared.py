@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from mahtab_tui.bus import tags
+from mahtab_tui.bus.records import Queue, record_of
 from mahtab_tui.session.cells import Ended
 from mahtab_tui.session.guest_calls import GuestCalls
 from mahtab_tui.session.guests import Call, Refused
@@ -118,8 +119,8 @@ async def test_cells_wait_in_one_queue_and_the_persons_goes_first(share: Share, 
 
     class Watch(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            if getattr(record, "tag", "") == tags.QUEUE:
-                queues.append([item["party"] or "you" for item in record.__dict__["attrs"]["items"]])
+            if isinstance(said := record_of(record), Queue):
+                queues.append([item.party or "you" for item in said.items])
 
     it.session.log.addHandler(Watch())
     async with agent("--attach", cwd=project) as a, agent("--attach", cwd=project) as b, anyio.create_task_group() as group:

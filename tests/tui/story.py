@@ -47,8 +47,8 @@ def story() -> Iterator[Record]:
     yield record(tags.ASSISTANT_CHAT, answer, **turn, step=0, stopped=False)
     yield record(tags.ASSISTANT_REPL_IN, CODE, cell=4, **turn, step=0, block=0)
     yield record(tags.ASSISTANT_REPL_OUT, OUTPUT, cell=4, **turn, step=0, block=0, status="ok", duration=0.21, kinds=[["value", len(OUTPUT)]])
-    made = [change("daily", "Series", "float64 (31,)"), change("z", "Series", "float64 (31,)"), change("outliers", "Series", "float64 (2,)")]
-    yield record(tags.NAMESPACE, cell=4, party="claude", fresh=False, changes=made)
+    changes = [change("daily", "Series", "float64 (31,)"), change("z", "Series", "float64 (31,)"), change("outliers", "Series", "float64 (2,)")]
+    yield record(tags.NAMESPACE, cell=4, party="claude", fresh=False, changes=changes)
     yield record(tags.USAGE, model="sonnet", input_tokens=11_900, output_tokens=512, cost=0.031, source="agent")
     second = f"Two days stand out. To see what happened on the 29th I'd search the log:\n\n```python\n{SEARCH}\n```\n"
     yield record(tags.ASSISTANT_CHAT, second, **turn, step=1, stopped=False)

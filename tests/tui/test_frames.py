@@ -211,7 +211,8 @@ async def test_the_whole_output_is_a_key_away_and_comes_first_where_not_all_of_i
 async def test_hostile_names_are_drawn_harmlessly(make_app: MakeApp, tmp_path: Path) -> None:
     hostile = "/x/\x1b]0;y\x07[/red][@click=app.quit]\nz" + "é" * 300
     told = records(tmp_path / "lib.py")
-    told[-1].attrs["frames"] = [[hostile, 10**9, hostile, 4], ["\ud800", 0, "", 10**6], [hostile, 3, hostile, 0]]
+    frames = [[hostile, 10**9, hostile, 4], ["\ud800", 0, "", 10**6], [hostile, 3, hostile, 0]]
+    told[-1] = made(tags.USER_REPL_OUT, told[-1].text, {**told[-1].attrs, "frames": frames}, 1.0)
     async with make_app(*told).run_test(size=SIZE) as pilot:
         await shown(pilot)
         await pilot.press("enter", "f", "up", "up")
@@ -229,7 +230,7 @@ def test_of_a_files_name_of_any_length_the_end_is_seen_at_once() -> None:
 
 async def test_without_an_error_or_its_frames_a_sentence_says_so(make_app: MakeApp, lib: Path) -> None:
     told = records(lib)
-    del told[-1].attrs["frames"]
+    told[-1] = made(tags.USER_REPL_OUT, told[-1].text, {name: value for name, value in told[-1].attrs.items() if name != "frames"}, 1.0)
     async with make_app(*told).run_test(size=SIZE) as pilot:
         await shown(pilot)
         await pilot.press("enter", "f")

@@ -69,7 +69,7 @@ def records(text: str, number: int) -> Iterator[Record]:
     guest = {"cell": number + 900, "party": text, "guest": number, "call": f"c{number}"}
     yield made(tags.ASSISTANT_REPL_IN, text, guest)
     yield made(tags.ASSISTANT_REPL_OUT, text, {**guest, "status": "ok", "duration": 0.1, "kinds": [["value", len(text)]]})
-    yield made(tags.QUEUE, "", {"items": [{"id": f"q{number}", "code": text, "mode": "python", "party": text}]})
+    yield made(tags.QUEUE, "", {"items": [{"id": number, "code": text, "mode": "python", "party": text}]})
     call = {**turn, "call": f"{number}.0.1", "name": text, "arguments": json.dumps({text: text})}
     yield made(tags.ASSISTANT_TOOL, "", {**call, "state": "running"})
     yield made(tags.ASSISTANT_TOOL, text, {**call, "state": "error", "duration": 0.1})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.tui.panes.editor.completeness import is_complete
+from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 
 OPEN = [
     "f(1,",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.tui.panes.editor.indent import next_indent
+from mahtab_tui.tui.panes.editor.line_breaks import next_indent
 from mahtab_tui.tui.panes.editor.pasting import clean, has_curly_quotes, pasted_python, straightened
 from mahtab_tui.tui.panes.editor.pieces import Span, bare, spans
 

@@ -14,7 +14,7 @@ from mahtab_tui.bus.formatters import BytesFormatter, RichFormatter, XMLFormatte
 from mahtab_tui.bus.records import UserReplIn
 from tests.records import made
 
-ANY_OF = {kind.tag: kind(**{name: "x" for name in kind.fields if name != "time"}) for kind in vars(records).values() if getattr(kind, "tag", "")}
+ANY_OF = {kind.tag: kind(**{name: "x" for name in kind.hints() if name != "time"}) for kind in vars(records).values() if getattr(kind, "tag", "")}
 """A record of each tag."""
 TAG = st.sampled_from(sorted(tags.ROUTES))
 HOSTILE = st.lists(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mahtab_tui.kernel.worker.habits import past
 from mahtab_tui.kernel.worker.habits.lines import transform
 from mahtab_tui.kernel.worker.habits.timing import duration
-from mahtab_tui.tui.panes.editor.completeness import is_complete
+from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 
 
 @pytest.mark.parametrize(

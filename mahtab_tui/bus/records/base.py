@@ -1,16 +1,11 @@
-"""What a record is: an immutable value of a class whose fields are declared with types and defaults, as of a dataclass.
-
-It is no `dataclasses.dataclass`, since making forty of those takes 15 ms before the first picture: each compiles four methods at once. Here
-`__init__` alone is compiled, and only when the first record of a class is made. Type checkers see frozen dataclasses.
-"""
+"""What a record is: a frozen dataclass. A class of its own for each tag declares the fields."""
 
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
-from dataclasses import FrozenInstanceError
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
-from typing import Annotated, Any, ClassVar, NoReturn, Self, dataclass_transform
+from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 
 WORD, NAME, FLAG, NULL, PICTURE = "word", "name", "flag", "null", "picture"
 """What an annotation says of a field besides its type. `NULL`: it is written also where it is None."""
@@ -24,112 +19,71 @@ Flag = Annotated[bool, FLAG]
 Data = Annotated[str, PICTURE]
 """The data of what `mime` says. A picture's is base64, and holds no secret that could be read."""
 
-_REQUIRED = object()
 
-
-def positional(*, default: Any, kw_only: bool) -> Any:
-    """The default of the one field that may be given without its name."""
-    return default
-
-
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(positional,))
-class RecordType(type):
-    """Makes the classes of records: slots for the fields, and where each of them gets its value."""
-
-    fields: Mapping[str, Any]
-    """The names of all fields, the inherited ones first, with their defaults."""
-
-    def __new__(meta, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> RecordType:
-        inherited = {name: default for base in bases if isinstance(base, RecordType) for name, default in base.fields.items()}
-        declared = [name for name, kind in body.get("__annotations__", {}).items() if not kind.startswith("ClassVar")]
-        own = {name: body.pop(name, _REQUIRED) for name in declared}
-        made = super().__new__(meta, name, bases, {**body, "__slots__": tuple(own), "__init__": _compile_and_init})
-        made.fields = {**inherited, **own}
-        return made
-
-    def hints(cls) -> dict[str, Any]:
-        """The type of each field, with what its annotation says besides."""
-        found = typing.get_type_hints(cls, include_extras=True)
-        return {name: found[name] for name in cls.fields}
-
-
-def _compile_and_init(self: Record, *args: Any, **kwargs: Any) -> None:
-    """Takes the place of `__init__` until the first record of a class is made."""
-    kind = type(self)
-    defaults = {f"_{name}_default": default for name, default in kind.fields.items()}
-    setters = {f"_set_{name}": getattr(kind, name).__set__ for name in kind.fields}
-    others = [name if default is _REQUIRED else f"{name}=_{name}_default" for name, default in kind.fields.items() if name != "text"]
-    lines = [f"def __init__(self, text=_text_default, *, {', '.join(others)}):", *(f"    _set_{name}(self, {name})" for name in kind.fields)]
-    made: dict[str, Any] = {**defaults, **setters}
-    exec("\n".join(lines), made)
-    kind.__init__ = made["__init__"]  # type: ignore[method-assign]
-    kind.__init__(self, *args, **kwargs)
-
-
-class Record(metaclass=RecordType):
-    """One thing that happened: what the panes, the prompt and the store are made of."""
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+@dataclass(frozen=True, eq=False, repr=False)
+class Record:
+    """One thing that happened: what the panes, the prompt and the store are made of. Subclasses are made frozen dataclasses."""
 
     tag: ClassVar[str]
     """A constant of `bus.tags`."""
     event: ClassVar[str] = ""
     """Which of the records of one tag it is, where there are several kinds."""
 
-    text: str = positional(default="", kw_only=False)
-    time: float = 0.0
+    text: str = ""
+    time: float = field(default=0.0, kw_only=True)
     """When it was logged, in seconds since the epoch; `emit` sets it."""
+
+    def __init_subclass__(cls) -> None:
+        # Equality and repr are inherited: compiling them for forty classes would take 10 ms before the first picture.
+        dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
     @property
     def attrs(self) -> dict[str, Any]:
         """All fields but text and time as JSON values, for programs that take whatever record comes (`rlm(on_event=…)`, `SessionState`)."""
         return encode(self)
 
+    @classmethod
+    def hints(cls) -> dict[str, Any]:
+        """The type of each field, with what its annotation says besides."""
+        found = typing.get_type_hints(cls, include_extras=True)
+        return {each.name: found[each.name] for each in fields(cls)}
+
     def changed(self, **changes: Any) -> Self:
         """The same record with other values of some fields."""
-        return type(self)(**{**self.values(), **changes})
-
-    def values(self) -> dict[str, Any]:
-        """The values of all fields by name."""
-        return {name: getattr(self, name) for name in type(self).fields}
+        return replace(self, **changes)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.values() == self.values()
+        return isinstance(other, type(self)) and type(other) is type(self) and vars(other) == vars(self)
 
     def __hash__(self) -> int:
         return hash((self.tag, self.text, self.time))
 
     def __repr__(self) -> str:
-        told = (f"{name}={value!r}" for name, value in self.values().items() if value != type(self).fields[name])
+        told = (f"{each.name}={value!r}" for each in fields(self) if (value := getattr(self, each.name)) != each.default or each.default is MISSING)
         return f"{type(self).__name__}({', '.join(told)})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _remade, (type(self), self.values())
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise FrozenInstanceError(f"A record never changes: {name!r} cannot be set.")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise FrozenInstanceError(f"A record never changes: {name!r} cannot be deleted.")
-
-
-def _remade(kind: type[Record], values: dict[str, Any]) -> Record:
-    return kind(**values)
 
 
 def encode(record: Record) -> dict[str, Any]:
     """The fields of a record but its text and time, as JSON values."""
-    kind = type(record)
+    kind: Any = type(record)
     told: dict[str, Any] = {"event": kind.event} if kind.event else {}
     flags, nulls = _marked(kind, FLAG), _marked(kind, NULL)
-    for name in kind.fields:
+    for name in _names(kind):
         value = getattr(record, name)
-        left_out = name in ("text", "time") or (value is None and name not in nulls) or (value is False and name in flags)
+        left_out = (value is None and name not in nulls) or (value is False and name in flags)
         if not left_out:
             told[name] = _plain(value)
     return told
 
 
 @cache
-def _marked(kind: type[Record], mark: str) -> frozenset[str]:
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind) if each.name not in ("text", "time"))
+
+
+@cache
+def _marked(kind: type[Any], mark: str) -> frozenset[str]:
     return frozenset(name for name, hint in kind.hints().items() if mark in getattr(hint, "__metadata__", ()))
 
 

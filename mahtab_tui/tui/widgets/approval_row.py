@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 from mahtab_tui.bus.hidden import places
 from mahtab_tui.bus.records import Approval, Record
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
-from mahtab_tui.tui.panes.editor.completeness import is_complete
+from mahtab_tui.tui.panes.editor.line_breaks import is_complete
 from mahtab_tui.tui.panes.editor.pasting import clean
 from mahtab_tui.tui.theme import GUESTS
 from mahtab_tui.tui.widgets.approval_chips import ApprovalChips

@@ -13,8 +13,7 @@ from textual.events import Key, Paste
 from textual.message import Message
 
 from mahtab_tui.tui.panes.editor.colours import editor_theme
-from mahtab_tui.tui.panes.editor.completeness import is_complete
-from mahtab_tui.tui.panes.editor.indent import STEP, next_indent
+from mahtab_tui.tui.panes.editor.line_breaks import STEP, is_complete, next_indent
 from mahtab_tui.tui.panes.editor.pasting import clean, pasted_python
 from mahtab_tui.tui.panes.editor.pieces import spans
 from mahtab_tui.tui.textual_fixes.own_bindings import run_own_binding

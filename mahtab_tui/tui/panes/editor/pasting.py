@@ -7,7 +7,7 @@ import textwrap
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.worker.habits.lines import is_python
-from mahtab_tui.tui.panes.editor.indent import STEP
+from mahtab_tui.tui.panes.editor.line_breaks import STEP
 from mahtab_tui.tui.panes.editor.pieces import bare, outside_of_strings
 
 _SESSION = re.compile(r">>>(?: |$)|In \[\d+\]:", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Whether Enter should run a text or open a line in it."""
+"""What Enter does in Python code: run it, or open a line, with its indentation."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import re
 import warnings
 
 from mahtab_tui.kernel.worker.habits.lines import transform
+from mahtab_tui.tui.panes.editor.pieces import bare, spans
 
 _FLAGS = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | codeop.PyCF_ALLOW_INCOMPLETE_INPUT  # type: ignore[attr-defined]
 _TYPE_PARAMETERS = re.compile(r"^([ \t]*(?:async +def|def|class) +\w+)\[[^\[\]\n]*\]", re.MULTILINE)
+
+STEP = "    "
+_LEAVES_BLOCK = re.compile(r"\s*(?:return|pass|break|continue|raise)\b")
 
 _WHOLE_CELL = re.compile(r"\s*%%")
 _TIMED = re.compile(r"\s*%%time(?:it)?\b.*\n")
@@ -38,3 +42,19 @@ def is_complete(source: str) -> bool:
         return True
     open_block = bool(tree.body) and (hasattr(tree.body[-1], "body") or hasattr(tree.body[-1], "cases"))
     return not (open_block and source.rpartition("\n")[2].strip())
+
+
+def next_indent(before: str) -> str:
+    """What a line after this text (all of it, up to the cursor) begins with."""
+    start = before.rfind("\n") + 1
+    # What was begun in an earlier line and ends in this one belongs to that line.
+    for span in sorted(spans(before), reverse=True):
+        if span.start < start <= span.end:
+            start = before.rfind("\n", 0, span.start) + 1
+    statement = before[start:]
+    indent = statement[: len(statement) - len(statement.lstrip())]
+    if bare(statement).rstrip().endswith((":", "(", "[", "{")):
+        return indent + STEP
+    if _LEAVES_BLOCK.match(statement):
+        return indent[: -len(STEP)]
+    return indent
