@@ -196,6 +196,7 @@ class SharedPlace:
             pass
         finally:
             self._over = f"{over} {GONE}"
+            self._writer.close()
             for waiting in self._waiting.values():
                 if not waiting.answer.done():
                     waiting.answer.set_exception(PlaceError(self._over))

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SEND_TIMEOUT = 5
 """Seconds that an agent may take to read; one that does not is sent away, lest it hold the session up."""
 
+FAREWELL = 1.0
+"""Seconds that an agent that is sent away has to read why."""
+
 RETRY = 0.1
 """Seconds until a connection is accepted again after that has failed."""
 
@@ -113,6 +116,8 @@ class _Connection:
         self._guest: Guest | None = None
         self._calls: dict[int, Call] = {}
         self._feed: Feed | None = None
+        self._leaving = False
+        self._ended = threading.Event()
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_TIMEOUT, 0))
 
     def serve(self) -> None:
@@ -120,7 +125,8 @@ class _Connection:
         try:
             while data := self._socket.recv(65536):
                 for frame in reader.feed(data):
-                    self._handle(frame)
+                    if not self._leaving:
+                        self._handle(frame)
         except (OSError, FrameError, KeyError, TypeError, ValueError):
             pass  # whoever is there does not speak the protocol, or is gone
         finally:
@@ -128,11 +134,16 @@ class _Connection:
                 self._server.unwatch(self._feed)
             self._server.gone(self, self._guest)
             self._socket.close()
+            self._ended.set()
 
     def leave(self, sentence: str) -> None:
-        """End the connection, with a sentence for the agent."""
+        """End the connection, with a sentence for the agent. Waits for a moment until the agent has read it."""
+        self._leaving = True
         self._send({"op": "bye", "text": sentence})
         with contextlib.suppress(OSError):
+            # What the agent is sending meanwhile is still received: if its writing failed, it would never read the sentence.
+            self._socket.shutdown(socket.SHUT_WR)
+            self._ended.wait(FAREWELL)
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def _handle(self, frame: Frame) -> None:

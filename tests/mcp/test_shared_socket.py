@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import stat
 import sys
@@ -14,6 +15,7 @@ import anyio
 import pytest
 
 from mahtab_tui.bus import tags
+from mahtab_tui.kernel.worker.frames import FrameReader, encode
 from mahtab_tui.session.shared_sessions import running_sessions, share_folder
 from tests.mcp.clients import agent
 from tests.mcp.conftest import Share, waited
@@ -61,6 +63,24 @@ def test_only_the_person_can_reach_the_socket(share: Share) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     folder.chmod(0o755)
     assert stat.S_IMODE(share_folder().stat().st_mode) == 0o700
+
+
+def test_an_agent_that_is_sending_when_it_is_disconnected_still_reads_why(share: Share) -> None:
+    it = share()
+    (path,) = share_folder().glob("*.sock")
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        client.sendall(encode({"op": "join", "name": "x"}))
+        reader = FrameReader(100_000)
+        assert reader.feed(client.recv(65536))[0]["op"] == "session"
+        it.session.guests.disconnect()
+        ended = select.poll()
+        ended.register(client, select.POLLRDHUP)
+        assert ended.poll(60_000)
+        client.sendall(encode({"op": "call", "id": 1, "what": "run", "args": {"code": "1", "timeout": None, "follow": False}}))
+        (frame,) = reader.feed(client.recv(65536))
+    assert frame["op"] == "bye"
+    assert not it.session.cells.ended
 
 
 def test_who_looks_for_sessions_while_one_opens_does_not_take_its_socket_away(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
