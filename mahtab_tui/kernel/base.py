@@ -74,7 +74,39 @@ class Change:
     """``rebound``: the name stands for another object. ``changed``: the same object holds something else. ``perhaps``: the cell may have
     changed the object in place; nobody can tell."""
     variable: Variable | None
-    """As it is now; None where it was deleted."""
+    """As it is after the change; None where it was deleted."""
+    before: Variable | None = None
+    """As it was before the change, where that is told (of an undo); else None."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotRestored:
+    """Something that an undo leaves as it is."""
+
+    name: str
+    """The variable; empty where it is about more than one."""
+    reason: str
+    """A sentence for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restoration:
+    """What an undo or a redo does, or would do."""
+
+    changes: tuple[Change, ...]
+    """What it does to each name, by kind: ``added`` (the name comes back), ``deleted`` (it goes), ``rebound``, ``changed`` (inside)."""
+    kept_as_is: tuple[NotRestored, ...]
+    exact: bool
+    """Everything will be as it was; nothing is kept as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoStep:
+    """A cell whose start can be gone back to."""
+
+    cell: int
+    bytes: int
+    """Memory that only this step needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +348,20 @@ class Kernel(Protocol):
     def explain(self, code: str, cursor: int) -> Explanation | None:
         """The function in whose call the cursor (in characters) stands, else the thing that it stands on; None where it is not known.
         Otherwise as `complete`."""
+
+    def undo_steps(self) -> tuple[UndoStep, ...]:
+        """The cells whose start can be gone back to, the oldest first. Works while a cell runs. Raises `KernelError`."""
+
+    def preview_undo(self, cell: int) -> Restoration:
+        """What `undo` would do. Otherwise as `undo`."""
+
+    def undo(self, cell: int) -> Restoration:
+        """Make the namespace as it was before this cell ran, and the objects in it: the cells after it are undone, too.
+
+        If anything fails, all is as it was. Raises `KernelError` while a cell runs, and for a cell that cannot be undone."""
+
+    def redo(self) -> Restoration:
+        """Make everything as it was before the last `undo`, until another cell runs. Otherwise as `undo`."""
 
     def info(self) -> KernelInfo: ...
 

@@ -35,7 +35,9 @@ from mahtab_tui.kernel.base import (
     OnDisplay,
     OnOutput,
     Origin,
+    Restoration,
     Status,
+    UndoStep,
     Variable,
 )
 from mahtab_tui.kernel.borrowed import BorrowedSurroundings, CellOutput
@@ -50,11 +52,14 @@ from mahtab_tui.kernel.worker.control import python_version, working_directory
 from mahtab_tui.kernel.worker.executor import Executor
 from mahtab_tui.kernel.worker.frames import Frame
 from mahtab_tui.kernel.worker.interrupts import Interrupts
+from mahtab_tui.kernel.worker.undo.steps import UndoHistory
 from mahtab_tui.system.waiting import result_of
 
 if TYPE_CHECKING:
     from mahtab_tui.kernel.worker.inspection.inspection import Inspection
 
+UNDO_STEPS = 20
+"""Cells that can be undone."""
 INSPECT_TIMEOUT = 10.0
 CLOSE_TIMEOUT = 1.0
 """Seconds. A cell that does not notice its interrupt is left behind on its daemon thread."""
@@ -83,6 +88,7 @@ class InProcessKernel:
         self._executor: Executor
         self._output: CellOutput
         self._inspection: Inspection | None = None
+        self._undo = UndoHistory(namespace, UNDO_STEPS, no_fork="it runs inside the program that opened this session")
         self._answers: Answers
         self._thread = threading.Thread(target=self._live, name="mahtab-kernel", daemon=True)
 
@@ -205,6 +211,18 @@ class InProcessKernel:
         found = explain_at(self._namespace, code, cursor)
         return None if found is None else checked(Explanation, found._asdict())
 
+    def undo_steps(self) -> tuple[UndoStep, ...]:
+        return checked(tuple[UndoStep, ...], self._undo.steps())
+
+    def preview_undo(self, cell: int) -> Restoration:
+        return self._undone("preview", cell)
+
+    def undo(self, cell: int) -> Restoration:
+        return self._undone("undo", cell)
+
+    def redo(self) -> Restoration:
+        return self._undone("redo", 0)
+
     def info(self) -> KernelInfo:
         return KernelInfo(python_version(), sys.executable, working_directory(), os.getpid(), self._state)
 
@@ -222,6 +240,18 @@ class InProcessKernel:
             builtins.__dict__.pop(name, None)
         self._tell(KernelState.DEAD, "")
 
+    def _undone(self, action: str, cell: int) -> Restoration:
+        if not self._turn.acquire(blocking=False):
+            raise KernelError("A cell runs. Wait for its end, or interrupt it; then undo.")
+        try:
+            answer = self._undo.answer(action, cell)
+            self._executor.watch.changes(None)
+        finally:
+            self._turn.release()
+        if "error" in answer:
+            raise KernelError(answer["error"])
+        return checked(Restoration, answer["value"])
+
     # The kernel's thread.
 
     def _live(self) -> None:
@@ -230,6 +260,7 @@ class InProcessKernel:
         surroundings = BorrowedSurroundings(self._output, Console(self._calls.call).replacements())
         before = dict(builtins.__dict__)
         self._executor = Executor(self._namespace, surroundings, self._interrupts, self._loop)
+        self._executor.undo = self._undo
         toolbox.install(self._calls.call)
         toolbox.add(function._asdict() for function in self._host.functions())
         self._tools = {name: value for name, value in builtins.__dict__.items() if name not in before}

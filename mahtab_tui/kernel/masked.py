@@ -24,6 +24,8 @@ from mahtab_tui.kernel.base import (
     OnOutput,
     Origin,
     OutputKind,
+    Restoration,
+    UndoStep,
     Variable,
 )
 from mahtab_tui.kernel.masked_look import masked_look
@@ -117,6 +119,18 @@ class MaskedKernel:
             return None
         return replace(found, signature=mask(found.signature), doc=mask(found.doc), source=mask(found.source))
 
+    def undo_steps(self) -> tuple[UndoStep, ...]:
+        return self.inner.undo_steps()
+
+    def preview_undo(self, cell: int) -> Restoration:
+        return self._restoration(self.inner.preview_undo(cell))
+
+    def undo(self, cell: int) -> Restoration:
+        return self._restoration(self.inner.undo(cell))
+
+    def redo(self) -> Restoration:
+        return self._restoration(self.inner.redo())
+
     def info(self) -> KernelInfo:
         return self.inner.info()
 
@@ -139,7 +153,12 @@ class MaskedKernel:
         return replace(display, text=mask(display.text), data=mask(display.data) if display.mime.startswith("text/") else display.data)
 
     def _change(self, change: Change) -> Change:
-        return change if change.variable is None else replace(change, variable=self._variable(change.variable))
+        now, before = change.variable, change.before
+        return replace(change, variable=now and self._variable(now), before=before and self._variable(before))
+
+    def _restoration(self, done: Restoration) -> Restoration:
+        kept = (replace(each, reason=self._secrets.mask(each.reason)) for each in done.kept_as_is)
+        return replace(done, changes=tuple(map(self._change, done.changes)), kept_as_is=tuple(kept))
 
     def _variable(self, variable: Variable) -> Variable:
         """Its name stays: it is found by that."""

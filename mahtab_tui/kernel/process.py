@@ -21,7 +21,9 @@ from mahtab_tui.kernel.base import (
     OnDisplay,
     OnOutput,
     Origin,
+    Restoration,
     Status,
+    UndoStep,
     Variable,
 )
 from mahtab_tui.kernel.launch import environment, find_interpreter
@@ -42,6 +44,7 @@ INSPECT_TIMEOUT = 10.0
 LOOK_TIMEOUT = 15.0
 COMPLETE_TIMEOUT = 0.5
 LOAD_TIMEOUT = 60.0
+UNDO_TIMEOUT = 120.0
 """Seconds. Describing has a time limit of its own, of about 2 s; so has looking inside, of 10 s for sorting and the like."""
 
 
@@ -56,8 +59,14 @@ class ProcessKernel:
         *,
         startup: str = "",
         reload: bool = False,
+        undo_steps: int = 20,
+        undo_memory: int = 1024,
     ) -> None:
-        """startup: code that runs in each new process before anything else. reload: load changed modules of the project anew."""
+        """startup: code that runs in each new process before anything else. reload: load changed modules of the project anew.
+
+        undo_steps: cells that can be undone. undo_memory: megabytes that this may take; the oldest steps go first.
+        """
+        self._undo_limits = {"steps": undo_steps, "megabytes": undo_memory}
         self._host: KernelHost = NoHost()
         self._startup = startup
         self._reload = reload
@@ -175,6 +184,27 @@ class ProcessKernel:
         found = worker.request("explain", VARIABLES_TIMEOUT, code=code, cursor=cursor)
         return None if found is None else checked(Explanation, found)
 
+    def undo_steps(self) -> tuple[UndoStep, ...]:
+        return checked(tuple[UndoStep, ...], self._needed_worker().request("undo_steps", VARIABLES_TIMEOUT))
+
+    def preview_undo(self, cell: int) -> Restoration:
+        return self._undo("preview", cell)
+
+    def undo(self, cell: int) -> Restoration:
+        return self._undo("undo", cell)
+
+    def redo(self) -> Restoration:
+        return self._undo("redo", 0)
+
+    def _undo(self, action: str, cell: int) -> Restoration:
+        worker = self._needed_worker()
+        if not self._turn.acquire(blocking=False):
+            raise KernelError("A cell runs. Wait for its end, or interrupt it; then undo.")
+        try:
+            return checked(Restoration, worker.request("undo", UNDO_TIMEOUT, action=action, cell=cell))
+        finally:
+            self._turn.release()
+
     def info(self) -> KernelInfo:
         worker = self._worker
         if worker is None:
@@ -253,6 +283,8 @@ class ProcessKernel:
         worker.tell("functions", functions=[function._asdict() for function in self._host.functions()])
         if self._reload:
             worker.tell("reload", on=True)
+        if self._undo_limits["steps"]:
+            worker.tell("undo_limits", **self._undo_limits)
         if startup:
             result = worker.execute(startup, 0, lambda kind, text: None, None, False)
             if result.output and result.status is Status.OK:

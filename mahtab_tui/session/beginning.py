@@ -9,7 +9,13 @@ from mahtab_tui.settings.model import Settings, home_folder
 
 def process_kernel(settings: Settings) -> Kernel:
     """The kernel of a session by the settings, in a process of its own."""
-    return ProcessKernel(settings.python, startup=startup_code(), reload=settings.reload)
+    return ProcessKernel(
+        settings.python,
+        startup=startup_code(),
+        reload=settings.reload,
+        undo_steps=settings.undo_steps,
+        undo_memory=settings.undo_memory,
+    )
 
 
 def startup_code() -> str:

@@ -106,6 +106,8 @@ class Settings(BaseSettings):
     approval: ApprovalMode = Field("ask", description="Whether the model's code waits for you (ask) or runs at once (auto)")
     python: str | None = Field(None, description="The kernel's Python: an interpreter, or the folder of a virtual environment")
     reload: bool = Field(False, description="Reload modules of the project before a cell when their file has changed")
+    undo_steps: int = Field(20, ge=0, le=1000, description="Cells that can be undone; 0 turns undo off")
+    undo_memory: int = Field(1024, ge=1, description="Megabytes of memory for what can be undone; the oldest cells go first")
     theme: str | None = Field(None, description="A theme's name")
     pictures: PictureMode = Field("auto", description="How pictures are drawn; auto: as well as the terminal can")
     keymap: dict[str, str] = Field(default_factory=dict, description="Keys by command name; `mahtab-tui help keys` lists the names")

@@ -67,7 +67,8 @@ class Cells:
     def __init__(self, kernel: Kernel, host: RecordingHost) -> None:
         self.kernel = kernel
         self.host = host
-        self._number = 0
+        self.number = 0
+        """Of the last cell."""
 
     def run(self, code: str, limit: int | None = None, nested: bool = False) -> CellResult:
         """Run a cell and wait for its end."""
@@ -75,7 +76,7 @@ class Cells:
 
     def run_until(self, wanted: str, then: Callable[[], object], code: str, limit: int | None = None, nested: bool = False) -> CellResult:
         """Run a cell, and do `then` as soon as it has printed `wanted`."""
-        self._number += 1
+        self.number += 1
         seen: list[str] = []
 
         def on_output(kind: OutputKind, text: str) -> None:
@@ -85,7 +86,7 @@ class Cells:
                 then()
 
         origin: Origin = "user" if limit is None else "assistant"
-        result = self.kernel.execute(code, cell=self._number, origin=origin, on_output=on_output, limit=limit, nested=nested)
+        result = self.kernel.execute(code, cell=self.number, origin=origin, on_output=on_output, limit=limit, nested=nested)
         assert "".join(seen) == result.output or result.detail or result.rewritten
         return result
 

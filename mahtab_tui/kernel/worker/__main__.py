@@ -67,6 +67,9 @@ class Worker:
                 "variables": self._variables,
                 "interrupt": self._interrupt,
                 "reload": self._reload,
+                "undo_limits": self._limit_undo,
+                "undo_steps": self._undo_steps,
+                "undo": self._received,
                 "functions": self._add_functions,
             },
             active=lambda: bool(self._open) or self._loop.exists,
@@ -91,7 +94,10 @@ class Worker:
             job = self._loop.wait(self._jobs)
             if job is None:
                 break
-            self._execute(job, None)
+            if job["op"] == "undo":
+                self._undo(job)
+            else:
+                self._execute(job, None)
         self._loop.close()
 
     def _execute(self, frame: Frame, refusal: str | None) -> None:
@@ -111,9 +117,9 @@ class Worker:
     def _received(self, frame: Frame) -> None:
         if frame["op"] == "execute":
             self._open.add(frame["cell"])
-        if (frame["op"] == "answer" or frame["nested"]) and self._calls.deliver(frame):
+        if (frame["op"] == "answer" or frame.get("nested")) and self._calls.deliver(frame):
             return
-        if frame["op"] == "execute":
+        if frame["op"] in ("execute", "undo"):
             self._jobs.put(frame)
             self._loop.wake()
 
@@ -139,6 +145,25 @@ class Worker:
 
     def _reload(self, frame: Frame) -> None:
         self._executor.reloader = late_import(f"{__package__}.habits.reloading").Reloader() if frame["on"] else None
+
+    def _limit_undo(self, frame: Frame) -> None:
+        """How much can be undone: steps and megabytes."""
+        history = late_import(f"{__package__}.undo.steps").UndoHistory
+        self._executor.undo = history(self._executor.namespace, frame["steps"], frame["megabytes"]) if frame["steps"] else None
+
+    def _undo_steps(self, frame: Frame) -> None:
+        undo = self._executor.undo
+        self._channel.send({"op": "reply", "id": frame["id"], "value": [] if undo is None else undo.steps()})
+
+    def _undo(self, frame: Frame) -> None:
+        """Undo, redo or preview, between two cells."""
+        undo = self._executor.undo
+        if undo is None:
+            reply: Frame = {"error": "Undo is off: the setting undo_steps is 0."}
+        else:
+            reply = undo.answer(frame["action"], frame["cell"])
+            self._executor.watch.changes(None)
+        self._channel.send({"op": "reply", "id": frame["id"], **reply})
 
     def _add_functions(self, frame: Frame) -> None:
         self._surroundings.keep(toolbox.add(frame["functions"]))

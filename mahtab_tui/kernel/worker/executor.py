@@ -46,6 +46,18 @@ class Reloader(Protocol):
     def note(self) -> None: ...
 
 
+class Undo(Protocol):
+    """`undo.steps.UndoHistory`, which is loaded only where it is wanted."""
+
+    def begin(self, cell: int) -> None: ...
+
+    def expect(self, tree: ast.Module, codes: tuple[CodeType, ...]) -> None: ...
+
+    def steps(self) -> list[dict[str, Any]]: ...
+
+    def answer(self, action: str, cell: int) -> dict[str, Any]: ...
+
+
 class Outcome(NamedTuple):
     """What became of a cell, but for what it printed."""
 
@@ -85,6 +97,8 @@ class Executor:
         """Cells that run now, one inside the other."""
         self.reloader: Reloader | None = None
         """Loads changed modules of the project anew before each cell."""
+        self.undo: Undo | None = None
+        """Keeps the state before each cell."""
         self._surroundings = surroundings
         self._interrupts = interrupts
         self._loop = loop
@@ -135,6 +149,9 @@ class Executor:
         return Outcome(status, [(kind, shorten(text, KEEP)) for kind, text in pieces], changes, frames)
 
     def _run(self, cell: int, source: str, pieces: list[Piece], limited: LimitedOutput | None) -> None:
+        undo = self.undo if self.depth == 1 else None
+        if undo is not None:
+            undo.begin(cell)
         if self.reloader is not None and self.depth == 1:
             self.reloader.reload(self.namespace)
         filename = cell_filename(cell)
@@ -143,6 +160,9 @@ class Executor:
         self._past.entered(cell, source)
         body, last = self._compile(source, filename)
         self._expect()
+        if undo is not None and (tree := self._trees[-1]) is not None:
+            with self._interrupts.shielded():
+                undo.expect(tree, (body,) if last is None else (body, last))
         self._evaluate(body)
         if last is None:
             return

@@ -1,0 +1,1 @@
+"""Undo: the namespace, and the objects in it, as they were before a cell. Loaded only where undo is on."""

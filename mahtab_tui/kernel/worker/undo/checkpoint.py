@@ -1,0 +1,183 @@
+"""A forked process that stays as everything was, and answers questions about it. It never becomes the kernel, and it ends with it."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import gc
+import os
+import select
+import signal
+import struct
+import sys
+import time
+from typing import Any, Callable, NoReturn
+
+from ..stdlib import late_import
+
+_LENGTH = struct.Struct("!Q")
+_PR_SET_PDEATHSIG = 1
+_PR_SET_PTRACER = 0x59616D61
+_LOWEST_FD = 500
+"""Out of the way of cells that count descriptors, or write to small ones."""
+
+Answer = Callable[[Any], Any]
+
+
+class CheckpointError(Exception):
+    """A checkpoint does not answer; the message is a sentence for the user."""
+
+
+class Checkpoint:
+    """A forked process, as the kernel knows it."""
+
+    def __init__(self, pid: int, fd: int) -> None:
+        self.pid = pid
+        self._fd = fd
+
+    def ask(self, question: Any, seconds: float) -> Any:
+        """What the process answers. It is ended where it does not within the time. Raises `CheckpointError`."""
+        until = time.monotonic() + seconds
+        pickle = late_import("pickle")
+        try:
+            _write(self._fd, pickle.dumps(question, 4), until)
+            data = _read(self._fd, until)
+        except OSError:
+            self.end()
+            raise CheckpointError("The process that keeps the state before this cell has ended.") from None
+        except TimeoutError:
+            self.end()
+            raise CheckpointError(f"The state before this cell could not be read within {seconds:.0f} s.") from None
+        good, value = pickle.loads(data)
+        if not good:
+            raise CheckpointError(value)
+        return value
+
+    def end(self) -> None:
+        """Kill it. `gone` tells when nothing of it is left: giving back much memory takes a while."""
+        if self._fd < 0:
+            return
+        try:
+            os.close(self._fd)
+            os.kill(self.pid, signal.SIGKILL)
+        except OSError:  # somebody else has closed it, or has waited for it
+            pass
+        self._fd = -1
+
+    def gone(self) -> bool:
+        """Whether it has ended and nothing of it is left."""
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] == self.pid
+        except OSError:  # somebody else has waited for it
+            return True
+
+
+def fork(answer: Answer) -> Checkpoint:
+    """Fork a checkpoint. `answer` makes answers to questions there. Raises `OSError`."""
+    ours, theirs = _channel()
+    try:
+        pid = os.fork()
+    except BaseException:
+        os.close(ours)
+        os.close(theirs)
+        raise
+    if pid == 0:
+        _live(theirs, answer)
+    os.close(theirs)
+    return Checkpoint(pid, ours)
+
+
+def _channel() -> tuple[int, int]:
+    sockets = late_import("_socket").socketpair()
+    ours, theirs = (each.detach() for each in sockets)
+    os.set_blocking(ours, False)
+    try:
+        hidden = fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, _LOWEST_FD)
+    except OSError:  # so many are not allowed
+        return ours, theirs
+    os.close(ours)
+    return hidden, theirs
+
+
+# The forked process.
+
+
+def _live(fd: int, answer: Answer) -> NoReturn:
+    """Answer questions until nobody asks any more. Nothing of the kernel's is run at the end, and nothing is flushed."""
+    try:
+        gc.disable()
+        sys.settrace(None)
+        sys.setprofile(None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        if sys.platform == "linux":
+            prctl = ctypes.CDLL(None).prctl
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            prctl(_PR_SET_PTRACER, os.getppid(), 0, 0, 0)
+        _close_all_but(fd)
+        while True:
+            _write(fd, _answer(answer, _read(fd)))
+    except BaseException:  # the process's outermost frame; there is nobody to tell
+        os._exit(1)
+    finally:
+        os._exit(0)
+
+
+def _answer(answer: Answer, question: bytes) -> bytes:
+    pickle = late_import("pickle")
+    try:
+        reply = (True, answer(pickle.loads(question)))
+    except Exception as error:  # whatever one question does, the next must be answered
+        reply = (False, str(error) or type(error).__name__)
+    return bytes(pickle.dumps(reply, 4))
+
+
+def _close_all_but(fd: int) -> None:
+    """Whoever waits for the end of a pipe or for a free port must not wait for us. What is printed here goes nowhere."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nothing, number)
+    for name in os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"):
+        number = int(name)
+        if number > 2 and number != fd:
+            try:
+                os.close(number)
+            except OSError:
+                continue
+
+
+# Both.
+
+
+def _write(fd: int, data: bytes, until: float = float("inf")) -> None:
+    view = memoryview(_LENGTH.pack(len(data)) + data)
+    while view:
+        _wait(fd, select.POLLOUT, until)
+        view = view[os.write(fd, view[:65536]) :]
+
+
+def _read(fd: int, until: float = float("inf")) -> bytes:
+    (size,) = _LENGTH.unpack(_read_exactly(fd, _LENGTH.size, until))
+    return _read_exactly(fd, size, until)
+
+
+def _read_exactly(fd: int, size: int, until: float) -> bytes:
+    parts = bytearray()
+    while len(parts) < size:
+        _wait(fd, select.POLLIN, until)
+        data = os.read(fd, min(size - len(parts), 2**20))
+        if not data:
+            raise ConnectionResetError("nobody is there")
+        parts += data
+    return bytes(parts)
+
+
+def _wait(fd: int, event: int, until: float) -> None:
+    if until == float("inf"):
+        return
+    poll = select.poll()
+    poll.register(fd, event)
+    if not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        raise TimeoutError

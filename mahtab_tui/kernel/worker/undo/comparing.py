@@ -1,0 +1,133 @@
+"""What a checkpoint tells: how everything was, and the state of what is different now."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ..variables import described
+from .carrying import packed
+from .graph import Graph, Table
+
+
+class Roots(NamedTuple):
+    """Where the walk begins."""
+
+    names: dict[str, Any]
+    """The names before the cell."""
+    kept: Sequence[Any]
+    """Objects that are kept alive, so that each address is of the same object in both processes."""
+
+
+class Described(NamedTuple):
+    """Everything as it was."""
+
+    rows: bytes
+    """See `Table`."""
+    unseen: list[str]
+    """Names that time did not suffice for."""
+
+
+class Wanted(NamedTuple):
+    """What the living process wants to know of what is different."""
+
+    alive: bytes
+    """The addresses of the same objects, eight bytes each."""
+    changed: bytes
+    """Of these, the ones whose state is different."""
+    written: bytes
+    """Of these, the ones whose memory is different."""
+    names: list[str]
+    """Names to describe."""
+
+
+class Carried(NamedTuple):
+    """What is different, as it was."""
+
+    payload: bytes
+    """A dict of objects that are the same, by address: the values of each part that can change; and a dict of names whose objects are gone."""
+    changed: list[str]
+    """Names whose objects are different inside."""
+    lost: list[tuple[str, str]]
+    """Names whose objects cannot be carried, and why."""
+    variables: dict[str, dict[str, Any]]
+    """How the names that changed, and the names that were asked for, were described."""
+
+
+class Witness:
+    """Answers from a checkpoint. Made where it is forked, and works in the forked process."""
+
+    def __init__(self, namespace: dict[str, Any], cloudpickle: str = "") -> None:
+        self._namespace = namespace
+        self._cloudpickle = cloudpickle
+        self._graph = Graph(namespace)
+        self._roots = Roots({}, ())
+
+    def describe(self, roots: Roots, first: Iterable[str], seconds: float) -> Described:
+        """Walk from these roots, the names of `first` before the others."""
+        self._roots, self._graph = roots, Graph(self._namespace)
+        unseen = walk(self._graph, roots, first, time.monotonic() + seconds)
+        return Described(Table.of(self._graph).rows.tobytes(), unseen)
+
+    def carry(self, wanted: Wanted) -> Carried:
+        """The state of what is different."""
+        nodes, names = self._graph.nodes, self._roots.names
+        alive = set(addresses(wanted.alive))
+        changed = set(addresses(wanted.changed))
+        parents: dict[int, list[int]] = {}
+        for address, node in nodes.items():
+            for child in node.children:
+                parents.setdefault(child, []).append(address)
+        # What holds something that is gone must be told, too: what stands at that address now is something else.
+        pending = [address for address in nodes if address not in alive]
+        while pending:
+            for parent in parents.get(pending.pop(), ()):
+                if parent in alive and parent not in changed:
+                    if any(part.prepare is not None for part in self._graph.kinds.parts(nodes[parent].value)):
+                        changed.add(parent)
+                    else:
+                        alive.discard(parent)
+                        pending.append(parent)
+        reached = changed | set(addresses(wanted.written)) | (nodes.keys() - alive)
+        pending = list(reached)
+        while pending:
+            for parent in parents.get(pending.pop(), ()):
+                if parent not in reached:
+                    reached.add(parent)
+                    pending.append(parent)
+        inside = [name for name, value in names.items() if id(value) in reached]
+        states = {address: self._state(nodes[address].value) for address in changed}
+        gone = {name: value for name, value in names.items() if id(value) in nodes and id(value) not in alive}
+        payload, lost = self._packed(states, gone, alive)
+        asked = [name for name in {*inside, *wanted.names} if name in names]
+        return Carried(payload, inside, lost, {name: described(name, names[name]) for name in asked})
+
+    def _state(self, value: Any) -> list[list[Any]]:
+        return [part.read(value) for part in self._graph.kinds.parts(value) if part.prepare is not None]
+
+    def _packed(self, states: dict[int, Any], gone: dict[str, Any], alive: set[int]) -> tuple[bytes, list[tuple[str, str]]]:
+        return packed((states, gone), alive, self._namespace), []
+
+
+def walk(graph: Graph, roots: Roots, first: Iterable[str], until: float) -> list[str]:
+    """Walk from the names of `first`, then from all; returns the names that the time did not suffice for."""
+    early = [name for name in first if name in roots.names]
+    done = set()
+    for name in (*early, *roots.names):
+        if name in done:
+            continue
+        if not graph.add((roots.names[name],), until):
+            break
+        done.add(name)
+    else:
+        graph.add(roots.kept, until)
+    return [name for name in roots.names if name not in done]
+
+
+def addresses(data: bytes) -> array[int]:
+    """The numbers that were packed."""
+    found = array("q")
+    found.frombytes(data)
+    return found

@@ -1,0 +1,99 @@
+"""The objects that can be reached from a namespace, and the state of each as two numbers.
+
+A checkpoint and the living process walk the same objects, which have the same addresses in both: the checkpoint is a fork. What has another state
+was changed.
+"""
+
+from __future__ import annotations
+
+import marshal
+import time
+from array import array
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ..statics import MISSING, is_class
+from .parts import ATOMS, Kinds, Part, Values
+from .tables import Block, block_of, special_parts
+
+
+class Node(NamedTuple):
+    """One object."""
+
+    value: Any
+    fixed: int
+    """What of its state can never change in place, as a number."""
+    loose: int
+    """What of its state can change in place, as a number."""
+    children: tuple[int, ...]
+    """The addresses of the objects that it holds."""
+    block: Block | None
+
+
+class Graph:
+    """The objects that were reached, by address. They are kept alive by this."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.kinds = Kinds(namespace, special_parts())
+        self.nodes: dict[int, Node] = {}
+
+    def add(self, roots: Iterable[Any], until: float = float("inf"), most: float = float("inf")) -> bool:
+        """Walk through everything that can be reached; False where the time (`time.monotonic`) or the number of objects did not suffice."""
+        pending = [root for root in roots if id(type(root)) not in ATOMS]
+        nodes = self.nodes
+        count = 0
+        while pending:
+            value = pending.pop()
+            if id(value) in nodes:
+                continue
+            count += 1
+            if count > most or (count % 64 == 0 and time.monotonic() > until):
+                return False
+            node, inside = self._node(value)
+            nodes[id(value)] = node
+            pending += inside
+        return True
+
+    def _node(self, value: Any) -> tuple[Node, Values]:
+        inside: Values = []
+        fixed: list[bytes] = []
+        loose: list[bytes] = []
+        block = None
+        try:
+            for part in self.kinds.parts(value):
+                held = part.read(value)
+                (loose if part.prepare is not None else fixed).append(_encoded(part, held))
+                inside += [item for item in held if id(type(item)) not in ATOMS and item is not MISSING]
+            block = block_of(value)
+        except Exception:  # a library's object in a state that nobody foresaw: only which object it is counts
+            return Node(value, 0, 0, (), None), []
+        children = tuple(map(id, inside))
+        if not is_class(value) and self.kinds.is_own_class(type(value)):
+            inside.append(type(value))
+        return Node(value, hash(tuple(fixed)), hash(tuple(loose)), children, block), inside
+
+
+def _encoded(part: Part, values: Values) -> bytes:
+    """The values as bytes: equal for equal plain values, and for the same other objects."""
+    kinds = set(map(id, map(type, values)))
+    if not kinds <= ATOMS:
+        values = [value if id(type(value)) in ATOMS else (id(value),) for value in values]
+    version = 0 if id(str) in kinds else 2  # from 1 on, marshal tells whether a text is interned, and that may change
+    if part.ordered:
+        return marshal.dumps(values, version)
+    return b"".join(sorted([marshal.dumps(value, version) for value in values]))
+
+
+class Table(NamedTuple):
+    """A graph as numbers, to be sent: one row for each object."""
+
+    rows: array[int]
+    """Address, address of the type, fixed, loose, address and size of its memory: six numbers each."""
+
+    @classmethod
+    def of(cls, graph: Graph) -> Table:
+        rows: array[int] = array("q")
+        for address, node in graph.nodes.items():
+            start, size = node.block or (0, 0)
+            rows.extend((address, id(type(node.value)), node.fixed, node.loose, start, size))
+        return cls(rows)

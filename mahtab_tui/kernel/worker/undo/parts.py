@@ -1,0 +1,283 @@
+"""What objects consist of: the values inside each kind of object, read and put back without running code of the user's classes.
+
+A *part* of an object is a list of values. Two states of an object are equal where its parts are: plain values by value, all others by identity.
+
+kind of object                      parts
+list, deque, tuple, set, dict       its items
+instances of classes                `__dict__` and slots
+functions, cells, classes           code, defaults, contents, attributes
+arrays and tables                   see `tables`
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from collections.abc import Iterable
+from typing import Any, Callable, NamedTuple
+
+from ..statics import MISSING, class_dict, is_class, mro_of, own_dict
+
+ATOMS = frozenset(map(id, (int, float, complex, bool, str, bytes, type(None), type(Ellipsis))))
+"""Types, by identity, whose objects are compared by value."""
+
+Values = list[Any]
+Apply = Callable[[], None]
+
+
+class Part(NamedTuple):
+    """One part of a kind of object."""
+
+    name: str
+    read: Callable[[Any], Values]
+    prepare: Callable[[Any, Values], Apply] | None
+    """Makes what puts values back into an object; None where an object of this kind never changes. Code of the user's classes (the hash of a
+    key) runs in here, and not in what it returns."""
+    ordered: bool = True
+
+
+def _items(mapping: Any) -> Values:
+    return [value for pair in dict.items(mapping) for value in pair]
+
+
+def _pairs(values: Values) -> dict[Any, Any]:
+    return dict(zip(values[::2], values[1::2]))
+
+
+def _put_dict(mapping: Any, values: Values) -> Apply:
+    wanted = _pairs(values)
+
+    def apply() -> None:
+        dict.clear(mapping)
+        dict.update(mapping, wanted)
+
+    return apply
+
+
+def _put_ordered_dict(mapping: Any, values: Values) -> Apply:
+    wanted = _pairs(values)
+
+    def apply() -> None:
+        collections.OrderedDict.clear(mapping)
+        for key, value in wanted.items():
+            collections.OrderedDict.__setitem__(mapping, key, value)
+
+    return apply
+
+
+def _put_default_dict(mapping: Any, values: Values) -> Apply:
+    apply_items = _put_dict(mapping, values[1:])
+
+    def apply() -> None:
+        collections.defaultdict.__dict__["default_factory"].__set__(mapping, values[0])
+        apply_items()
+
+    return apply
+
+
+def _put_set(group: Any, values: Values) -> Apply:
+    wanted = set(values)
+
+    def apply() -> None:
+        set.clear(group)
+        set.update(group, wanted)
+
+    return apply
+
+
+def _put_deque(items: Any, values: Values) -> Apply:
+    def apply() -> None:
+        collections.deque.clear(items)
+        collections.deque.extend(items, values)
+
+    return apply
+
+
+def _put_bytes(data: Any, values: Values) -> Apply:
+    return lambda: bytearray.__setitem__(data, slice(None), values[0])
+
+
+def _attributes(value: Any) -> Values:
+    return _items(own_dict(value))
+
+
+def _put_attributes(value: Any, values: Values) -> Apply:
+    return _put_dict(own_dict(value), values)
+
+
+_CACHES = frozenset({"_cache", "_item_cache", "_cacher", "_id"})
+"""Attributes in which pandas notes what it has computed: reading a table changes them."""
+
+
+def _without_caches(value: Any) -> Values:
+    return [part for name, held in dict.items(own_dict(value)) if name not in _CACHES for part in (name, held)]
+
+
+def _put_without_caches(value: Any, values: Values) -> Apply:
+    held = own_dict(value)
+    return _put_dict(held, [*values, *(part for name in _CACHES if name in held for part in (name, held[name]))])
+
+
+def _slot_descriptors(cls: type) -> list[Any]:
+    bases = [base for base in mro_of(cls) if "__slots__" in class_dict(base)]
+    return [slot for base in bases for slot in class_dict(base).values() if type(slot) is types.MemberDescriptorType]
+
+
+def _slots(value: Any) -> Values:
+    return [_get(slot, value) for slot in _slot_descriptors(type(value))]
+
+
+def _get(slot: Any, value: Any) -> Any:
+    try:
+        return slot.__get__(value)
+    except AttributeError:
+        return MISSING
+
+
+def _put_slots(value: Any, values: Values) -> Apply:
+    def apply() -> None:
+        for slot, wanted in zip(_slot_descriptors(type(value)), values):
+            if wanted is not MISSING:
+                slot.__set__(value, wanted)
+            elif _get(slot, value) is not MISSING:
+                slot.__delete__(value)
+
+    return apply
+
+
+_FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__")
+
+
+def _function(function: Any) -> Values:
+    return [*(getattr(function, field) for field in _FUNCTION_FIELDS), *(function.__closure__ or ())]
+
+
+def _put_function(function: Any, values: Values) -> Apply:
+    def apply() -> None:
+        for field, wanted in zip(_FUNCTION_FIELDS, values):
+            setattr(function, field, wanted)
+
+    return apply
+
+
+def _cell(cell: Any) -> Values:
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return [MISSING]
+
+
+def _put_cell(cell: Any, values: Values) -> Apply:
+    def apply() -> None:
+        if values[0] is not MISSING:
+            cell.cell_contents = values[0]
+        elif _cell(cell)[0] is not MISSING:
+            del cell.cell_contents
+
+    return apply
+
+
+_OF_PYTHON = frozenset(
+    "__dict__ __weakref__ __module__ __qualname__ __slots__ __abstractmethods__ _abc_impl __static_attributes__ __firstlineno__"
+    " __annotations_cache__ __annotate_func__ __annotate__ __type_params__ __parameters__ __hash__".split()
+)
+
+
+def _class(cls: Any) -> Values:
+    named = class_dict(cls)
+    return [cls.__bases__, *(part for name in list(named) if type(name) is str and name not in _OF_PYTHON for part in (name, named[name]))]
+
+
+def _put_class(cls: Any, values: Values) -> Apply:
+    wanted = _pairs(values[1:])
+
+    def apply() -> None:
+        if cls.__bases__ != values[0]:
+            cls.__bases__ = values[0]
+        named = dict(class_dict(cls))
+        for name in named:
+            if name not in wanted and name not in _OF_PYTHON:
+                type.__delattr__(cls, name)
+        for name, value in wanted.items():
+            if named.get(name, MISSING) is not value:
+                type.__setattr__(cls, name, value)
+
+    return apply
+
+
+ATTRIBUTES = Part("attributes", _attributes, _put_attributes)
+_OF_PANDAS = Part("attributes", _without_caches, _put_without_caches)
+_SLOTS = Part("slots", _slots, _put_slots)
+CLASS = Part("class", _class, _put_class)
+
+_CONTAINERS: tuple[tuple[type, Part], ...] = (
+    (
+        collections.OrderedDict,
+        Part(
+            "ordered dict",
+            lambda value: [x for key in collections.OrderedDict.__iter__(value) for x in (key, dict.__getitem__(value, key))],
+            _put_ordered_dict,
+        ),
+    ),
+    (collections.defaultdict, Part("default dict", lambda value: [value.default_factory, *_items(value)], _put_default_dict)),
+    (dict, Part("dict", _items, _put_dict)),
+    (list, Part("list", list.copy, lambda value, values: lambda: list.__setitem__(value, slice(None), values))),
+    (tuple, Part("tuple", lambda value: list(tuple.__iter__(value)), None)),
+    (set, Part("set", lambda value: list(set.__iter__(value)), _put_set, ordered=False)),
+    (frozenset, Part("frozenset", lambda value: list(frozenset.__iter__(value)), None, ordered=False)),
+    (collections.deque, Part("deque", lambda value: list(collections.deque.__iter__(value)), _put_deque)),
+    (bytearray, Part("bytearray", lambda value: [bytes(value)], _put_bytes)),
+    (types.FunctionType, Part("function", _function, _put_function)),
+    (types.CellType, Part("cell", _cell, _put_cell)),
+    (types.MethodType, Part("method", lambda value: [value.__func__, value.__self__], None)),
+    (staticmethod, Part("method", lambda value: [value.__func__], None)),
+    (classmethod, Part("method", lambda value: [value.__func__], None)),
+    (property, Part("property", lambda value: [value.fget, value.fset, value.fdel], None)),
+    (slice, Part("slice", lambda value: [value.start, value.stop, value.step], None)),
+)
+_NEVER = (types.ModuleType, types.CodeType, types.BuiltinFunctionType)
+
+
+class Kinds:
+    """The parts of each class that was met. Made for one comparison, because classes come and go."""
+
+    def __init__(self, namespace: dict[str, Any], special: Iterable[tuple[type, Part]] = ()) -> None:
+        self._namespace = namespace
+        self._special = tuple(special)
+        self._known: dict[int, tuple[type, tuple[Part, ...]]] = {}
+
+    def parts(self, value: Any) -> tuple[Part, ...]:
+        """The parts of an object; none for what is only compared by identity."""
+        cls = type(value)
+        if is_class(value):
+            return (CLASS,) if self.is_own_class(value) else ()
+        if cls is types.FunctionType and value.__globals__ is not self._namespace and value.__closure__ is None:
+            return ()  # a library's
+        known = self._known.get(id(cls))
+        if known is None:
+            known = self._known[id(cls)] = (cls, self._parts_of(cls))
+        return known[1]
+
+    def is_own_class(self, cls: Any) -> bool:
+        """Whether it was defined in a cell."""
+        return bool(class_dict(cls).get("__module__") == self._namespace.get("__name__", "__main__"))
+
+    def _parts_of(self, cls: type) -> tuple[Part, ...]:
+        bases = mro_of(cls)
+        if any(base in bases for base in _NEVER):
+            return ()
+        found: list[Part] = []
+        for base, part in self._special:
+            if any(one is base for one in bases):
+                found.append(part)
+                break
+        else:
+            for base, part in _CONTAINERS:
+                if any(one is base for one in bases):
+                    found.append(part)
+                    break
+        if any("__dict__" in class_dict(base) for base in bases):
+            found.append(_OF_PANDAS if any(str(class_dict(base).get("__module__")).startswith("pandas.") for base in bases) else ATTRIBUTES)
+        if _slot_descriptors(cls):
+            found.append(_SLOTS)
+        return tuple(found)

@@ -1,0 +1,189 @@
+"""Putting a state back: first all of it is fetched and made ready, then it is put in place by steps that can be taken back."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Iterable
+from typing import Any, Callable, NamedTuple
+
+from ..statics import MISSING
+from ..variables import HIDDEN, described
+from .carrying import unpacked
+from .checkpoint import Checkpoint
+from .comparing import Carried, Described, Roots, Wanted, walk
+from .graph import Graph
+from .memory import Interval, OtherProcess, Span, since
+from .parts import Apply
+from .tables import Block, block_of
+
+COMPARING = 20.0
+"""Seconds for walking through a namespace, in each process."""
+
+
+class NotRestored(NamedTuple):
+    """Something that stays as it is."""
+
+    name: str
+    reason: str
+
+
+class Copy(NamedTuple):
+    """Memory of an array that was written."""
+
+    array: Any
+    block: Block
+    """Where it was."""
+    spans: list[Span]
+
+
+class Plan(NamedTuple):
+    """Everything that brings a state back."""
+
+    names: dict[str, Any]
+    """The namespace as it was."""
+    states: list[tuple[Any, list[list[Any]]]]
+    """Objects, and the values of their parts."""
+    copies: list[Copy]
+    inside: list[str]
+    """Names whose objects change inside."""
+    not_restored: list[NotRestored]
+    variables: dict[str, dict[str, Any]]
+    """How those names will be described."""
+    graph: Graph
+    """Holds what is needed until the end."""
+
+
+class Comparison:
+    """The living process against one checkpoint."""
+
+    def __init__(self, namespace: dict[str, Any], roots: Roots, first: Iterable[str]) -> None:
+        self._namespace = namespace
+        self._roots = roots
+        self._first = list(first)
+        self._graph = Graph(namespace)
+
+    def plan(self, serial: int, checkpoint: Checkpoint, intervals: list[Interval], rebound: list[str]) -> Plan:
+        """Compare, and fetch what is different. intervals: between the checkpoint and the last fork. Raises what making an object raises."""
+        until = time.monotonic() + COMPARING
+        told = Described(*checkpoint.ask(("describe", serial, self._first, COMPARING), COMPARING * 2))
+        unseen = {*told.unseen, *walk(self._graph, self._roots, self._first, until)}
+        rows = array("q")
+        rows.frombytes(told.rows)
+        alive, changed, copies, moved = self._match(rows)
+        spans = since(intervals, (copy.block for copy in copies))
+        other = OtherProcess(checkpoint.pid)
+        copies = [copy._replace(spans=_different(other, spans[copy.block])) for copy in copies]
+        copies = [copy for copy in copies if copy.spans] + moved
+        memory = array("q", [id(copy.array) for copy in copies])
+        wanted = Wanted(alive.tobytes(), changed.tobytes(), memory.tobytes(), rebound)
+        carried = Carried(*checkpoint.ask(("carry", *wanted), COMPARING))
+        nodes = self._graph.nodes
+        states, gone = unpacked(carried.payload, lambda address: nodes[address].value, self._namespace)
+        return Plan(
+            {**self._roots.names, **gone},
+            [(nodes[address].value, values) for address, values in states.items()],
+            copies,
+            carried.changed,
+            [NotRestored(*lost) for lost in carried.lost] + [NotRestored(name, "there was no time to compare it") for name in sorted(unseen)],
+            carried.variables,
+            self._graph,
+        )
+
+    def _match(self, rows: array[int]) -> tuple[array[int], array[int], list[Copy], list[Copy]]:
+        """The same objects; those of them whose state differs; arrays that lie where they lay, and arrays that lie elsewhere."""
+        alive, changed = array("q"), array("q")
+        stayed: list[Copy] = []
+        moved: list[Copy] = []
+        nodes = self._graph.nodes
+        for place in range(0, len(rows), 6):
+            address, kind, fixed, loose, start, size = rows[place : place + 6]
+            node = nodes.get(address)
+            if node is None or id(type(node.value)) != kind or node.fixed != fixed:
+                continue
+            alive.append(address)
+            if node.loose != loose:
+                changed.append(address)
+            if size:
+                there = Block(start, size)
+                copy = Copy(node.value, there, [Span(start, start + size)])
+                (stayed if node.block == there else moved).append(copy)
+        return alive, changed, stayed, moved
+
+
+def _different(other: OtherProcess, spans: list[Span]) -> list[Span]:
+    return [span for span in spans if other.differs(span)]
+
+
+def carry_out(plan: Plan, namespace: dict[str, Any], checkpoint: Checkpoint | None) -> None:
+    """Put everything in place. Raises what went wrong, and then all is as it was."""
+    ready = [step for value, values in plan.states for step in _steps(plan.graph, value, values)]
+    before = dict(namespace)
+    done: list[Apply] = []
+    try:
+        for apply, take_back in ready:
+            done.append(take_back)
+            apply()
+        if checkpoint is not None:
+            other = OtherProcess(checkpoint.pid)
+            for copy in plan.copies:
+                block = block_of(copy.array)
+                if block is None or block.size != copy.block.size:
+                    raise ValueError("an array has another size than it had")
+                for span in copy.spans:
+                    other.copy(span, block.address + span.start - copy.block.address)
+        _put_names(namespace, plan.names)
+    except BaseException:
+        for take_back in reversed(done):
+            take_back()
+        _put_names(namespace, before)
+        raise
+
+
+def _steps(graph: Graph, value: Any, values: list[list[Any]]) -> Iterable[tuple[Apply, Apply]]:
+    parts = [part for part in graph.kinds.parts(value) if part.prepare is not None]
+    for part, wanted in zip(parts, values):
+        assert part.prepare is not None
+        yield part.prepare(value, wanted), part.prepare(value, part.read(value))
+
+
+def _put_names(namespace: dict[str, Any], names: dict[str, Any]) -> None:
+    for name in list(namespace):
+        if name not in names:
+            namespace.pop(name, None)
+    for name, value in names.items():
+        if namespace.get(name, MISSING) is not value:
+            namespace[name] = value
+
+
+Change = dict[str, Any]
+
+
+def changes(plan: Plan, namespace: dict[str, Any]) -> list[Change]:
+    """What carrying it out does to each name."""
+    found: list[Change] = []
+    inside_names = set(plan.inside)
+    for name in dict.fromkeys((*namespace, *plan.names)):
+        if type(name) is not str or name in HIDDEN:
+            continue
+        now, then = namespace.get(name, MISSING), plan.names.get(name, MISSING)
+        kind = (
+            "deleted"
+            if then is MISSING
+            else "added"
+            if now is MISSING
+            else "rebound"
+            if then is not now
+            else "changed"
+            if name in inside_names
+            else ""
+        )
+        if kind:
+            after = None if then is MISSING else plan.variables.get(name) or described(name, then)
+            found.append({"name": name, "change": kind, "variable": after, "before": None if now is MISSING else described(name, now)})
+    return found
+
+
+def differing_names(namespace: dict[str, Any], names: dict[str, Any], same: Callable[[Any, Any], bool] = lambda a, b: a is b) -> list[str]:
+    """Names that stand for another object, or for none."""
+    return [name for name, value in names.items() if not same(namespace.get(name, MISSING), value)]

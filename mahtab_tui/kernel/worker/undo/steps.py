@@ -1,0 +1,240 @@
+"""The cells whose start can be gone back to."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import time
+from types import CodeType
+from typing import Any
+
+from ..tracebacks import describe_safely
+from .checkpoint import Checkpoint, CheckpointError, fork
+from .comparing import Roots, Wanted, Witness
+from .graph import Graph
+from .memory import Interval, written
+from .reach import can_change_objects, names_in
+from .restoring import Comparison, NotRestored, Plan, carry_out, changes, differing_names
+
+KEEPING = 0.003
+"""Seconds before a cell for finding the objects that are kept alive."""
+KEPT = 5_000
+"""Objects, likewise."""
+NO_FORK = "Changes inside objects cannot be undone: this system cannot fork the kernel."
+
+
+class UndoError(Exception):
+    """This cannot be undone now; the message is a sentence for the user."""
+
+
+class Step:
+    """The state before one cell."""
+
+    def __init__(self, serial: int, cell: int, names: dict[str, Any]) -> None:
+        self.serial = serial
+        self.cell = cell
+        self.names = names
+        self.kept: list[Any] = []
+        self.touched: tuple[str, ...] = ()
+        self.changes_inside = False
+        """The cell can have changed something in place."""
+        self.checkpoint: Checkpoint | None = None
+        self.failure = ""
+        """Why there is no checkpoint."""
+
+    def end(self) -> list[Checkpoint]:
+        """The checkpoint is not needed any more; returns it until nothing of it is left."""
+        ended, self.checkpoint = self.checkpoint, None
+        if ended is None:
+            return []
+        ended.end()
+        return [ended]
+
+
+class UndoHistory:
+    """Steps of one namespace, and undoing. Used on the thread that runs the cells."""
+
+    def __init__(self, namespace: dict[str, Any], most: int, megabytes: int = 0, no_fork: str = "", cloudpickle: str = "") -> None:
+        self._namespace = namespace
+        self._most = most
+        self._bytes = megabytes * 2**20
+        self._cloudpickle = cloudpickle
+        self._steps: list[Step] = []
+        self._redo: list[tuple[Step, list[Step]]] = []
+        """States before each undo, and the steps that it took away."""
+        self._serial = 0
+        self._ended: list[Checkpoint] = []
+        """Checkpoints of which something may be left."""
+        self._intervals: dict[int, Interval] = {}
+        """What was written before the fork of a step (by serial), and after the fork before that one."""
+        self._no_fork = no_fork or ("" if sys.platform == "linux" else "this system cannot fork it safely")
+
+    # Before a cell.
+
+    def begin(self, cell: int) -> None:
+        """A cell begins. Cell 0 is the session's own code."""
+        if cell == 0:
+            return
+        self._forget_redo()
+        self._steps.append(self._new_step(cell))
+        while len(self._steps) > self._most:
+            self._ended += self._steps.pop(0).end()
+        self._ended = [checkpoint for checkpoint in self._ended if not checkpoint.gone()]
+        oldest = self._steps[0].serial
+        self._intervals = {serial: interval for serial, interval in self._intervals.items() if serial > oldest}
+
+    def expect(self, tree: ast.Module, codes: tuple[CodeType, ...]) -> None:
+        """What the code is of the cell that has begun."""
+        if self._steps and self._steps[-1].serial == self._serial and can_change_objects(tree, self._namespace):
+            self._keep(self._steps[-1], names_in(codes, self._namespace))
+
+    def _new_step(self, cell: int) -> Step:
+        self._serial += 1
+        return Step(self._serial, cell, dict(self._namespace))
+
+    def _keep(self, step: Step, touched: tuple[str, ...]) -> None:
+        step.changes_inside = True
+        step.touched = touched
+        if self._no_fork:
+            step.failure = f"the kernel cannot be forked, because {self._no_fork}"
+            return
+        graph = Graph(self._namespace)
+        early = [step.names[name] for name in touched if name in step.names]
+        graph.add((*early, *step.names.values()), time.monotonic() + KEEPING, KEPT)
+        step.kept = [node.value for node in graph.nodes.values()]
+        blocks = frozenset(node.block for node in graph.nodes.values() if node.block is not None)
+        try:
+            interval = Interval(blocks, written(blocks))
+            witness = Witness(self._namespace, self._cloudpickle)
+            step.checkpoint = fork(lambda question: self._answer(witness, question))
+            self._intervals[step.serial] = interval
+        except (OSError, AttributeError) as error:
+            step.failure = f"the kernel could not be forked before cell {step.cell} ({getattr(error, 'strerror', None) or error})"
+
+    # In a forked process.
+
+    def _answer(self, witness: Witness, question: tuple[Any, ...]) -> Any:
+        if question[0] == "describe":
+            _, serial, first, seconds = question
+            return tuple(witness.describe(self._roots(self._with(serial)), first, seconds))
+        return tuple(witness.carry(Wanted(*question[1:])))
+
+    def _with(self, serial: int) -> Step:
+        every = [*self._steps, *(step for before, gone in self._redo for step in (before, *gone))]
+        return next(step for step in every if step.serial == serial)
+
+    def _roots(self, step: Step) -> Roots:
+        return Roots({name: value for name, value in step.names.items() if name != "__builtins__"}, step.kept)
+
+    # Asked by the user.
+
+    def steps(self) -> list[dict[str, Any]]:
+        """The cells whose start can be gone back to, the oldest first."""
+        return [{"cell": step.cell, "bytes": _private_bytes(step.checkpoint)} for step in self._steps]
+
+    def answer(self, action: str, cell: int) -> dict[str, Any]:
+        """The answer to the host: a ``value``, or the sentence of an ``error``."""
+        try:
+            return {"value": self.redo() if action == "redo" else self.undo(cell) if action == "undo" else self.preview(cell)}
+        except UndoError as error:
+            return {"error": str(error)}
+        except BaseException as error:  # an object of the user's, while it was made again
+            return {"error": f"Nothing was changed, because a step failed: {describe_safely(error).text.strip().splitlines()[-1]}"}
+
+    def preview(self, cell: int) -> dict[str, Any]:
+        """What `undo` would do."""
+        plan, _ = self._plan(self._step(cell), self._steps)
+        return self._told(plan)
+
+    def undo(self, cell: int) -> dict[str, Any]:
+        """Everything is as it was before this cell."""
+        step = self._step(cell)
+        plan, checkpoint = self._plan(step, self._steps)
+        told = self._told(plan)
+        before = self._new_step(0)
+        gone = self._steps[self._steps.index(step) :]
+        self._redo.append((before, gone))
+        self._steps = self._steps[: -len(gone)]
+        self._keep(before, step.touched)
+        try:
+            carry_out(plan, self._namespace, checkpoint)
+        except BaseException:
+            self._redo.pop()
+            self._ended += before.end()
+            self._steps += gone
+            raise
+        return told
+
+    def redo(self) -> dict[str, Any]:
+        """Everything is as it was before the last `undo`."""
+        if not self._redo:
+            raise UndoError("There is nothing to redo: cells have run since the last undo, or nothing was undone.")
+        before, gone = self._redo[-1]
+        plan, checkpoint = self._plan(before, [before])
+        told = self._told(plan)
+        carry_out(plan, self._namespace, checkpoint)
+        self._redo.pop()
+        self._ended += before.end()
+        self._steps += gone
+        return told
+
+    def end(self) -> None:
+        """Nothing is kept any more."""
+        self._forget_redo()
+        for step in self._steps:
+            self._ended += step.end()
+        self._steps = []
+
+    def _forget_redo(self) -> None:
+        for before, gone in self._redo:
+            for step in (before, *gone):
+                self._ended += step.end()
+        self._redo = []
+
+    def _step(self, cell: int) -> Step:
+        for step in self._steps:
+            if step.cell == cell:
+                return step
+        if self._steps and cell < self._steps[0].cell:
+            raise UndoError(f"Cell {cell} can no longer be undone: the oldest that can is cell {self._steps[0].cell}.")
+        raise UndoError(f"Cell {cell} cannot be undone: it did not run in this kernel, or it is undone already.")
+
+    def _plan(self, step: Step, steps: list[Step]) -> tuple[Plan, Checkpoint | None]:
+        later = steps[steps.index(step) :]
+        at = next((each for each in later if each.checkpoint is not None), None)
+        before_at = later if at is None else later[: later.index(at)]
+        missing = [NotRestored("", _sentence(each.failure)) for each in before_at if each.changes_inside]
+        rebound = differing_names(self._namespace, step.names)
+        if at is None or at.checkpoint is None:
+            return Plan(step.names, [], [], [], missing, {}, Graph(self._namespace)), None
+        intervals = [interval for serial, interval in self._intervals.items() if serial > at.serial]
+        touched = tuple(dict.fromkeys(name for each in later for name in each.touched))
+        try:
+            plan = Comparison(self._namespace, self._roots(step), touched).plan(step.serial, at.checkpoint, intervals, rebound)
+        except CheckpointError as error:
+            self._ended += at.end()
+            at.failure = f"the process that kept the state before cell {at.cell} has ended"
+            raise UndoError(str(error)) from None
+        return plan._replace(not_restored=missing + plan.not_restored), at.checkpoint
+
+    def _told(self, plan: Plan) -> dict[str, Any]:
+        return {
+            "changes": changes(plan, self._namespace),
+            "kept_as_is": [each._asdict() for each in plan.not_restored],
+            "exact": not plan.not_restored,
+        }
+
+
+def _sentence(failure: str) -> str:
+    return f"Changes inside objects stay: {failure}."
+
+
+def _private_bytes(checkpoint: Checkpoint | None) -> int:
+    """The memory that only this process has; 0 where that is not known."""
+    if checkpoint is None:
+        return 0
+    try:
+        with open(f"/proc/{checkpoint.pid}/smaps_rollup", encoding="ascii") as lines:
+            return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
+    except OSError:
+        return 0

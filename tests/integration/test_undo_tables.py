@@ -1,0 +1,86 @@
+"""Undo of arrays and tables that were changed in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mahtab_tui.kernel.process import ProcessKernel
+from tests.integration.kernels import Cells, RecordingHost
+from tests.integration.undoing import kinds, undone
+
+pytest.importorskip("numpy")
+pytest.importorskip("pandas")
+
+pytestmark = pytest.mark.xdist_group("undo of tables")
+
+
+@pytest.fixture(scope="module")
+def cells() -> Iterator[Cells]:
+    """One kernel for all tests: loading pandas takes long."""
+    host = RecordingHost()
+    kernel = ProcessKernel()
+    kernel.start(host)
+    yield Cells(kernel, host)
+    kernel.close()
+
+
+@pytest.mark.parametrize(
+    ("setup", "change", "look"),
+    [
+        ("v = np.arange(6.0)", "v[:] = 0", "v.tolist()"),
+        ("v = np.arange(6.0)", "v.shape = (2, 3)", "v.tolist()"),
+        ("v = np.arange(6)", "v.resize(10, refcheck=False); v[:] = 7", "v.tolist()"),
+        ("v = np.arange(6)", "v.flags.writeable = False", "v.flags.writeable"),
+        ("v = np.array([[1], 'x', None], dtype=object)", "v[0].append(2); v[1] = 'y'", "v.tolist()"),
+        ("v = np.arange(12).reshape(3, 4, order='F')", "v[1] = 0", "v.tolist()"),
+        ("v = np.ma.array([1, 2, 3], mask=[0, 1, 0])", "v[0] = np.ma.masked; v[2] = 9", "v.tolist()"),
+        ("v = np.zeros(3, dtype=[('a', int), ('b', float)])", "v['a'] = 5", "v.tolist()"),
+        ("v = np.ones(500_000)", "v[400_000:] = 2; v[0] = 3", "v.sum(), v[0]"),
+        ("v = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})", "v.drop(columns='a', inplace=True)", "v.to_dict()"),
+        ("v = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})", "v['c'] = 1; v.loc[0, 'a'] = 9; v.loc[1, 'b'] = 'z'", "v.to_dict()"),
+        ("v = pd.DataFrame({'a': [1, 2]})", "v.loc[2] = 5; v.index = [7, 8, 9]; v.columns = ['q']", "v.to_dict()"),
+        ("v = pd.DataFrame({'a': [3, 1, 2]})", "v.sort_values('a', inplace=True); v.attrs['x'] = 1", "v.to_dict(), v.attrs"),
+        ("v = pd.DataFrame({'a': [1, 2], 'b': [3, 4]})", "v.insert(0, 'z', 0); del v['a']; v.b *= 2", "v.to_dict()"),
+        ("v = pd.DataFrame({'a': [1, 2]})", "v.rename(columns={'a': 'b'}, inplace=True); v.index.name = 'i'", "v.to_dict(), v.index.name"),
+        ("v = pd.Series([1, 2], name='s')", "v.iloc[0] = 5; v.name = 't'", "v.to_dict(), v.name"),
+        ("v = pd.Series(['a', 'b'], dtype='category')", "v.iloc[0] = 'b'", "v.tolist()"),
+        ("v = pd.Series([1, None], dtype='Int64')", "v.iloc[1] = 5", "v.tolist()"),
+        ("v = pd.Series(pd.to_datetime(['2026-01-01', '2026-01-02']))", "v.iloc[0] = pd.NaT", "v.tolist()"),
+        ("v = pd.DataFrame({'a': pd.array(['x', 'y'], dtype='string')})", "v.iloc[0, 0] = 'q'", "v.to_dict()"),
+    ],
+)
+def test_what_was_changed_in_place_is_as_before(cells: Cells, setup: str, change: str, look: str) -> None:
+    cells.run(f"import numpy as np, pandas as pd\n{setup}\naddress = id(v)")
+    before = cells.text(look)
+    cells.text(change)
+    assert cells.text(look) != before
+    done = cells.kernel.undo(cells.number - 1)
+    assert done.exact
+    assert kinds(done)["v"] == "changed"
+    assert (
+        cells.text(f"{look}, id(v) == address")
+        == f"({before.strip().removeprefix('(').removesuffix(')') if before.startswith('(') else before.strip()}, True)\n"
+    )
+
+
+def test_a_view_still_looks_at_its_array(cells: Cells) -> None:
+    undone(cells, "import numpy as np\nv = np.arange(10)\nw = v[2:5]", "w[:] = 0; v[9] = 1; w = w.copy()")
+    assert cells.text("w[0] = 70; v.tolist(), np.shares_memory(v, w)") == "([0, 1, 70, 3, 4, 5, 6, 7, 8, 9], True)\n"
+
+
+def test_a_column_and_its_frame(cells: Cells) -> None:
+    undone(cells, "import pandas as pd\nv = pd.DataFrame({'a': [1, 2]})\nw = v['a']", "v.loc[0, 'a'] = 9; w.iloc[1] = 5; v['b'] = w")
+    assert cells.text("v.to_dict(), w.tolist()") == "({'a': {0: 1, 1: 2}}, [1, 2])\n"
+
+
+def test_a_frame_works_as_before_after_undo(cells: Cells) -> None:
+    undone(cells, "import pandas as pd\nv = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})", "v['c'] = 0; v.drop(index=0, inplace=True)")
+    look = "v['d'] = v.a + 1; v.loc[5] = [7, 'q', 8]; v.groupby('b').a.sum().to_dict(), v.shape"
+    assert cells.text(look) == "({'q': 7, 'x': 1, 'y': 2}, (3, 3))\n"
+
+
+def test_reading_a_frame_is_no_change(cells: Cells) -> None:
+    done = undone(cells, "import pandas as pd\nv = pd.DataFrame({'a': [1, 2]})", "x = v.loc[1], v['a'].sum(), v.describe()")
+    assert kinds(done) == {"x": "deleted"}
