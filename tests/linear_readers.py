@@ -65,13 +65,13 @@ def streamed_answer(text: str) -> None:
 
 def frame(text: str) -> None:
     from mahtab_tui.kernel.worker.frames import FrameReader, encode
-    from mahtab_tui.sandbox.characters import whole_characters
+    from mahtab_tui.sandbox.characters import without_surrogates
 
     data = encode({"op": "x", "text": text + "\ud800"})
     reader = FrameReader(bare_limit=1_000)
     for start in range(0, len(data), 65_536):
         for each in reader.feed(data[start : start + 65_536]):
-            whole_characters(each)
+            without_surrogates(each)
 
 
 def requests(text: str) -> None:

@@ -1,1 +1,1 @@
-"""Where the code of a search runs: processes that can reach nothing but their text and the engine."""
+"""Runs the code of a search in processes that can reach nothing but their text and the engine."""

@@ -1,4 +1,4 @@
-"""What the engine asks of a sandbox, and a sandbox of the engine."""
+"""The interfaces between the engine and its sandboxes."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ TurnStatus = Literal["ok", "error", "final", "interrupted", "timed out", "killed
 
 
 class SandboxError(Exception):
-    """There is no sandbox to be had; the message is a sentence that says why and what to do."""
+    """No sandbox is available; the message is a sentence saying why and what to do."""
 
 
 class CallRefused(Exception):
-    """The engine does not do what the code called for; the message becomes the code's exception."""
+    """The engine refused a call; the message becomes the code's exception."""
 
 
 @dataclass(frozen=True)
 class TurnResult:
-    """What came of a turn's code."""
+    """The result of a turn's code."""
 
     status: TurnStatus
     output: str
-    """What it printed, and its traceback: the ends of it where it is long."""
+    """What it printed and its traceback; both ends if it is long."""
     chars: int
-    """How many characters there were."""
+    """Length of the whole output."""
     duration: float
-    """Seconds, with the waiting for sub-calls."""
+    """Seconds, waiting for sub-calls included."""
 
 
 class SandboxHost(Protocol):
-    """The node behind a sandbox. Both are called in the engine's loop, with what hostile code may have made up."""
+    """The node behind a sandbox. Both methods are called in the engine's loop with arguments that hostile code may have made up."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
-        """Do something for the code, which waits (several threads of it may). Returns a JSON value. Raises `CallRefused`."""
+        """Handle a call that the code waits for, possibly in several threads. Returns a JSON value. Raises `CallRefused`."""
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
-        """Take note of something."""
+        """Handle a message that has no answer."""
 
 
 class Sandbox(Protocol):
-    """One node's Python. All methods belong to the engine's loop."""
+    """One node's Python. Call all methods in the engine's loop."""
 
     async def run(self, code: str, seconds: float) -> TurnResult:
-        """Run a turn's code: one turn at a time; never raises for what the code does.
+        """Run a turn's code, one turn at a time. Errors of the code are results, not exceptions.
 
-        seconds: own running time, without the waiting for sub-calls, after which it is interrupted, and a second later killed.
-        Where the process is gone the next turn gets a new one, with the text and without variables.
+        seconds: run time without waiting for sub-calls, after which the code is interrupted, and a second later killed.
+        If the process is gone, the next turn gets a new one with the text and without variables.
         Cancelling the task kills the process at once.
         """
 
     def interrupt(self) -> None:
-        """Stop what runs: SIGINT, and SIGKILL 0.3 s later where that did not help."""
+        """Stop the running code by SIGINT, and by SIGKILL after 0.3 s if it still runs."""
 
     async def close(self) -> None:
-        """Kill the process, if there is one, and free everything."""
+        """Kill the process and release everything."""
 
 
 class Sandboxes(Protocol):
@@ -66,10 +66,10 @@ class Sandboxes(Protocol):
     name: str
     """For `doctor`: "a process under Landlock and seccomp"."""
     gaps: str
-    """What the model must know is missing from its Python; empty where nothing is."""
+    """What its Python lacks and the model must know; empty if nothing."""
 
     async def start(self, text: Text, host: SandboxHost) -> Sandbox:
-        """A new sandbox that holds a text. Raises `SandboxError`."""
+        """Start a sandbox that holds a text. Raises `SandboxError`."""
 
     async def close(self) -> None:
-        """End the processes that make sandboxes, and all sandboxes."""
+        """End all sandboxes and the processes that make them."""

@@ -1,4 +1,4 @@
-"""Half characters (lone surrogates) in what hostile code sends: JSON carries them, files and databases do not."""
+"""Lone surrogates in what hostile code sends: JSON can carry them, files and databases cannot."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from mahtab_tui.kernel.worker.frames import Frame
 
 
-def whole_characters(frame: Frame) -> Frame:
-    """The frame, with a question mark in the place of each half character."""
-    if not _has_halves(frame):
+def without_surrogates(frame: Frame) -> Frame:
+    """Return the frame with each lone surrogate replaced by a question mark."""
+    if not _has_surrogates(frame):
         return frame
     repaired: Frame = json.loads(json.dumps(frame, ensure_ascii=False).encode("utf-8", "replace"))
     return repaired
 
 
-def _has_halves(frame: Frame) -> bool:
+def _has_surrogates(frame: Frame) -> bool:
     left: list[Any] = [frame]
     while left:
         value = left.pop()

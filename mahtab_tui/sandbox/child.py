@@ -1,4 +1,4 @@
-"""One live sandbox process: its connection, its turn, its end. What comes from it may be made up by hostile code."""
+"""One running sandbox process: its connection, its turns, its end. Hostile code may have made up what comes from it."""
 
 from __future__ import annotations
 
@@ -11,44 +11,43 @@ from typing import Any
 from mahtab_tui.kernel.endings import describe_end
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.kernel.worker.sandbox import libc
-from mahtab_tui.kernel.worker.sandbox.conversation import MAX_FRAME
+from mahtab_tui.kernel.worker.sandbox.connection import MAX_FRAME
 from mahtab_tui.sandbox.base import CallRefused, SandboxError, SandboxHost, TurnResult, TurnStatus
-from mahtab_tui.sandbox.characters import whole_characters
+from mahtab_tui.sandbox.characters import without_surrogates
 from mahtab_tui.sandbox.fork_server import ForkedProcess
-from mahtab_tui.sandbox.turn import Turn
-from mahtab_tui.sandbox.usage import RunningTime, usage
+from mahtab_tui.sandbox.turn import RunningTime, RunningTurn, usage
 
 INTERRUPT_GRACE = 0.3
-"""Seconds from an interrupt to the kill."""
+"""Seconds between an interrupt and the kill."""
 
 LIMIT_GRACE = 1.0
-"""Seconds from the end of a turn's time to the kill."""
+"""Seconds between the end of a turn's time and the kill."""
 
 _AGAIN = 0.1
-"""Seconds to a second interrupt: the first may have come before the code had begun."""
+"""Seconds before a second interrupt, since the first may have come before the code started."""
 
 _FINAL_GRACE = 0.5
 _ENDING = 0.05
-_LOOK_EVERY = 0.1
-"""Seconds between two looks at what a turn uses."""
+_CHECK_EVERY = 0.1
+"""Seconds between two checks of what a turn uses."""
 
-# What a turn may do at the most; above it the process is killed.
+# Limits of a turn; beyond them the process is killed.
 MAX_RECEIVED = 256 * 2**20
 MAX_MESSAGES = 50_000
 MAX_THREADS = 256
 MAX_CALLS = 256
-"""Open at once."""
+"""Open at the same time."""
 
 MAX_UNREAD = 16 * 2**20
-"""Bytes that it has been sent and has not read, beside the last message."""
+"""Bytes sent to it that it has not read, apart from the last message."""
 
 _MAX_BARE = 4 * 2**20
 _MAX_OUTPUT = 20_000
-"""Characters: the sandbox keeps fewer."""
+"""Characters; an honest sandbox sends fewer."""
 
 
-class Child(asyncio.Protocol):
-    """The engine's side of a process that the fork server made."""
+class ChildProcess(asyncio.Protocol):
+    """The engine's side of a process that the fork server has made."""
 
     def __init__(self, forked: ForkedProcess, host: SandboxHost) -> None:
         self._loop = asyncio.get_running_loop()
@@ -57,20 +56,20 @@ class Child(asyncio.Protocol):
         self._frames = FrameReader(MAX_FRAME, _MAX_BARE)
         self._transport: asyncio.Transport | None = None
         self._turns = 0
-        self._turn: Turn | None = None
+        self._turn: RunningTurn | None = None
         self._calls: dict[int, asyncio.Task[None]] = {}
         self._killer: asyncio.TimerHandle | None = None
         self.ready: asyncio.Future[None] = self._loop.create_future()
-        """The process is closed off. Raises `SandboxError`."""
+        """Set when the process is locked down. Raises `SandboxError`."""
         self.over = False
-        """It is killed, or has ended."""
+        """Whether it was killed or has ended."""
         self._reaped = False
         forked.ended.add_done_callback(self._ended)
 
-    # For the sandbox.
+    # For `ProcessSandbox`
 
     def send(self, frame: Frame) -> None:
-        """Raises `TypeError` or `FrameError` for what cannot be carried."""
+        """Send a frame. Raises `TypeError` or `FrameError` if it cannot be encoded."""
         data = encode(frame)
         if self._transport is not None and not self._transport.is_closing():
             if self._transport.get_write_buffer_size() > MAX_UNREAD:
@@ -82,25 +81,25 @@ class Child(asyncio.Protocol):
         """Run a turn (`Sandbox.run`)."""
         self._turns += 1
         clock = RunningTime(self._loop.time(), usage(self._forked.pid))
-        turn = self._turn = Turn(self._turns, seconds, self._loop.create_future(), clock)
-        # Between its turns the process does not run: what its threads go on doing is not the engine's.
+        turn = self._turn = RunningTurn(self._turns, seconds, self._loop.create_future(), clock)
+        # Between its turns the process is stopped, so that threads of the code use nothing.
         self._signal(signal.SIGCONT)
         self.send({"op": "run", "turn": turn.number, "code": code})
-        looks = self._loop.create_task(self._look(turn))
+        watching = self._loop.create_task(self._watch(turn))
         try:
             frame = None if self._reaped else await turn.done
         finally:
-            looks.cancel()
+            watching.cancel()
             self._end_turn()
         return self._result(turn, frame)
 
     def interrupt(self) -> None:
-        """Stop the turn's code: by a signal, and by another where that does not help."""
+        """Interrupt the turn's code, and kill the process if that does not help."""
         if self._turn is not None:
             self._stop("interrupted", INTERRUPT_GRACE)
 
     def kill(self, why: str = "") -> None:
-        """End the process at once. why: in words, for the turn's result."""
+        """Kill the process at once. why: for the turn's result."""
         if self._turn is not None and not self._reaped:
             self._turn.killed = self._turn.killed or why
         self.over = True
@@ -110,29 +109,29 @@ class Child(asyncio.Protocol):
         """Wait until the process is reaped."""
         await asyncio.shield(self._forked.ended)
 
-    # For the loop.
+    # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        # A process that ends loses its connection, too, and says more by how it ends.
+        # A process that ends also closes its connection; how it ended says more, so wait a moment for that.
         self._loop.call_later(_ENDING, self.kill, "it closed its connection")
 
     def data_received(self, data: bytes) -> None:
         try:
-            self._received(len(data))
+            self._count_bytes(len(data))
             for frame in self._frames.feed(data):
-                self._take(whole_characters(frame))
+                self._take(without_surrogates(frame))
         except FrameError as error:
-            self.kill(f"it sent what it must not ({error})")
+            self.kill(f"it sent something that is not allowed ({error})")
             if self._transport is not None:
                 self._transport.abort()
 
-    # Frames.
+    # Frames
 
-    def _received(self, size: int) -> None:
+    def _count_bytes(self, size: int) -> None:
         if self._turn is not None:
             self._turn.received += size
             if self._turn.received > MAX_RECEIVED:
@@ -148,7 +147,7 @@ class Child(asyncio.Protocol):
             if not self.ready.done():
                 self.ready.set_result(None)
         elif op == "refused":
-            self._refuse(f"A sandbox does not hold on this system: {str(frame.get('why'))[:500]}.")
+            self._refuse(f"Sandboxing is not supported on this system: {str(frame.get('why'))[:500]}.")
         elif op == "call":
             self._call(*_checked(frame, id=int, name=str, args=dict))
         elif op == "cancelled":
@@ -209,17 +208,17 @@ class Child(asyncio.Protocol):
         if self._turn is not None and number == self._turn.number and not self._turn.done.done():
             self._turn.done.set_result(frame)
 
-    # The turn's limits and end.
+    # The turn's limits and end
 
-    async def _look(self, turn: Turn) -> None:
-        """Hold the turn to its limits."""
+    async def _watch(self, turn: RunningTurn) -> None:
+        """Enforce the turn's limits."""
         while True:
-            await asyncio.sleep(min(_LOOK_EVERY, max(0.0, turn.seconds - turn.clock.seconds)) or _LOOK_EVERY)
+            await asyncio.sleep(min(_CHECK_EVERY, max(0.0, turn.seconds - turn.clock.seconds)) or _CHECK_EVERY)
             self._account(turn)
             if turn.clock.seconds >= turn.seconds and turn.stopped is None:
                 self._stop("timed out", LIMIT_GRACE)
 
-    def _account(self, turn: Turn) -> None:
+    def _account(self, turn: RunningTurn) -> None:
         used = usage(self._forked.pid)
         turn.clock.pass_to(self._loop.time(), used, waits=bool(self._calls))
         if used is not None and used.threads > MAX_THREADS:
@@ -232,14 +231,14 @@ class Child(asyncio.Protocol):
         self._loop.call_later(_AGAIN, self._interrupt_again, self._turn)
         self._kill_after(grace)
 
-    def _interrupt_again(self, turn: Turn) -> None:
+    def _interrupt_again(self, turn: RunningTurn) -> None:
         if self._turn is turn and not turn.done.done():
             self._signal(signal.SIGINT)
 
     def _kill_after(self, seconds: float) -> None:
         if self._killer is not None:
             self._killer.cancel()
-        self._killer = self._loop.call_later(seconds, self.kill, "its code did not stop when it was told to")
+        self._killer = self._loop.call_later(seconds, self.kill, "its code did not stop when it was interrupted")
 
     def _end_turn(self) -> None:
         self._turn = None
@@ -253,7 +252,7 @@ class Child(asyncio.Protocol):
         for call in list(self._calls.values()):
             call.cancel()
 
-    def _result(self, turn: Turn, frame: Frame | None) -> TurnResult:
+    def _result(self, turn: RunningTurn, frame: Frame | None) -> TurnResult:
         if frame is None:
             if turn.final:
                 return TurnResult("final", "", 0, turn.duration)
@@ -263,7 +262,7 @@ class Child(asyncio.Protocol):
         status: TurnStatus = "final" if turn.final else turn.stopped or ("error" if frame["status"] in ("error", "interrupted") else "ok")
         return TurnResult(status, frame["output"][:_MAX_OUTPUT], max(0, frame["chars"]), turn.duration)
 
-    # The process.
+    # The process
 
     def _signal(self, number: int) -> None:
         if not self._reaped:
@@ -271,7 +270,7 @@ class Child(asyncio.Protocol):
                 libc.signal_process(self._forked.handle, number)
 
     def _ended(self, _: asyncio.Future[int]) -> None:
-        """The process is reaped."""
+        """Called when the process has been reaped."""
         self.over = self._reaped = True
         os.close(self._forked.handle)
         if self._transport is not None:
@@ -284,11 +283,11 @@ class Child(asyncio.Protocol):
     def _refuse(self, why: str) -> None:
         if not self.ready.done():
             self.ready.set_exception(SandboxError(why))
-            self.ready.exception()  # who started it may no longer wait
+            self.ready.exception()  # retrieved, since nobody may be waiting for it
 
 
 def _checked(frame: Frame, **kinds: type) -> list[Any]:
-    """The fields of a frame. Raises `FrameError` where one is missing or of another type."""
+    """Return the fields of a frame. Raises `FrameError` if one is missing or has another type."""
     for name, kind in kinds.items():
         if type(frame.get(name)) is not kind:
             raise FrameError(f"{frame['op']} without a proper {name}")

@@ -1,4 +1,4 @@
-"""The process that forks sandboxes, seen from the engine."""
+"""The engine's side of the process that forks sandboxes."""
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ main(int(sys.argv[1]))
 _WORKER = Path(worker.__file__).parent
 
 _MESSAGE = 4096
-"""Bytes of the longest message of the server's."""
+"""Bytes of the server's longest message."""
 
 _KILLED = -signal.SIGKILL
 
 
 @dataclass(frozen=True)
 class ForkedProcess:
-    """A process that the server has made."""
+    """A process that the fork server has made."""
 
     pid: int
     handle: int
-    """A descriptor that stands for the process (`pidfd`), for signals that cannot hit another. Who has this closes it."""
+    """A descriptor of the process (`pidfd`), so that signals cannot hit another. Its owner closes it."""
     ended: asyncio.Future[int]
-    """Its exit code, or less than zero for a signal, as soon as it is reaped. Wait for it by `asyncio.shield`."""
+    """Set to its exit code, negative for a signal, when it has been reaped. Wait for it by `asyncio.shield`."""
 
 
 class ForkServer:
-    """One server process; belongs to one event loop. It ends with its connection, and the sandboxes with it."""
+    """One server process; belongs to one event loop. It ends with its connection, and its sandboxes with it."""
 
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
         self._process = process
         self._channel = channel
         self._loop = asyncio.get_running_loop()
         self._hello: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        self._asked: dict[int, asyncio.Future[ForkedProcess]] = {}
+        self._requests: dict[int, asyncio.Future[ForkedProcess]] = {}
         self._running: dict[int, asyncio.Future[int]] = {}
         self._turn = asyncio.Lock()
         self._count = 0
@@ -64,7 +64,7 @@ class ForkServer:
 
     @classmethod
     async def start(cls) -> ForkServer:
-        """Start one and wait until it has everything loaded. Raises `SandboxError`."""
+        """Start a server and wait until it has loaded everything. Raises `SandboxError`."""
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         except OSError as error:
@@ -95,25 +95,25 @@ class ForkServer:
         return server
 
     async def fork(self, channel: socket.socket, text: int) -> ForkedProcess:
-        """A new sandbox on the other end of a socket, with a text's file. Raises `SandboxError`."""
+        """Make a sandbox at the other end of a socket. text: the descriptor of its text. Raises `SandboxError`."""
         async with self._turn:
             if not self.alive:
                 raise SandboxError("The process that makes sandboxes has ended.")
             self._count += 1
             answer: asyncio.Future[ForkedProcess] = self._loop.create_future()
-            self._asked[self._count] = answer
+            self._requests[self._count] = answer
             try:
                 socket.send_fds(self._channel, [json.dumps({"id": self._count}).encode()], [channel.fileno(), text])
             except OSError as error:
-                del self._asked[self._count]
-                if isinstance(error, ConnectionError):  # it has just ended, and the loop has not heard of it
+                del self._requests[self._count]
+                if isinstance(error, ConnectionError):  # it has just ended, and the loop does not know yet
                     self._lost()
                 raise SandboxError(f"A sandbox cannot be started: {error.strerror}.") from error
             try:
                 return await answer
             except asyncio.CancelledError:
                 if answer.done() and not answer.cancelled():
-                    _let_go(answer.result())
+                    _discard(answer.result())
                 raise
 
     def close(self) -> None:
@@ -127,10 +127,10 @@ class ForkServer:
     async def _greet(self) -> None:
         hello = await self._hello
         if hello["missing"]:
-            raise SandboxError(f"This system cannot close a sandbox: {hello['missing']}.")
+            raise SandboxError(f"Sandboxing is not supported on this system: {hello['missing']}.")
 
     def _receive(self) -> None:
-        """A message is there (called by the loop)."""
+        """Called by the loop when a message has arrived."""
         try:
             data, fds = _take_message(self._channel)
         except BlockingIOError:
@@ -147,28 +147,28 @@ class ForkServer:
         elif message["op"] == "forked":
             self._forked(number, message["pid"], fds)
         elif message["op"] == "failed":
-            _fail(self._asked.pop(number), f"A sandbox cannot be started: {message['why']}.")
+            _fail(self._requests.pop(number), f"A sandbox cannot be started: {message['why']}.")
         elif message["op"] == "ended":
-            self._over(number, message["code"])
+            self._reaped(number, message["code"])
 
     def _forked(self, number: int, pid: int, fds: list[int]) -> None:
-        answer = self._asked.pop(number)
-        if not fds:  # this process may open no more; the sandbox ends with the socket that its node lets go
+        answer = self._requests.pop(number)
+        if not fds:  # this process has no descriptors left; the sandbox ends when its socket is closed
             _fail(answer, f"A sandbox cannot be started: {os.strerror(errno.EMFILE)}.")
             return
         self._running[number] = ended = self._loop.create_future()
         forked = ForkedProcess(pid, fds[0], ended)
         if answer.cancelled():
-            _let_go(forked)
+            _discard(forked)
         else:
             answer.set_result(forked)
 
-    def _over(self, number: int, code: int) -> None:
+    def _reaped(self, number: int, code: int) -> None:
         if (ended := self._running.pop(number, None)) is not None:
             ended.set_result(code)
 
     def _lost(self) -> None:
-        """The connection is over: so are all sandboxes."""
+        """Note that the server, and so all sandboxes, have ended."""
         if not self.alive:
             return
         self.alive = False
@@ -176,14 +176,14 @@ class ForkServer:
         self._channel.close()
         if not self._hello.done():
             self._hello.set_exception(SandboxError(self._why_not()))
-        for answer in self._asked.values():
+        for answer in self._requests.values():
             _fail(answer, "The process that makes sandboxes has ended.")
         for ended in self._running.values():
             ended.set_result(_KILLED)
         self._running.clear()
 
     def _why_not(self) -> str:
-        """What the process said when it could not begin."""
+        """Say why the process could not start, from its stderr."""
         self._process.kill()
         said = self._process.communicate()[1].decode("utf-8", "replace").strip().splitlines()
         return f"{sys.executable} does not work as a sandbox" + (f": {said[-1][:200]}" if said else ".")
@@ -194,15 +194,15 @@ def _fail(answer: asyncio.Future[ForkedProcess], why: str) -> None:
         answer.set_exception(SandboxError(why))
 
 
-def _let_go(forked: ForkedProcess) -> None:
-    """End a process that nobody waits for any more."""
+def _discard(forked: ForkedProcess) -> None:
+    """Kill a process that nobody waits for."""
     with contextlib.suppress(OSError):
         libc.signal_process(forked.handle, signal.SIGKILL)
     os.close(forked.handle)
 
 
 def _take_message(channel: socket.socket) -> tuple[bytes, list[int]]:
-    """A message and the descriptors that came with it, which no program inherits."""
+    """Receive a message and its descriptors, which are not inherited by programs."""
     fds = array.array("i")
     data, ancillary, _, _ = channel.recvmsg(_MESSAGE, socket.CMSG_SPACE(fds.itemsize), socket.MSG_CMSG_CLOEXEC)
     for level, kind, block in ancillary:

@@ -1,4 +1,4 @@
-"""Sandboxes for systems without Landlock and seccomp: Monty, an interpreter of a part of Python that can reach nothing, in processes of its own."""
+"""Sandboxes for systems without Landlock and seccomp: Monty, an interpreter for a subset of Python that can reach nothing, in its own processes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST = 1_000
-"""Processes at a time: a node keeps its own for as long as it lives."""
+"""Processes at a time; a node keeps its process until it ends."""
 _MEMORY = 512 * 2**20
-"""Bytes, beside four times the text's."""
+"""Bytes, in addition to four times the text's size."""
 LONGEST = 120.0
-"""Seconds of running time after which a process ends by itself, more than any turn has: whoever has started it may have been killed."""
+"""Seconds of run time, more than any turn has, after which a process ends by itself, because its host may have been killed."""
 _SUSPENSIONS = 1_000_000
-"""Calls out of a sandbox; the engine's budgets are what limits them."""
+"""Calls out of a sandbox; in practice the engine's budget limits them."""
 
 
 class MontySandboxes:
-    """Makes sandboxes in a pool of processes, which begins with the first."""
+    """Makes sandboxes in a pool of processes, which is started with the first."""
 
     name = "Monty, an interpreter of its own"
     gaps = GAPS
@@ -58,7 +58,7 @@ class MontySandboxes:
         self._sandboxes.discard(sandbox)
 
     async def session(self, text: Text) -> AsyncMontySession:
-        """A new process that holds a text. Raises `SandboxError`."""
+        """Start a process that holds a text. Raises `SandboxError`."""
         from pydantic_monty import MontyError
 
         pool = await self._running_pool()
@@ -68,7 +68,7 @@ class MontySandboxes:
             await session.__aenter__()
             await session.feed_run(PRELUDE, inputs={"_text": text.text, "context": _context(text)})
         except BaseException as error:
-            await _ended(session)
+            await _end(session)
             if isinstance(error, MontyError | OSError):
                 raise SandboxError(f"A sandbox did not start: {error}") from error
             raise
@@ -89,18 +89,18 @@ class MontySandboxes:
 
 
 class MontySandbox:
-    """A node's Python: a session, and after a kill the next one."""
+    """A node's Python: a session, and a new one after a kill."""
 
     def __init__(self, sandboxes: MontySandboxes, text: Text, host: SandboxHost) -> None:
         self._sandboxes = sandboxes
         self._text = text
-        self._node = _Node(host)
+        self._node = _MontyHost(host)
         self._names: dict[str, Any] = {**make_names(text.text, "str", (), self._node), "help": self._help, "_matched": self._matched}
         self._session: AsyncMontySession | None = None
         self._running: asyncio.Task[TurnStatus] | None = None
         self._ends = Ends()
         self._left = 0.0
-        """Seconds of running time."""
+        """Seconds of run time."""
 
     async def begin(self) -> None:
         """Start the session. Raises `SandboxError`."""
@@ -139,7 +139,7 @@ class MontySandbox:
                 await self.begin()
             value = await self._to_end(code)
         except Final:
-            await self._kill()  # it stands still in the middle of its code
+            await self._kill()  # it is suspended in the middle of its code
             return "final"
         except (MontyRuntimeError, MontySyntaxError) as error:
             self._print(error.display().replace("<python-input-", "<turn-") + "\n")
@@ -156,17 +156,17 @@ class MontySandbox:
         return "ok"
 
     async def _to_end(self, code: str) -> Any:
-        """The value of the code's last expression; what it calls for on the way is answered."""
+        """Run the code and answer its calls. Returns the value of its last expression."""
         from pydantic_monty import AsyncFunctionSnapshot, MontyComplete
 
         assert self._session is not None
-        # Names that the interpreter does not know come back as calls, whatever stands for them here.
+        # Names that the interpreter does not know come back as calls, whatever their values are here.
         known = dict.fromkeys(self._names, _never)
         snapshot = await self._limited(self._session.feed_start(code, external_lookup=known, print_callback=lambda _, text: self._print(text)))
         while not isinstance(snapshot, MontyComplete):
             if isinstance(snapshot, AsyncFunctionSnapshot) and not snapshot.is_os_function:
                 snapshot = await self._answered(snapshot)
-            else:  # a name is looked up, or the system is asked: there is none
+            else:  # it looks up an unknown name or calls the operating system, which does not exist
                 snapshot = await self._limited(snapshot.resume_auto())
         return snapshot.output
 
@@ -179,21 +179,21 @@ class MontySandbox:
         return await self._limited(call.resume({"return_value": value}))
 
     async def _called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call one of the sandbox's names. What it asks of the engine is found out by a first try, since the names cannot wait."""
+        """Call one of the sandbox's functions. They cannot wait, so a first try finds out what they need from the engine."""
         function = self._names.get(name)
         if function is None:
             raise NameError(f"name {name!r} is not defined")
         try:
             return _plain(function(*args, **kwargs))
-        except _Asks as asks:
-            self._node.reply = await self._node.host.call(asks.name, asks.wanted)
+        except _HostCall as call:
+            self._node.reply = await self._node.host.call(call.name, call.arguments)
         try:
             return _plain(function(*args, **kwargs))
         finally:
             self._node.reply = None
 
     async def _limited(self, work: Awaitable[T]) -> T:
-        """Running time, which has a limit. Raises `TimeoutError`."""
+        """Wait within the turn's run time. Raises `TimeoutError`."""
         begun = time.monotonic()
         try:
             async with asyncio.timeout(self._left):
@@ -204,32 +204,32 @@ class MontySandbox:
     async def _kill(self) -> None:
         session, self._session = self._session, None
         if session is not None:
-            await _ended(session)
+            await _end(session)
 
     def _print(self, text: str) -> None:
         self._ends.add(text.encode("utf-8", "backslashreplace"))
 
     def _help(self, name: object = "") -> None:
-        """Print how one of the names is called."""
+        """Print how to call one of the functions."""
         function = self._names.get(str(name))
         self._print(f"{(function.__doc__ if function else None) or 'There is help for: ' + ', '.join(sorted(self._names))}\n")
 
     def _matched(self, spans: list[list[int]]) -> None:
-        """What the sandbox's own grep has found."""
+        """Report what grep, which runs inside the sandbox, has found."""
         self._node.tell("touch", {"how": "grep", "spans": spans})
 
 
-class _Asks(BaseException):
-    """A name wants this of the engine."""
+class _HostCall(BaseException):
+    """A function needs an answer of the engine."""
 
     def __init__(self, name: str, args: dict[str, Any]) -> None:
         super().__init__()
         self.name = name
-        self.wanted = args
+        self.arguments = args
 
 
-class _Node:
-    """The host of the names: tells at once, and gives the reply that has been got for it."""
+class _MontyHost:
+    """The host of the functions: sends messages at once, and returns the reply that was fetched for a call."""
 
     def __init__(self, host: SandboxHost) -> None:
         self.host = host
@@ -237,15 +237,15 @@ class _Node:
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         if self.reply is None:
-            raise _Asks(name, args)
+            raise _HostCall(name, args)
         return self.reply
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
         self.host.tell(name, args)
 
 
-async def _ended(session: AsyncMontySession) -> None:
-    """End a session's process. One that was in the middle of something may complain; it is gone all the same."""
+async def _end(session: AsyncMontySession) -> None:
+    """End a session's process. A busy one may raise an error, but has ended all the same."""
     from pydantic_monty import MontyError
 
     with suppress(MontyError, RuntimeError):
@@ -260,11 +260,11 @@ def _context(text: Text) -> str | list[str] | dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """Strings as the interpreter knows them."""
+    """Convert subclasses of str, which the interpreter does not know, to str."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, str) else value
 
 
 def _never(*args: Any, **kwargs: Any) -> None:
-    """Stands for a name; the call itself comes as a snapshot."""
+    """Placeholder for a function; its calls come as snapshots."""

@@ -1,4 +1,4 @@
-"""What a Monty sandbox is given before its first turn, and what its Python lacks."""
+"""The code that a Monty sandbox runs before its first turn, and what its Python lacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GAPS = (
     " strings without .start, .end and .line, and answers have no .failed: a failed one begins with '[failed'. Call rlm, rlm_map and llm in loops"
     " or comprehensions, not from within map() or sorted()."
 )
-"""As the system prompt has it after "Missing from this Python"."""
+"""Follows "Missing from this Python" in the system prompt."""
 
 PRELUDE = """\
 import re as _re
@@ -63,4 +63,4 @@ def _tell(blocks):
     if spans:
         _matched(spans)
 """
-"""Matching runs in the sandbox, not beside it: a pattern can be made to take for ever. Needs `_text`."""
+"""Matching runs inside the sandbox, since a hostile pattern may take for ever. Needs `_text`."""

@@ -1,4 +1,4 @@
-"""Which sandbox there is on this system."""
+"""Chooses the kind of sandbox for this system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mahtab_tui.sandbox.base import SandboxError, Sandboxes
 
 
 def open_sandboxes() -> Sandboxes:
-    """The sandboxes of this system. Call it in the event loop that they are for. Raises `SandboxError`."""
+    """Open the sandboxes of this system. Call it in the event loop that will use them. Raises `SandboxError`."""
     lacking = missing()
     if not lacking:
         from mahtab_tui.sandbox.process import ProcessSandboxes
@@ -20,13 +20,13 @@ def open_sandboxes() -> Sandboxes:
 
         return MontySandboxes()
     raise SandboxError(
-        f"A search runs a model's code in a sandbox, and this system cannot close a process off: {lacking}. Install the interpreter that takes"
-        " its place: pip install pydantic-monty"
+        f"A search runs a model's code in a sandbox, and this system cannot lock a process down: {lacking}. Install an interpreter that can be"
+        " used instead: pip install pydantic-monty"
     )
 
 
 def missing() -> str:
-    """What a process under Landlock and seccomp lacks here; empty where it can be."""
+    """Say what this system lacks for a process under Landlock and seccomp; empty if nothing."""
     if sys.platform != "linux":
         return f"{sys.platform} has no Landlock and no seccomp"
     from mahtab_tui.kernel.worker.sandbox import lockdown

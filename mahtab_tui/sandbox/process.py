@@ -1,4 +1,4 @@
-"""Sandboxes that are processes of their own, under Landlock and seccomp."""
+"""Sandboxes that are processes under Landlock and seccomp."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import socket
 
 from mahtab_tui.kernel.worker.sandbox import libc
 from mahtab_tui.sandbox.base import SandboxError, SandboxHost, TurnResult
-from mahtab_tui.sandbox.child import Child
+from mahtab_tui.sandbox.child import ChildProcess
 from mahtab_tui.sandbox.fork_server import ForkedProcess, ForkServer
 from mahtab_tui.sandbox.text import Text
 
 _START_SECONDS = 60.0
-"""Until a process has its text, however large, and is closed off; more means that the system is in trouble."""
+"""How long a process may take to read its text, however large, and lock itself down."""
 
 _SHORT = 1_000_000
-"""Characters that are written down without leaving the loop."""
+"""Texts up to this many characters are encoded on the event loop's thread."""
 
 
 class ProcessSandboxes:
-    """Makes sandboxes by one fork server, which is started with the first and again if it should die."""
+    """Makes sandboxes with one fork server, which is started with the first sandbox, and again if it dies."""
 
     name = "a process under Landlock and seccomp"
     gaps = ""
@@ -48,9 +48,9 @@ class ProcessSandboxes:
         """It is closed."""
         self._sandboxes.discard(sandbox)
 
-    async def child(self, text: Text, host: SandboxHost) -> Child:
-        """A new process that holds a text, ready for its first turn. Raises `SandboxError`."""
-        memory = await _written(text.text)
+    async def child(self, text: Text, host: SandboxHost) -> ChildProcess:
+        """Start a process that holds a text and is ready for its first turn. Raises `SandboxError`."""
+        memory = await _memory_file_of(text.text)
         try:
             ours, theirs = socket.socketpair()
         except OSError as error:
@@ -64,14 +64,14 @@ class ProcessSandboxes:
         finally:
             theirs.close()
             os.close(memory)
-        child = Child(forked, host)
+        child = ChildProcess(forked, host)
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await asyncio.get_running_loop().create_connection(lambda: child, sock=ours)
                 child.send({"op": "text", "kind": text.kind, "parts": text.parts})
                 await child.ready
         except BaseException as error:
-            child.kill()  # the socket is the transport's by now, and goes with the process
+            child.kill()  # the transport owns the socket by now and closes it
             if isinstance(error, TimeoutError):
                 raise SandboxError(f"A sandbox was not ready after {_START_SECONDS:.0f} s.") from error
             raise
@@ -98,13 +98,13 @@ class ProcessSandboxes:
 
 
 class ProcessSandbox:
-    """A node's Python: a process, and after a kill the next one."""
+    """A node's Python: a process, and a new one after a kill."""
 
     def __init__(self, sandboxes: ProcessSandboxes, text: Text, host: SandboxHost) -> None:
         self._sandboxes = sandboxes
         self._text = text
         self._host = host
-        self._child: Child | None = None
+        self._child: ChildProcess | None = None
 
     async def begin(self) -> None:
         """Start the process. Raises `SandboxError`."""
@@ -135,15 +135,15 @@ class ProcessSandbox:
             await child.closed()
 
 
-async def _written(text: str) -> int:
-    """A text as a file in memory. Raises `SandboxError`."""
+async def _memory_file_of(text: str) -> int:
+    """Write a text to a file in memory, a long one on a thread. Raises `SandboxError`."""
     if len(text) < _SHORT:
         return _memory_file(text)
     writing = asyncio.ensure_future(asyncio.to_thread(_memory_file, text))
     try:
         return await asyncio.shield(writing)
     except asyncio.CancelledError:
-        writing.add_done_callback(_drop)  # a thread goes on
+        writing.add_done_callback(_drop)  # the thread goes on
         raise
 
 
@@ -153,12 +153,12 @@ def _drop(writing: asyncio.Future[int]) -> None:
 
 
 def _memory_file(text: str) -> int:
-    """A text as a file in memory. Raises `SandboxError`."""
+    """Write a text to a file in memory. Raises `SandboxError`."""
     left = memoryview(text.encode("utf-8", "surrogatepass"))
     try:
         file = libc.memory_file("text")
         while left:
             left = left[os.write(file, left) :]
     except OSError as error:
-        raise SandboxError(f"There is no memory for a sandbox's text: {error.strerror}.") from error
+        raise SandboxError(f"Not enough memory for a sandbox's text: {error.strerror}.") from error
     return file

@@ -1,4 +1,4 @@
-"""The text of a node, and where it stands in the text of the whole search."""
+"""The text of a node, and where it is in the root's text."""
 
 from __future__ import annotations
 
@@ -26,48 +26,48 @@ class Document(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A run of a node's text that is a run of the root's."""
+    """A run of a node's text that is also a run of the root's text."""
 
     start: int
-    """Where it stands in the node's text."""
+    """Where it starts in the node's text."""
     root: int
-    """Where it stands in the root's."""
+    """Where it starts in the root's text."""
     length: int
 
 
 @dataclass(frozen=True)
 class Text:
-    """What a node has to answer from."""
+    """The text that a node searches."""
 
     text: str
-    """All of it; documents are joined by line ends."""
+    """All of it; documents are joined by line breaks."""
     kind: Kind = "str"
     """What `context` is in the node's code."""
     parts: tuple[Document, ...] = ()
     """The documents, of a list or a dict."""
     origin: tuple[Piece, ...] = ()
-    """Where it comes from, in order; empty for a text that was made on the way (a child's text that is not in the root's)."""
+    """Where its runs come from, in order; empty for a text that code has made."""
     about: str = ""
-    """What the model is told of it beside its size: "CSV of a DataFrame with the columns …"."""
+    """What the model is told about it besides its size: "CSV of a DataFrame with the columns …"."""
 
     @classmethod
     def of(cls, taken: ContextText) -> Text:
-        """The text of a whole search, from what was made of a person's input."""
+        """Make the text of a whole search from the caller's context."""
         kind: Kind = "list" if taken.kind == "list" else "dict" if taken.kind == "dict" else "str"
         return cls.root(taken.text, kind=kind, parts=[Document(*part) for part in taken.parts], about=taken.about)
 
     @classmethod
     def root(cls, text: str, *, kind: Kind = "str", parts: Sequence[Document] = (), about: str = "") -> Text:
-        """The text of a whole search, which is its own origin."""
+        """Make the text of a whole search, which is its own origin."""
         return cls(text, kind, tuple(parts), (Piece(0, 0, len(text)),) if text else (), about)
 
     def slice(self, start: int, end: int) -> Text:
-        """A part of it, as a plain string that knows where it comes from. Out of range is cut, as Python does."""
+        """Return a part of it that knows where it comes from. Out-of-range indices are cut, as in Python."""
         start, end = max(0, start), min(end, len(self.text))
         return Text(self.text[start:end], origin=tuple(piece._replace(start=piece.start - start) for piece in self._pieces(start, end)))
 
     def joined(self, spans: Sequence[Span]) -> Text:
-        """Several parts of it one below the other, each of which knows where it comes from; a line end stands between them."""
+        """Join parts of it by line breaks; each knows where it comes from."""
         texts, pieces, place = [], [], 0
         for start, end in spans:
             texts.append(self.text[start:end])
@@ -76,11 +76,11 @@ class Text:
         return Text("\n".join(texts), origin=tuple(pieces))
 
     def to_root(self, spans: Sequence[Span]) -> list[Span]:
-        """Spans of this text as spans of the root's; what was made on the way has none."""
+        """Convert spans of this text to spans of the root's text. Text that code has made has none."""
         return [(piece.root, piece.root + piece.length) for start, end in spans for piece in self._pieces(start, end)]
 
     def _pieces(self, start: int, end: int) -> Iterator[Piece]:
-        """The runs between two places, cut to them."""
+        """Yield the runs between two places, cut to them."""
         first = bisect_right(self.origin, start, key=lambda piece: piece.start + piece.length)
         for piece in self.origin[first : bisect_left(self.origin, end, key=lambda piece: piece.start)]:
             low, high = max(start, piece.start), min(end, piece.start + piece.length)

@@ -1,4 +1,4 @@
-"""The code of a model's answer: one block, and nothing after it."""
+"""Finds the code in a model's answer: the first block, and nothing after it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.search.prompts import CUT_OFF_ANSWER, EMPTY_ANSWER, NO_CODE
 
 _BARE_LIMIT = 100_000
-"""Characters up to which an answer without a block is tried as Python."""
+"""Longer answers without a block are not tried as Python."""
 
 _UNNAMED = frozenset(("", "repl", "ipython", "code"))
-"""What models also write on a fence around Python."""
+"""Other names that models write on a fence around Python."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCode:
-    """What a model's answer comes to."""
+    """The code of a model's answer, or the reply to an answer without code."""
 
     code: str | None
-    """What is to be run; None where there is nothing."""
+    """The code to run; None if there is none."""
     cut: bool = False
-    """Whether something came after the code. It is dropped: it was written before there was any output, so it could only be imagined."""
+    """Whether text after the code was dropped. It was written before the code ran, so the model could only imagine the output."""
     feedback: str = ""
-    """Where there is no code: what the model is told."""
+    """What to tell the model if there is no code."""
 
 
 def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
-    """The first block of Python in an answer, or the whole of it where it is bare Python.
+    """Return the first block of Python in an answer, or all of it if it is bare Python.
 
-    ended: whether the model ended its answer itself; else a block without an end is not run.
+    ended: whether the model ended its answer itself; if not, a block without an end is not run.
     """
     if not answer.strip():
         return AnswerCode(None, feedback=EMPTY_ANSWER)
@@ -47,7 +47,7 @@ def code_of(answer: str, *, ended: bool = True) -> AnswerCode:
 
 
 def last_answer(answer: str) -> str:
-    """The words of an answer that was asked for without code: of one that calls FINAL with a plain string all the same, that string."""
+    """Return an answer that should have no code; if it calls FINAL with a plain string all the same, return that string."""
     found = code_of(answer)
     if found.code is None:
         return answer.strip()
@@ -62,7 +62,7 @@ def last_answer(answer: str) -> str:
 
 
 def _unnamed(answer: str) -> AnswerCode | None:
-    """The first block whose fence names no language, if it is Python."""
+    """Return the first block whose fence names no language, if it is Python."""
     text = answer.replace("\r\n", "\n")
     fence = next((fence for fence in fences(text) if fence.info.lower() in _UNNAMED), None)
     if fence is None or not fence.closed or not _is_code(fence.code):
@@ -76,7 +76,7 @@ def _bare(answer: str, ended: bool) -> AnswerCode | None:
 
 
 def _is_code(text: str) -> bool:
-    """Whether a text is Python that does something. Many short sentences are Python too, by their letters: "Hello", "not found", "Answer: yes"."""
+    """Tell whether a text is Python that does something. Short sentences may be valid Python too: "Hello", "not found", "Answer: yes"."""
     if len(text) > _BARE_LIMIT:
         return False
     try:
@@ -96,5 +96,5 @@ def _does_something(statement: ast.stmt) -> bool:
 
 def _parse(code: str) -> ast.Module:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in strings; they would go to stderr
+        warnings.simplefilter("ignore")  # warnings about escapes in strings would go to stderr
         return ast.parse(code)

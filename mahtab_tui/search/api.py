@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SearchFailed(Exception):
-    """A search has no answer; the message is a sentence that says why."""
+    """A search has no answer; the message is a sentence saying why."""
 
 
 def rlm(
@@ -42,22 +42,22 @@ def rlm(
     raw: bool = False,
     on_event: Callable[[Record], None] | None = None,
 ) -> str:
-    """Answer a query over a context of any size, by a model that explores it with code and calls itself on parts. Ctrl+C stops it.
+    """Answer a query over a context of any size: a model explores it with code and calls itself on parts. Ctrl+C stops it.
 
     context: str, bytes, a path object, a list of strings or documents, a dict of them, a DataFrame.
-    model: a name as `get_llm` takes it, or a LangChain chat model; by default `claude` where the CLI is there, else `demo`.
+    model: a name for `get_llm`, or a LangChain chat model; by default `claude` if the CLI is installed, otherwise `demo`.
     sub_model: for all calls but the root's, perhaps a cheaper one.
-    max_depth, max_turns: how deep it calls itself, and how often one call may run code.
-    max_calls, max_usd (US dollars), max_seconds: limits for all calls together; one call may cost more than was left.
-    At the end of a limit, or where the model fails after something was found, the best answer so far is returned.
-    concurrency: how many calls run at a time. log: a file that gets the events, for ``mahtab-tui rlm --replay``.
-    yes: the search may make more than 50 sub-calls; else further ones are refused, and the model makes do with what it has.
-    raw: the answer as the model wrote it; else without escape sequences and control characters, which could drive a terminal.
-    on_event: given every event of the search, on another thread; a notice among them says where the answer is a partial one.
+    max_depth, max_turns: how deep it may call itself, and how often one call may run code.
+    max_calls, max_usd (US dollars), max_seconds: limits for all calls together; the last call may exceed what was left.
+    When a limit is reached, or the model fails after something was found, the best answer so far is returned.
+    concurrency: how many calls run at a time. log: a file to write the events to, for ``mahtab-tui rlm --replay``.
+    yes: allow more than 50 sub-calls; otherwise further ones are refused, and the model makes do with what it has.
+    raw: return the answer as the model wrote it; otherwise without escape sequences and control characters, which could drive a terminal.
+    on_event: called with every event of the search on another thread; a notice among them says if the answer is partial.
 
-    Raises `SearchFailed` where there is no answer, `ModelError` for a model that cannot be had, `ContextError` for what is not a context,
-    `SandboxError` where the system has no sandbox, `OSError` where the log cannot be begun (a file that holds something else stays),
-    `ValueError` for a limit that is none and a query that asks nothing. A log that cannot be written to its end is warned of.
+    Raises `SearchFailed` if there is no answer, `ModelError` if a model is not available, `ContextError` for an unsupported context,
+    `SandboxError` if the system has no sandbox, `OSError` if the log cannot be created (a file that is not a log is not overwritten),
+    `ValueError` for an invalid limit and an empty query. A log that cannot be completed causes a warning.
     """
     limits = limits_of(
         max_turns=max_turns, max_depth=max_depth, max_calls=max_calls, max_usd=max_usd, max_seconds=max_seconds, concurrency=concurrency
@@ -85,7 +85,7 @@ def rlm(
 
 
 class _Guarded:
-    """A function of the caller's, which must not end the search."""
+    """Calls the caller's function, whose errors must not end the search."""
 
     def __init__(self, take: Callable[[Record], None]) -> None:
         self._take: Callable[[Record], None] | None = take
@@ -95,10 +95,10 @@ class _Guarded:
             return
         try:
             self._take(record)
-        except BaseException as error:  # the caller's own code, also where it wants to leave: this is the search's thread
+        except BaseException as error:  # the caller's code, even if it exits: this is the search's thread
             self._take = None
-            warnings.warn(f"on_event failed, and is not called any more: {type(error).__name__}: {error}", stacklevel=2)
+            warnings.warn(f"on_event failed and will not be called again: {type(error).__name__}: {error}", stacklevel=2)
 
 
 def _partial(answer: SearchAnswer) -> str:
-    return f"The answer is the best that was found in {answer.duration:.0f} s and {answer.usage.calls:,} calls; the search had not ended."
+    return f"The search did not finish; this is the best answer from {answer.duration:.0f} s and {answer.usage.calls:,} calls."

@@ -1,4 +1,4 @@
-"""Values of an event's attributes: what is not as it should be counts as not there."""
+"""Reads values of events, which may be malformed: invalid values count as missing."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mahtab_tui.sandbox.text import Span
 
 
 def count(value: object) -> int:
-    """A number of things; 0 where there is none."""
+    """Return a count; 0 if invalid."""
     return value if type(value) is int and value > 0 else 0
 
 
 def number(value: object) -> float | None:
-    """A number that is not negative, nor infinite, nor none at all."""
+    """Return a number that is finite and not negative; None if invalid."""
     return float(value) if type(value) in (int, float) and 0 <= value < 1e15 else None  # type: ignore[operator, arg-type]
 
 
 def numbers(values: Mapping[Any, Any]) -> dict[str, float]:
-    """Those of the values that are numbers, by name."""
+    """Return the valid numbers by name."""
     return {str(name): found for name, value in values.items() if (found := number(value)) is not None}
 
 
 def spans_of(value: Any) -> tuple[Span, ...]:
-    """Spans as an event has them; what is none is left out."""
+    """Return the valid spans."""
     if not isinstance(value, list | tuple):
         return ()
     found = []

@@ -1,4 +1,4 @@
-"""What a whole tree may spend: reserved before a call, settled after it."""
+"""The budget of a tree: reserved before a call, settled after it."""
 
 from __future__ import annotations
 
@@ -8,44 +8,45 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import tokens
 
 _SPENT = "The budget of {} for the whole search is used up or promised."
 _ANSWER_TOKENS = 600
-"""What an answer is taken for before one has come."""
+"""Assumed length of an answer before there has been one."""
 
 
 MAX_CALLS = 200
-"""Of models in one search, where nobody has said otherwise."""
+"""Model calls of one search, by default."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a tree may do and spend; None: no limit."""
+    """What a tree may do and spend; None means no limit."""
 
     max_turns: int = 10
     """Of one node."""
     max_depth: int = 3
-    """Calls at this depth are plain ones; the root is at depth 0."""
+    """Calls at this depth are plain; the root is at depth 0."""
     max_calls: int | None = MAX_CALLS
-    """Of models, in the whole tree; so are the following."""
+    """Model calls of the whole tree; so are the following limits."""
     max_tokens: int | None = None
     """Read and written."""
     max_usd: float | None = None
     max_seconds: float | None = None
     concurrency: int | None = None
-    """Calls of models at a time; None: what suits the model."""
+    """Model calls at a time; None: what suits the model."""
     turn_seconds: float = 30.0
-    """Running time of one turn's code, without its sub-calls."""
+    """Run time of one turn's code, without its sub-calls."""
     small: int = 20_000
-    """Characters up to which a text is given to the model as it is."""
+    """Texts up to this many characters are given to the model whole."""
     plain: int = 400_000
     """Characters that one plain call may read."""
     ask_above: int = 50
-    """Sub-calls of the whole tree that need no consent."""
+    """How many sub-calls of the tree need no consent."""
 
     def is_plain(self, depth: int, chars: int) -> bool:
-        """Whether a text of this size is given to the model as it is, at this depth."""
+        """Tell whether a text of this size is given to the model whole at this depth."""
         return depth >= self.max_depth or chars <= self.small
 
 
@@ -53,7 +54,10 @@ _LEAST = {"max_turns": 1, "max_depth": 0, "max_calls": 1, "max_tokens": 1, "conc
 
 
 def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Limits:
-    """Limits that a person gave, None where they gave none; in their place those of the settings. Raises `ValueError` with a sentence."""
+    """Combine the limits that the caller gave with the settings, which replace those that are None.
+
+    Raises `ValueError` with a sentence for the user.
+    """
     chosen = {name: value for name, value in given.items() if value is not None}
     for name, value in chosen.items():
         whole = name in _LEAST
@@ -67,7 +71,7 @@ def limits_of(settings: Mapping[str, Any] | None = None, /, **given: Any) -> Lim
 
 
 class Amount(NamedTuple):
-    """What a call takes, or is thought to take."""
+    """What a call uses, or is expected to use."""
 
     calls: int = 0
     tokens: int = 0
@@ -80,16 +84,8 @@ class Amount(NamedTuple):
         return Amount(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
 
 
-class BudgetLeft(NamedTuple):
-    """What is left of a budget; None where there is no limit."""
-
-    calls: int | None
-    tokens: int | None
-    usd: float | None
-
-
 class Deadline(NamedTuple):
-    """Times of the loop's clock; None: no limit."""
+    """Times on the event loop's clock; None means no limit."""
 
     work: float | None = None
     """When exploring ends."""
@@ -98,12 +94,12 @@ class Deadline(NamedTuple):
 
     @classmethod
     def after(cls, seconds: float | None, now: float) -> Deadline:
-        """A fifth of the time, at most 30 s, is kept for the last call."""
+        """Keep a fifth of the time, at most 30 s, for the last call."""
         return cls() if seconds is None else cls(now + seconds - min(30.0, seconds / 5), now + seconds)
 
 
 class BudgetSpent(Exception):
-    """There is not enough left; the message is a sentence."""
+    """The budget does not allow a call; the message is a sentence."""
 
 
 class Budget:
@@ -116,7 +112,7 @@ class Budget:
         self._unpriced = False
 
     def hold(self, amount: Amount) -> Amount:
-        """Reserve. Raises `BudgetSpent`, and holds nothing then."""
+        """Reserve an amount. Raises `BudgetSpent` and reserves nothing if it exceeds a limit."""
         if self._unpriced:
             raise BudgetSpent("A call did not tell its price, so the limit in dollars cannot be kept any more.")
         wanted = self.spent.plus(self._held).plus(amount)
@@ -131,53 +127,53 @@ class Budget:
         return amount
 
     def free(self, amount: Amount) -> None:
-        """Give back what was held."""
+        """Release a reserved amount."""
         self._held = self._held.minus(amount)
 
     def spend(self, amount: Amount) -> None:
-        """Count what was really used."""
+        """Count what was used."""
         self.spent = self.spent.plus(amount)
 
     def unpriced(self) -> None:
-        """A call has been made whose price is not known."""
+        """Note that a call was made whose price is unknown."""
         self._unpriced = self._limits.max_usd is not None
 
     @property
     def usd_left(self) -> float | None:
-        """Dollars that are not spent, whatever is promised; None where there is no limit."""
+        """Dollars not yet spent, reserved ones included; None if there is no limit."""
         return None if self._limits.max_usd is None else self._limits.max_usd - self.spent.usd
 
     def check_usd(self, usd: float) -> None:
-        """Raises `BudgetSpent` where so many dollars are not there any more."""
+        """Raise `BudgetSpent` if fewer dollars are left."""
         if self.usd_left is not None and usd > self.usd_left:
             raise BudgetSpent(_SPENT.format(f"${self._limits.max_usd:.2f}"))
 
     def left(self) -> BudgetLeft:
-        """What is neither spent nor promised."""
+        """Return what is neither spent nor reserved."""
         used, limits = self.spent.plus(self._held), self._limits
         return BudgetLeft(
-            None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
-            None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
-            None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
+            calls=None if limits.max_calls is None else max(0, limits.max_calls - used.calls),
+            tokens=None if limits.max_tokens is None else max(0, limits.max_tokens - used.tokens),
+            usd=None if limits.max_usd is None else max(0.0, limits.max_usd - used.usd),
         )
 
 
 class Dollars:
-    """Holds the calls of one tree to its limit in dollars, so that one call at the most can pass it. Lives in one loop."""
+    """Keeps the calls of one tree within its limit in dollars: at most one call can exceed it. Lives in one loop."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._running = 0
         self._worst = 0.0
-        """What the calls that run may come to together."""
+        """What the running calls may cost together."""
         self._ended = asyncio.Event()
-        """One of them has ended; a new event for the next."""
+        """Set when one of them ends, and then replaced."""
 
     @asynccontextmanager
     async def paying(self, estimate: float, worst: Callable[[], float]) -> AsyncIterator[None]:
-        """While a call goes on; one that could pass the limit together with others waits until it is alone. Raises `BudgetSpent`.
+        """Enclose a call. One that could exceed the limit together with others waits until no other runs. Raises `BudgetSpent`.
 
-        estimate: US dollars. worst: asked, where there is a limit, how many it may come to.
+        estimate: US dollars. worst: returns the most that it may cost; called only if there is a limit.
         """
         if self._budget.usd_left is None:
             yield
@@ -185,24 +181,24 @@ class Dollars:
         most = worst()
         while self._running and self._worst + most > self._budget.usd_left:
             await self._ended.wait()
-            most = worst()  # the first calls of a model tell
-        self._budget.check_usd(estimate)  # the last one may have cost more than was thought
+            most = worst()  # known better after a model's first calls
+        self._budget.check_usd(estimate)  # the last one may have cost more than estimated
         self._running += 1
         self._worst += most
         try:
             yield
         finally:
             self._running -= 1
-            self._worst = self._worst - most if self._running else 0.0  # infinite, perhaps
+            self._worst = self._worst - most if self._running else 0.0  # it may be infinite
             self._ended.set()
             self._ended = asyncio.Event()
 
 
 class Prices:
-    """What a model's calls have taken so far, and so what one will."""
+    """Estimates what a model's calls will use from what they have used so far."""
 
     def __init__(self, usd_per_token: tuple[float, float]) -> None:
-        """usd_per_token: of a read and a written one, until the first call has told."""
+        """usd_per_token: for a token read and a token written, used until the first call has ended."""
         read, written = usd_per_token
         self._read_rate = read
         self._weight = written / read if read else 1.0
@@ -211,10 +207,9 @@ class Prices:
         self._weighted = 0.0
         self._usd = 0.0
         self.dearest: float | None = None
-        """US dollars of the dearest call; None before the first one has told."""
+        """US dollars of the most expensive call; None before the first one has ended."""
 
     def learn(self, read: int, written: int, usd: float | None) -> None:
-        """Take in a call."""
         self._calls += 1
         self._written += written
         if usd is not None:
@@ -223,7 +218,7 @@ class Prices:
             self._weighted += read + self._weight * written
 
     def estimate(self, chars: int, calls: int = 1) -> Amount:
-        """What calls that read so many characters together will take."""
+        """Estimate what calls that together read so many characters will use."""
         read = tokens(chars)
         written = calls * (self._written // self._calls if self._calls else _ANSWER_TOKENS)
         rate = self._usd / self._weighted if self._weighted else self._read_rate

@@ -1,4 +1,4 @@
-"""One call of a model, within the budget and the schedule, and told as events."""
+"""Model calls within the budget and the schedule, reported as events."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mahtab_tui.llm.failures import explained, is_busy
 from mahtab_tui.llm.spending import OverBudget, Spending, UsageStats
 from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Dollars, Prices
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.listening import Reply
 from mahtab_tui.search.models import Conversation, Model
 from mahtab_tui.search.prompts import tokens
+from mahtab_tui.search.replies import Reply
 from mahtab_tui.search.schedule import Gate, Schedule
 
 _AGAIN = 0.05
-"""Seconds after which a call that the session cannot afford yet is tried again."""
+"""Seconds before a call that the session cannot afford yet is tried again."""
 
 
 class Calls:
@@ -35,11 +35,11 @@ class Calls:
         self._prices: dict[Model, Prices] = {}
 
     def estimate(self, model: Model, chars: int, calls: int = 1) -> Amount:
-        """What calls that read so many characters together will take."""
+        """Estimate what calls that together read so many characters will use."""
         return self._prices_of(model).estimate(chars, calls)
 
     async def say(self, node: str, turn: int, turns: int, conversation: Conversation, kept: Amount | None = None) -> Reply:
-        """Ask, when it may run. kept: what is held for this call already, and is freed by it.
+        """Ask the model when the schedule allows it. kept: what is already reserved for this call; it is released at the end.
 
         Raises `BudgetSpent`, `ModelError`.
         """
@@ -72,7 +72,7 @@ class Calls:
                 try:
                     said = await conversation.say(hear)
                 except asyncio.CancelledError:
-                    self._guess(node, turn, model, chars, held)  # it has been read, and perhaps written; nobody will tell
+                    self._guess(node, turn, model, chars, held)  # tokens were used, but the model will not report them
                     raise
                 except Exception as error:
                     if conversation.used is not None:
@@ -82,7 +82,8 @@ class Calls:
                     elif not is_busy(error):
                         self.budget.spend(Amount(1))
                     raise
-                self._settle(node, turn, model, said, chars)
+                used = said.usage or Usage(input_tokens=tokens(chars), output_tokens=tokens(len(said.text)))
+                self._count(node, turn, model, used)
         finally:
             if kept is None:
                 self.budget.free(held)
@@ -90,7 +91,7 @@ class Calls:
 
     @asynccontextmanager
     async def _affording(self, conversation: Conversation) -> AsyncIterator[None]:
-        """While a call goes on that the session can afford; waits for other calls where those hold what it takes. Raises `BudgetSpent`."""
+        """Enclose a call that the session can afford; wait while other calls hold the money for it. Raises `BudgetSpent`."""
         while True:
             with ExitStack() as held:
                 try:
@@ -103,12 +104,8 @@ class Calls:
                     return
             await asyncio.sleep(_AGAIN)
 
-    def _settle(self, node: str, turn: int, model: Model, said: Reply, chars: int) -> None:
-        used = said.usage or Usage(input_tokens=tokens(chars), output_tokens=tokens(len(said.text)))
-        self._count(node, turn, model, used)
-
     def _count(self, node: str, turn: int, model: Model, used: Usage) -> None:
-        """Count what a call has used, as the model told it."""
+        """Count what a call has used, as the model reported it."""
         used = used.changed(node=node, turn=turn, source="rlm", model=used.model or model.name)
         read, written, cost = used.input_tokens, used.output_tokens, used.cost
         self._prices_of(model).learn(read, written, cost)
@@ -119,7 +116,7 @@ class Calls:
         self._events.send(used)
 
     def _guess(self, node: str, turn: int, model: Model, chars: int, amount: Amount) -> None:
-        """Count a call that ended before the model could tell what it has used."""
+        """Count a call that ended before the model reported what it used."""
         read = tokens(chars)
         cost = amount.usd if model.priced else None
         used = Usage(
@@ -130,7 +127,7 @@ class Calls:
         self._events.send(used)
 
     def _worst(self, conversation: Conversation) -> float:
-        """US dollars that a call may come to; infinite where nobody knows, and before the model's first call has told."""
+        """Return the most that a call may cost in US dollars; infinite if unknown, and before the model's first call has ended."""
         dearest, worst = self._prices_of(conversation.model).dearest, conversation.worst_cost()
         return math.inf if worst is None or dearest is None else max(worst, dearest)
 
@@ -139,5 +136,5 @@ class Calls:
 
 
 def as_sentence(error: Exception) -> str:
-    """Why a call failed, for a person and for a model."""
+    """Say why a call failed, for the user and for models."""
     return str(explained(error))

@@ -1,4 +1,4 @@
-"""What a person can do to a search that runs, or has run."""
+"""What the user can do with a search that runs or has ended."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Protocol
 
 
 class Control(Protocol):
-    """Methods may be called from any thread, and return at once. Trees and nodes are named as in the events; unknown ones do nothing."""
+    """Methods may be called from any thread and return at once. Trees and nodes have the ids of the events; unknown ids are ignored."""
 
     def stop(self, tree: str, node: str) -> None:
-        """Stop a node: its code, its model calls and its descendants. Its siblings go on; its parent gets a marked value."""
+        """Stop a node: its code, its model calls and its descendants. Siblings go on; the parent gets a value marked as failed."""
 
     def retry(self, tree: str, node: str, query: str | None = None) -> None:
-        """Run a node again, with another query where one is given.
+        """Run a node again, with another query if one is given.
 
-        Its answer reaches the parent where that still waits, and is else kept beside the old one.
+        If the parent still waits, it gets the new answer; otherwise the new answer is kept beside the old one.
         """
 
     def text(self, tree: str, start: int, end: int) -> str | None:
-        """A part of the root's text; None where it is not held any more."""
+        """Return a part of the root's text, or None if it is no longer in memory."""
 
     def answer(self, request: str, run: bool) -> None:
         """Answer the question before a large fan-out."""
 
 
 class NoControl:
-    """Where there is nothing to control, as in a recording: whoever tries is told so."""
+    """Control of a recording: each method only tells the user why it cannot act."""
 
     def __init__(self, tell: Callable[[str], None], why: str) -> None:
         self._tell = tell

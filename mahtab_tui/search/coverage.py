@@ -1,4 +1,4 @@
-"""Which parts of a text a search has looked at, and which its answers rest on."""
+"""Which parts of a text a search has read, and on which parts its answers rest."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Literal
 from mahtab_tui.sandbox.text import Span
 
 How = Literal["handed", "peek", "grep", "answer"]
-"""What was done with a span: given to a child, looked at, matched, or found to be what an answer rests on."""
+"""What was done with a span: handed to a child, read, matched, or used by an answer."""
 
 HOWS: tuple[How, ...] = ("handed", "peek", "grep", "answer")
-"""From the least that it says to the most."""
+"""From the weakest to the strongest."""
 
 LIMIT = 4_096
-"""Spans of one kind that are kept; of more, those that lie nearest to each other become one."""
+"""Spans of one kind that are kept; of more, the nearest to each other are joined."""
 
 
 class Intervals:
-    """Spans of a text, merged: in order, and none touches another."""
+    """Spans of a text in order, merged so that no two touch."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._limit = limit
@@ -34,11 +34,11 @@ class Intervals:
 
     @property
     def size(self) -> int:
-        """Characters in them."""
+        """Characters in all spans."""
         return sum(self._ends) - sum(self._starts)
 
     def add(self, spans: Sequence[Span]) -> None:
-        """Take in spans in any order; empty ones are nothing."""
+        """Add spans in any order; empty ones are ignored."""
         if len(spans) > 8:
             self._merge(spans)
         else:
@@ -70,7 +70,7 @@ class Intervals:
         self._starts, self._ends = starts, ends
 
     def _join_nearest(self) -> None:
-        """Half as many as may be kept, so that this happens seldom."""
+        """Reduce the spans to half the limit, so that this is rarely needed."""
         gaps = sorted(range(1, len(self)), key=lambda place: self._starts[place] - self._ends[place - 1])
         kept = sorted([0, *gaps[len(self) - self._limit // 2 :]])
         self._ends = [self._ends[place - 1] for place in kept[1:]] + self._ends[-1:]
@@ -78,7 +78,7 @@ class Intervals:
 
 
 class Coverage:
-    """What was done with which parts of one text."""
+    """What was done with each part of one text."""
 
     def __init__(self, chars: int = 0) -> None:
         self.chars = chars
@@ -89,7 +89,7 @@ class Coverage:
         self._seen = Intervals(limit=len(HOWS) * LIMIT)
 
     def add(self, how: How, spans: Sequence[Span]) -> None:
-        """Take note of spans; what lies outside of the text is cut off."""
+        """Add spans, cut to the text."""
         inside = [(max(0, start), min(end, self.chars)) for start, end in spans]
         self._kinds[how].add(inside)
         if how != "handed":
@@ -97,16 +97,16 @@ class Coverage:
         self.version += 1
 
     def spans(self, how: How) -> list[Span]:
-        """The spans of a kind, merged and in order."""
+        """Return the spans of a kind, merged and in order."""
         return list(self._kinds[how])
 
     @property
     def seen(self) -> float:
-        """How much of the text was looked at, matched or answered from: 0.0 to 1.0."""
+        """The share of the text that was read, matched or used by an answer, from 0.0 to 1.0."""
         return self._seen.size / self.chars if self.chars else 0.0
 
     def cells(self, count: int) -> list[How | None]:
-        """The text as so many cells of a bar, each with the most that was done in it; a span of any length has a cell."""
+        """Divide the text into the cells of a bar, each with the strongest thing done in it; even the shortest span has a cell."""
         cells: list[How | None] = [None] * count
         if not self.chars:
             return cells

@@ -1,4 +1,4 @@
-"""One tree: its nodes, from the root's call to the last late answer."""
+"""Runs the nodes of one tree, from the root's call to the last late answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -21,24 +21,24 @@ from mahtab_tui.search.budget import Budget, BudgetSpent, Deadline, Limits
 from mahtab_tui.search.calls import Calls, as_sentence
 from mahtab_tui.search.events import Events
 from mahtab_tui.search.fan_out import Consent, FanOuts
-from mahtab_tui.search.kept import EndedNodes, size_of
-from mahtab_tui.search.live import LiveFanOut, LiveNode, Outcome, Source
+from mahtab_tui.search.live import EndedNodes, LiveFanOut, LiveNode, Outcome, Source, size_of
 from mahtab_tui.search.memo import Memo
 from mahtab_tui.search.models import Model
+from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.requests import Request
 from mahtab_tui.search.schedule import Gate, Schedule
 from mahtab_tui.search.turns import Exploration
 
 _NODES = 20_000
-"""Of a whole tree."""
+"""How many nodes a tree may have."""
 _MADE = 256 * 2**20
-"""Bytes of the texts that code has made on the way, for all nodes that have not ended."""
+"""Bytes of the texts that code has made, for all nodes that have not ended."""
 _UNWINDING = 0.3
-"""Seconds that a stopped node waits for its children's end."""
+"""Seconds that a stopped node waits for its children to end."""
 
 
 class Engine:
-    """Grows one tree. Lives in one loop; `model` answers the root, `sub_model` all others."""
+    """Runs one tree. Lives in one loop; `model` answers the root, `sub_model` all other nodes."""
 
     def __init__(
         self,
@@ -61,16 +61,16 @@ class Engine:
         self._budget = Budget(limits)
         self.calls = Calls(events, self._budget, Schedule(concurrency), gates, spending)
         self._fan_outs = FanOuts(events, limits, self.calls, sub_model, consent)
-        # A node that explores has a process; those of one depth wait for deeper ones only, so none can wait for itself.
+        # An exploring node has a process. A gate for each depth prevents deadlock: nodes wait only for deeper ones.
         self._exploring: defaultdict[int, Gate] = defaultdict(lambda: Gate(concurrency))
         self._reading = Gate(concurrency)
-        """Plain calls wait here: one that is under way holds its text twice."""
+        """For plain calls, which hold their text twice while they run."""
         self._nodes: dict[str, LiveNode] = {}
-        """Those that run, and of those that have ended the ones that can be run again."""
+        """Those that run, and those that have ended but can be run again."""
         self._kept = EndedNodes()
         self._begun = 0
         self._attempts = 0
-        """Roots that there have been."""
+        """How many roots there have been, retries included."""
         self._made = 0
         self._memo = Memo()
         self._roots = LiveFanOut(0, 1)
@@ -79,7 +79,7 @@ class Engine:
         self._background: set[asyncio.Task[None]] = set()
 
     async def run(self, query: str, text: Text, about: Mapping[str, Any]) -> Outcome:
-        """The answer of a new root; `about`: attributes for its first event. Cancelling ends the tree."""
+        """Run a new root and return its outcome. about: attributes for its first event. Cancelling stops the tree."""
         self._text = text
         self._deadline = Deadline.after(self._limits.max_seconds, asyncio.get_running_loop().time())
         root = self._make(None, query, Source(text), self._model, self._roots, 0, plain=False)
@@ -92,7 +92,7 @@ class Engine:
 
     @property
     def running(self) -> bool:
-        """Whether a node has not ended."""
+        """Whether any node has not ended."""
         return bool(self._running())
 
     @property
@@ -101,16 +101,16 @@ class Engine:
         return size_of(self._text.text)
 
     def stop(self, node_id: str) -> None:
-        """Stop a node and what it has called."""
+        """Stop a node and its descendants."""
         if (node := self._nodes.get(node_id)) is not None and node.task is not None:
             node.task.cancel()
 
     def text(self, start: int, end: int) -> str:
-        """A part of the root's text."""
+        """Return a part of the root's text."""
         return self._text.text[max(0, start) : max(0, end)]
 
     def retry(self, node_id: str, query: str | None) -> bool:
-        """Run a node again in a new one, which takes its place where that still matters. False where it is not kept any more."""
+        """Run a node again as a new one, which replaces it if its parent still waits. False if the node has been forgotten."""
         old = self._nodes.get(node_id)
         if old is None:
             return False
@@ -123,7 +123,7 @@ class Engine:
         return True
 
     async def close(self) -> None:
-        """Stop what runs, and wait for the sandboxes' end."""
+        """Stop all nodes, and wait until their sandboxes have closed."""
         await self._unwind(self._running())
         while self._background:
             await asyncio.wait(self._background)
@@ -172,12 +172,12 @@ class Engine:
         node.task.add_done_callback(partial(self._ended, node, time.monotonic()))
 
     async def _live(self, node: LiveNode) -> Outcome:
-        """A node's whole life; its children end before it."""
+        """Run a node to its end; its children end before it."""
         try:
             return await self._memo.answer(node, self._work, self._events)
         except (BudgetSpent, SandboxError, CallRefused) as error:
             return Outcome(str(error), "error")
-        except Exception as error:  # a node's outermost frame: a provider's own code
+        except Exception as error:  # a node's outermost frame, around a provider's code
             return Outcome(as_sentence(error), "error")
         finally:
             node.over = True
@@ -186,7 +186,7 @@ class Engine:
             await self._unwind(list(node.running))
 
     def _ended(self, node: LiveNode, began: float, task: asyncio.Task[Outcome]) -> None:
-        node.outcome = outcome = Outcome("It was stopped.", "stopped") if task.cancelled() else task.result()
+        node.outcome = outcome = Outcome("The call was stopped.", "stopped") if task.cancelled() else task.result()
         if node.parent is not None:
             node.parent.running.pop(node, None)
             if not outcome.failed:
@@ -196,13 +196,13 @@ class Engine:
         duration = time.monotonic() - began
         self._events.send(SearchFinal(outcome.text, node=node.id, state=outcome.state, duration=duration, spans=tuple(outcome.spans), late=late))
         node.batch.ended(node)
-        if node.parent is not None:  # the search itself can always be run again
+        if node.parent is not None:  # the root can always be run again
             made = 0 if node.source.text is self._text else size_of(node.source.text.text)
             for forgotten in self._kept.add(node, made + size_of(node.query) + size_of(outcome.text)):
                 del self._nodes[forgotten.id]
 
     async def _unwind(self, nodes: list[LiveNode]) -> None:
-        """Stop nodes, and wait a little for their end."""
+        """Stop nodes, and wait briefly for their end."""
         tasks = [node.task for node in nodes if node.task is not None]
         for task in tasks:
             task.cancel()
@@ -224,7 +224,7 @@ class Engine:
             closing.add_done_callback(self._background.discard)
 
     async def _plain(self, node: LiveNode) -> Outcome:
-        self._may_be_plain(node.source)
+        self._check_plain(node.source)
         message = prompts.plain_message(node.query, node.source.take().text)
         conversation = node.model.conversation(SystemMessage(prompts.plain_system()), HumanMessage(message))
         try:
@@ -243,46 +243,46 @@ class Engine:
         return Outcome(said.text, "partial" if said.cut else "done", node.source.spans)
 
     def _deadline_of(self, node: LiveNode) -> Deadline:
-        """The time that is kept for a last call is the root's."""
+        """Return a node's deadline. Only the root keeps time for a last call."""
         return self._deadline if node.parent is None else Deadline(self._deadline.work, self._deadline.work)
 
     async def _ask(self, parent: LiveNode, request: Request, text: Text) -> list[Outcome]:
-        """What a node's code called for on its text. Raises `CallRefused`."""
+        """Run the sub-calls that a node's code requests. Raises `CallRefused`."""
         if self._begun + len(request.parts) > _NODES:
-            raise CallRefused(f"{_NODES:,} sub-calls are the most for one search, and {self._begun:,} have been made.")
+            raise CallRefused(f"A search may make at most {_NODES:,} sub-calls, and {self._begun:,} have been made.")
         made = sum(size_of(part) for part in request.parts if isinstance(part, str))
         if self._made + made > _MADE:
             raise CallRefused(
-                f"The texts that code makes may have {_MADE // 2**20} MiB at a time in the whole search."
+                f"The texts that code makes may take at most {_MADE // 2**20} MiB at a time in the whole search."
                 " Hand on parts of `context` as they are, or less text."
             )
         sources = [Source(Text(part)) if isinstance(part, str) else self._source(text, part) for part in request.parts]
-        try:  # what would come to nothing makes no nodes, which would hold its text
+        try:  # check first: nodes that are bound to fail would hold their texts
             self._budget.free(self._budget.hold(self.calls.estimate(self._sub_model, min((source.chars for source in sources), default=0))))
             if request.plain:
-                self._may_be_plain(sources[0])
+                self._check_plain(sources[0])
         except (BudgetSpent, CallRefused) as error:
             return [Outcome(str(error), "error")] * len(sources)
         self._made += made
         try:
-            return await self._asked(parent, request, sources)
+            return await self._fan_out(parent, request, sources)
         finally:
             self._made -= made
 
-    def _may_be_plain(self, source: Source) -> None:
-        """Raises `CallRefused`."""
+    def _check_plain(self, source: Source) -> None:
+        """Raise `CallRefused` if a text is too long for a plain call."""
         if source.chars > self._limits.plain:
             raise CallRefused(
                 f"A text of {source.chars:,} characters is too long for one call, which may read {self._limits.plain:,}. Make smaller parts."
             )
 
-    async def _asked(self, parent: LiveNode, request: Request, sources: list[Source]) -> list[Outcome]:
+    async def _fan_out(self, parent: LiveNode, request: Request, sources: list[Source]) -> list[Outcome]:
         parent.batches += 1
         batch = LiveFanOut(parent.batches, len(sources))
         if not parent.over:
             await self._fan_outs.consented(parent, request, sources, batch.number)
         if parent.over:
-            raise CallRefused("The search that called has ended.")
+            raise CallRefused("The call that asked has ended.")
         self._begun += len(sources)
         nodes = [
             self._make(parent, request.query, source, self._sub_model, batch, index, plain=request.plain) for index, source in enumerate(sources)
@@ -292,26 +292,25 @@ class Engine:
             self._begin(node)
         try:
             return await batch.outcomes()
-        except asyncio.CancelledError:  # the code that called is gone
+        except asyncio.CancelledError:  # the code that asked has been stopped
             for node in batch.running():
                 self.stop(node.id)
             raise
 
     def _source(self, text: Text, places: tuple[Span, ...]) -> Source:
-        """Parts of a node's text; where they are parts of the root's too, the node's need not be held for them."""
+        """Return parts of a node's text as parts of the root's text where possible, so that the node's own text need not be held."""
         in_root = [text.to_root([place]) for place in places]
         if all(len(found) == 1 and found[0][1] - found[0][0] == end - start for found, (start, end) in zip(in_root, places, strict=True)):
             return Source(self._text, tuple(found[0] for found in in_root))
         return Source(text, places)
 
-    def _left(self, turns: int) -> prompts.PromptBudget:
+    def _left(self, turns: int) -> BudgetLeft:
         seconds = None if self._deadline.work is None else max(0.0, self._deadline.work - asyncio.get_running_loop().time())
-        left = self._budget.left()
-        return prompts.PromptBudget(turns, left.calls, left.tokens, left.usd, seconds)
+        return replace(self._budget.left(), turns=turns, seconds=seconds)
 
 
 async def _close(starting: asyncio.Future[Sandbox] | None, gate: Gate) -> None:
-    """Close a sandbox, once it has started; the next may come when it is gone."""
+    """Close a sandbox that has started or is starting, then let the next one start."""
     try:
         if starting is not None:
             starting.cancel()

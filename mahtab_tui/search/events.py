@@ -1,4 +1,4 @@
-"""The events of a tree as records: `bus.records.search` says what each carries."""
+"""Sends the events of a tree as records, which are defined in `bus.records.search`."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from mahtab_tui.search.coverage import Intervals
 Emit = Callable[[Record], None]
 
 LONGEST_QUERY = 4_000
-"""Characters of a query that its event has."""
+"""Characters of a query in its event."""
 
 
 class Events:
-    """Numbers and gives out the events of one tree. Lives in one loop."""
+    """Numbers and sends the events of one tree. Lives in one loop."""
 
     def __init__(self, tree: str, emit: Emit) -> None:
         self.tree = tree
         self._emit = emit
         self._seq = 0
         self._query = ("", "")
-        """The last long query, and what was told of it: the parts of a fan-out have the same."""
+        """The last long query and its shortened form, which all parts of a fan-out share."""
 
     def send(self, event: SearchRecord | Usage) -> None:
-        """Give out an event, with the next number."""
+        """Send an event with the next number."""
         self._emit(event.changed(tree=self.tree, seq=self._seq, time=time.time()))
         self._seq += 1
 
     def stream(self, node: str, turn: int, text: str | None) -> None:
-        """A piece of what the model says, None where it begins anew; it has no number, since the whole follows."""
+        """Send a piece of an answer, or None when the answer starts again. It has no number, since the complete answer follows."""
         self._emit(SearchChatStream(text or "", tree=self.tree, node=node, turn=turn, fresh=text is None, time=time.time()))
 
     def query(self, query: str, root: str) -> str:
-        """A query as it is told: of a long one the two ends, and where the rest stands in the root's text, if it does."""
+        """Return a query for its event: of a long one both ends, and where the rest is in the root's text, if it is there."""
         if len(query) <= LONGEST_QUERY:
             return query
         if self._query[0] != query:
@@ -47,7 +47,7 @@ class Events:
         return self._query[1]
 
     def touch(self, node: str, how: str, spans: Sequence[Span]) -> None:
-        """Spans of the root's text that a node has seen or handed on."""
+        """Report spans of the root's text that a node has read or handed on."""
         if spans:
             merged = Intervals()
             merged.add(spans)

@@ -1,4 +1,4 @@
-"""Consent before many sub-calls, at once or one after the other."""
+"""Asks for consent before many sub-calls, whether they come at once or one after the other."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mahtab_tui.search.models import Model
 from mahtab_tui.search.requests import Request
 
 _CALLS_OF_AN_EXPLORATION = 3
-"""What a node that explores its text is taken for."""
+"""Estimated calls of a node that explores its text."""
 _CHARS_OF_A_CALL = 12_000
-"""What each of its calls is thought to read."""
+"""Characters that each of these calls is estimated to read."""
 
 
 class ConsentRequest(NamedTuple):
@@ -29,14 +29,14 @@ class ConsentRequest(NamedTuple):
     parts: int
     estimate: Amount
     priced: bool
-    """Whether the dollars mean anything."""
+    """Whether the estimate in dollars is meaningful."""
 
 
 Consent = Callable[[ConsentRequest], Awaitable[bool]]
 
 
 class FanOuts:
-    """Those of one tree. Consent counts for the whole tree, however its code spreads the sub-calls over parts, threads, turns and depths."""
+    """The fan-outs of one tree. Consent counts for the whole tree, however its code spreads sub-calls over parts, threads, turns and depths."""
 
     def __init__(self, events: Events, limits: Limits, calls: Calls, model: Model, consent: Consent) -> None:
         self._events = events
@@ -45,43 +45,43 @@ class FanOuts:
         self._model = model
         self._consent = consent
         self._made = 0
-        """Sub-calls that were allowed so far."""
+        """Sub-calls allowed so far."""
         self._free = limits.ask_above
-        """Sub-calls that need no consent any more."""
+        """Sub-calls that need no further consent."""
         self._refused: set[tuple[str, int]] = set()
-        """Nodes and their turns in which the person said no: the rest of that turn's code is not asked about."""
+        """Nodes and turns in which the user refused; the rest of such a turn's code is refused without asking."""
         self._asking = asyncio.Lock()
 
     async def consented(self, parent: LiveNode, request: Request, sources: Sequence[Source], batch: int) -> None:
-        """Wait for consent where the tree has made as many sub-calls as it may, no longer than the parent lives. Raises `CallRefused`.
+        """Wait for consent if the tree has used up its free sub-calls, at most until the parent ends. Raises `CallRefused`.
 
-        A consent is good for these parts, and for as many sub-calls again as there have been.
+        Consent covers these parts, and then as many sub-calls again as there have been.
         """
         parts = len(sources)
-        if self._takes(parts):
+        if self._take_free(parts):
             return
-        asking = asyncio.ensure_future(self._asked(parent, request, sources, batch))
+        asking = asyncio.ensure_future(self._ask(parent, request, sources, batch))
         parent.asking.add(asking)
         try:
             await asyncio.wait((asking,))
-        finally:  # also where nobody waits for an answer any more
+        finally:  # also if nobody waits for an answer any more
             asking.cancel()
             parent.asking.discard(asking)
         if asking.cancelled() or not asking.result():
             raise CallRefused(self._refusal(parts))
 
-    def _takes(self, parts: int) -> bool:
-        """Count sub-calls that need no question."""
+    def _take_free(self, parts: int) -> bool:
+        """Count sub-calls that need no consent; False if they need it."""
         if parts > self._free:
             return False
         self._free -= parts
         self._made += parts
         return True
 
-    async def _asked(self, parent: LiveNode, request: Request, sources: Sequence[Source], batch: int) -> bool:
+    async def _ask(self, parent: LiveNode, request: Request, sources: Sequence[Source], batch: int) -> bool:
         parts = len(sources)
-        async with self._asking:  # one question at a time: its answer may be that of those who wait
-            if self._takes(parts):
+        async with self._asking:  # one question at a time: its answer may cover those that wait
+            if self._take_free(parts):
                 return True
             if (turn := (parent.id, parent.turn)) in self._refused:
                 return False

@@ -1,28 +1,35 @@
-"""One call in a tree, and what comes of it."""
+"""The calls of a tree while it runs, and those that can be run again."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from mahtab_tui.sandbox.text import Span, Text
-from mahtab_tui.search.found import Found
+from mahtab_tui.search.findings import Findings
 from mahtab_tui.search.models import Model
 
-State = Literal["done", "partial", "error", "stopped"]
+EndState = Literal["done", "partial", "error", "stopped"]
 Kind = Literal["rlm", "llm"]
+
+KEPT_BYTES = 16 * 2**20
+"""Bytes that the ended nodes of one tree may hold; the oldest are forgotten first."""
+_NODE = 2_000
+"""Bytes that a node takes besides its texts."""
 
 
 class Outcome(NamedTuple):
     """How a node ended."""
 
     text: str
-    """The answer, or a sentence that says why there is none."""
-    state: State
+    """The answer, or a sentence saying why there is none."""
+    state: EndState
     spans: Sequence[Span] = ()
-    """Of the root's text, that the answer rests on."""
+    """Of the root's text, on which the answer rests."""
 
     @property
     def failed(self) -> bool:
@@ -31,11 +38,11 @@ class Outcome(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where a node's text is, so that it need not be held before and after it is read."""
+    """Where a node's text is, so that no copy is held before and after it is read."""
 
     text: Text
     places: tuple[Span, ...] | None = None
-    """Parts of it, one below the other; None: all."""
+    """Parts of it, to be joined by line breaks; None: all of it."""
 
     def take(self) -> Text:
         if self.places is None:
@@ -53,21 +60,21 @@ class Source(NamedTuple):
 
 
 class LiveFanOut:
-    """Nodes that were called for at once, and whoever waits for them."""
+    """Nodes that were started together, for whoever waits for their answers."""
 
     def __init__(self, number: int, size: int) -> None:
         self.number = number
         self.waiting = True
-        """Whether somebody still wants the answers."""
+        """Whether someone still waits for the answers."""
         self.size = size
         self._nodes: list[LiveNode | None] = [None] * size
-        """By index; the latest where one was run again."""
+        """By index; of a node and its retries, the newest."""
         self._left = size
-        """How many of them have not ended."""
+        """How many have not ended."""
         self._done = asyncio.Event()
 
     def put(self, node: LiveNode) -> None:
-        """A node is there, perhaps in the place of another."""
+        """Add a node, which may replace another."""
         before = self._nodes[node.index]
         if before is not None and before.outcome is not None:
             self._left += 1
@@ -75,21 +82,21 @@ class LiveFanOut:
         self._nodes[node.index] = node
 
     def ended(self, node: LiveNode) -> None:
-        """A node has ended; it counts where no other has taken its place."""
+        """Note that a node has ended; it does not count if another has replaced it."""
         if self._nodes[node.index] is node:
             self._left -= 1
             if not self._left:
                 self._done.set()
 
     def running(self) -> list[LiveNode]:
-        """Those that have not ended."""
+        """Return the nodes that have not ended."""
         return [node for node in self._nodes if node is not None and node.outcome is None]
 
     async def outcomes(self) -> list[Outcome]:
-        """What came of all, in order, once none runs."""
+        """Wait until all have ended, and return their outcomes in order."""
         try:
             while self._left:
-                await self._done.wait()  # and again, where the last one was run again meanwhile
+                await self._done.wait()  # again if the last one was retried meanwhile
         finally:
             self.waiting = False
         return [node.outcome for node in self._nodes if node is not None and node.outcome is not None]
@@ -97,7 +104,7 @@ class LiveFanOut:
 
 @dataclass(eq=False)
 class LiveNode:
-    """A node, from its call to its end and after it."""
+    """A node, from its call until it is forgotten."""
 
     id: str
     parent: LiveNode | None
@@ -110,17 +117,43 @@ class LiveNode:
     index: int
     replaces: str = ""
     children: int = 0
-    """How many there have been."""
+    """How many there have been, retries included."""
     turn: int = 0
-    """Which of its turns runs, from 1."""
+    """Number of the turn that runs, from 1."""
     batches: int = 0
-    """How often it has called for some."""
+    """How many batches of children there have been."""
     running: dict[LiveNode, None] = field(default_factory=dict)
     """Children that have not ended, in order."""
     asking: set[asyncio.Future[bool]] = field(default_factory=set)
     """Its fan-outs that wait for consent."""
-    found: Found = field(default_factory=Found)
+    found: Findings = field(default_factory=Findings)
     over: bool = False
-    """It ends: it cannot call for any more children."""
+    """Whether it is ending and cannot start more children."""
     task: asyncio.Task[Outcome] | None = None
     outcome: Outcome | None = None
+
+
+class EndedNodes:
+    """The ended nodes of one tree that can be run again, limited by what they hold: texts that code has made, queries, answers."""
+
+    def __init__(self, most: int = KEPT_BYTES) -> None:
+        self._most = most
+        self._nodes: deque[tuple[LiveNode, int]] = deque()
+        self._held = 0
+
+    def add(self, node: LiveNode, size: int) -> list[LiveNode]:
+        """Add a node that holds `size` bytes. Returns the nodes that were forgotten to make room, itself too if it is too large."""
+        self._nodes.append((node, size + _NODE))
+        self._held += size + _NODE
+        forgotten = []
+        while self._held > self._most:
+            oldest, held = self._nodes.popleft()
+            self._held -= held
+            oldest.query, oldest.source = "", Source(Text(""))  # others of its fan-out may still know it
+            forgotten.append(oldest)
+        return forgotten
+
+
+def size_of(text: str) -> int:
+    """Return the bytes of memory that a text takes: up to four for a character."""
+    return sys.getsizeof(text)

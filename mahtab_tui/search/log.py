@@ -1,4 +1,4 @@
-"""The events of searches on disk, as JSON lines, and back."""
+"""Logs of searches: writes their events to a file as JSON lines, reads and replays them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mahtab_tui.bus.records import Record, SearchChatStream
 
 _FORMAT = f"mahtab-rlm-{FORMAT}"
 MAX_BYTES = 500_000_000
-"""Of one log; what comes after it is not kept."""
+"""The size of one log; later events are not written."""
 _LONGEST_PAUSE = 5.0
-"""Seconds that a replay waits between two events at most."""
+"""Seconds that a replay waits at most between two events."""
 
 
 class Log:
-    """Writes events, one in a line; what is streamed is left out, since the whole follows. Any thread may call it."""
+    """Writes one event a line, without streamed pieces, since the complete text follows. Any thread may call it."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
-        """Begins a new file that only its owner can read. Raises `OSError`, also where the file holds something else than a log."""
-        if path.is_file() and not _may_go(path):
-            raise FileExistsError(errno.EEXIST, "It exists, and is not the log of a search", str(path))
+        """Create a file that only its owner can read. Raises `OSError`, also if the file exists and is not a log."""
+        if path.is_file() and not _is_replaceable(path):
+            raise FileExistsError(errno.EEXIST, "The file exists and is not the log of a search", str(path))
         self.trouble = ""
-        """Why not all is kept, as a sentence; empty while all is."""
+        """A sentence saying why the log is not complete; empty while it is."""
         self._path = path
         self._left = max_bytes
         self._lock = threading.Lock()
@@ -42,7 +42,7 @@ class Log:
             raise
 
     def write(self, record: Record) -> None:
-        """Keep an event. Where that fails, nothing more is kept: the search goes on without its log."""
+        """Write an event. After a failure nothing more is written, and the search goes on without its log."""
         if isinstance(record, SearchChatStream):
             return
         with self._lock:
@@ -58,7 +58,7 @@ class Log:
             self._close()
 
     def _close(self) -> None:
-        with contextlib.suppress(OSError):  # what could not be written is still there, and is tried once more
+        with contextlib.suppress(OSError):  # closing tries once more to write what is buffered
             self._file.close()
 
     def _line(self, value: dict[str, Any]) -> None:
@@ -68,26 +68,26 @@ class Log:
             self._file.write(line)
             self._file.flush()
         else:
-            self.trouble = f"The log {self._path} is not complete: it had become too long."
+            self.trouble = f"The log {self._path} is not complete: it was too long."
 
 
 class LogContents(NamedTuple):
-    """What could be read of a log."""
+    """The events that could be read from a log."""
 
     records: Sequence[Record]
     note: str
-    """What is missing, as a sentence; empty where nothing is."""
+    """A sentence saying what is missing; empty if nothing is."""
 
 
-def _may_go(path: Path) -> bool:
-    """Whether a file is a log, or empty."""
+def _is_replaceable(path: Path) -> bool:
+    """Tell whether a file is a log, or empty."""
     with path.open("rb") as file:
         line = file.readline(1_000)
     return not line or _FORMAT.encode() in line
 
 
 def read_log(path: Path) -> LogContents:
-    """The events of a log, also of one whose writer was killed. Raises `OSError`, and `ValueError` where it is no log at all."""
+    """Read a log, also one whose writer was killed. Raises `OSError`, and `ValueError` if the file is not a log."""
     records: list[Record] = []
     damaged = 0
     known = False
@@ -103,11 +103,11 @@ def read_log(path: Path) -> LogContents:
                 damaged += 1
     if damaged and not records and not known:
         raise ValueError(f"{path} is not the log of a search.")
-    return LogContents(records, f"Damaged lines of {path} were left out: {damaged:,}." if damaged else "")
+    return LogContents(records, f"{damaged:,} damaged {'line' if damaged == 1 else 'lines'} of {path} left out." if damaged else "")
 
 
 def replay(records: Sequence[Record], speed: float | None = None) -> Iterator[tuple[float, Record]]:
-    """Each event, after the seconds to wait before it. speed: 2 is twice as fast as it was; None: at once."""
+    """Yield each event with the seconds to wait before it. speed: 2 is twice as fast as the search was; None: no waiting."""
     before = records[0].time if records else 0.0
     for record in records:
         delay = 0.0 if speed is None else min(_LONGEST_PAUSE, max(0.0, record.time - before) / speed)

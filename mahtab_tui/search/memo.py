@@ -1,4 +1,4 @@
-"""What was asked before in a tree is not asked again."""
+"""Reuses the answers to questions that a tree has asked before."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from mahtab_tui.search.events import Events
 from mahtab_tui.search.live import LiveNode, Outcome, Source
 
 _Question = tuple[str, str, bytes, bytes]
-"""Model, kind, and the digests of the query and the text: no text is held for a memo."""
+"""Model, kind, and digests of query and text, so that no text is held."""
 _QUICK = 1_000_000
-"""Characters whose digest takes about a millisecond; so many are encoded at a time."""
+"""Characters whose digest takes about a millisecond; also how many are encoded at a time."""
 
 
 class Memo:
-    """The answers of one tree, and the questions that are being answered."""
+    """The answers of one tree, and the questions that nodes are working on."""
 
     def __init__(self) -> None:
         self._answers: dict[_Question, tuple[str, Outcome]] = {}
-        """The node that gave it, and its answer."""
-        # A node waits for another's answer only at its own depth, or for a plain call: so no two can wait for each other.
+        """The answering node's id, and its outcome."""
+        # A node waits only for a node of its own depth, or for a plain call, so that no two can wait for each other.
         self._running: dict[tuple[_Question, int], tuple[str, asyncio.Future[Outcome]]] = {}
 
     async def answer(self, node: LiveNode, work: Callable[[LiveNode], Awaitable[Outcome]], events: Events) -> Outcome:
-        """The answer of an equal node, also of one that still works on it; else the node's own. One that is run again asks anew."""
+        """Return the answer of an equal node, also of one that still runs; otherwise do the work. A retry always does its own work."""
         if node.parent is None:
             return await work(node)
         question = (node.model.name, node.kind, hashlib.blake2b(node.query.encode("utf-8", "surrogatepass")).digest(), await _digest(node.source))
@@ -40,7 +40,7 @@ class Memo:
                 break
             other, future = self._running[place]
             outcome = await asyncio.shield(future)
-            if outcome.state != "stopped":  # what stops the other does not stop this one
+            if outcome.state != "stopped":  # if the other one was stopped, this one goes on
                 events.send(SearchMemo(node=node.id, of_node=other))
                 return outcome
         future = asyncio.get_running_loop().create_future()
@@ -54,7 +54,7 @@ class Memo:
             outcome = Outcome(str(error), "error")
             raise
         finally:
-            if self._running.get(place) == (node.id, future):  # else the node has been run again
+            if self._running.get(place) == (node.id, future):  # otherwise the node has been run again
                 del self._running[place]
             future.set_result(outcome)
         if outcome.state == "done":
@@ -63,11 +63,11 @@ class Memo:
 
 
 async def _digest(source: Source) -> bytes:
-    return _of(source) if source.chars <= _QUICK else await asyncio.to_thread(_of, source)
+    return _digest_now(source) if source.chars <= _QUICK else await asyncio.to_thread(_digest_now, source)
 
 
-def _of(source: Source) -> bytes:
-    """Of a text where it stands: a copy of each part of a fan-out could be more than the memory there is."""
+def _digest_now(source: Source) -> bytes:
+    """Compute the digest piece by piece: copies of all parts of a fan-out might not fit into memory."""
     digest = hashlib.blake2b(digest_size=16)
     text = source.text.text
     for number, (start, end) in enumerate(source.places or ((0, len(text)),)):

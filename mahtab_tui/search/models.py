@@ -1,4 +1,4 @@
-"""Calling models from the engine's loop."""
+"""Calls models from the engine's loop."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.providers import MakeLLM, OnNotice, get_llm
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.usage import is_priced, model_name, usd_per_token, worst_cost
-from mahtab_tui.search.listening import OnWords, Reply, ReplyReader, ThreadedReader, left
+from mahtab_tui.search.replies import OnWords, Reply, ReplyReader, ThreadedReader, as_model_error
 
 CONCURRENCY = 16
 CLI_CONCURRENCY = 3
-"""Of the `claude` CLI, whose every conversation is a process of 215 MB."""
+"""For the `claude` CLI, which takes a process of 215 MB for each conversation."""
 
 
 class Model:
-    """One model, and the instances of it that calls need. Lives in one loop."""
+    """One model and its instances. Lives in one loop."""
 
     def __init__(self, llm: BaseChatModel, name: str, secrets: Secrets) -> None:
-        """secrets: what it is not told."""
+        """secrets: masked in its messages."""
         self.name = name
         self.secrets = secrets
         self.concurrency = CLI_CONCURRENCY if isinstance(llm, ChatClaudeCLI) else CONCURRENCY
         self.remembers = isinstance(llm, ChatClaudeCLI)
-        """What it said must come back word for word, or it has to be told all again."""
+        """Whether it keeps conversations itself; its answers must come back word for word, or everything is sent again."""
         self.priced = is_priced(llm)
-        """Whether it is known what a call has cost, if only after it."""
+        """Whether the price of a call is known, if only after it."""
         self.usd_per_token = usd_per_token(llm)
-        """Of a read and of a written one, as far as that is known before a call."""
-        # Packages of the providers keep one asynchronous client for a whole process, whose connections belong to the loop that opened them:
-        # used from a second loop (the caller's, the next search's) it fails. Their other client works on any thread.
+        """For a token read and a token written, if known before a call."""
+        # Providers' packages keep one asynchronous client for the whole process, whose connections belong to the loop that opened them,
+        # so that it fails when a second loop uses it (the caller's, the next search's). Their synchronous client works on any thread.
         self.native = type(llm)._stream is BaseChatModel._stream and type(llm)._astream is not BaseChatModel._astream
-        """It is asked on the loop, since it knows no other way."""
+        """Whether it is called on the loop, because it has only an asynchronous interface."""
         self._shared = not isinstance(llm, Stoppable)
         self.llm = llm
         self._made: list[Instance] = []
@@ -50,21 +50,21 @@ class Model:
     def of(
         cls, given: str | BaseChatModel, *, secrets: Secrets | None = None, make_llm: MakeLLM = get_llm, on_notice: OnNotice | None = None
     ) -> Model:
-        """By its name, or of a model that is there. Raises `ModelError`."""
+        """Make it from a name or from a LangChain model. Raises `ModelError`."""
         if isinstance(given, str):
             return cls(make_llm(given, on_notice=on_notice), given, secrets or Secrets())
         return cls(given, model_name(given) or given._llm_type, secrets or Secrets())
 
     def conversation(self, *messages: BaseMessage) -> Conversation:
-        """A new conversation that begins so; its calls come one after the other."""
+        """Start a conversation with these messages; its calls are made one after the other."""
         return Conversation(self, messages)
 
     def lease(self, conversation: Conversation) -> Instance:
-        """An instance for one call: the one that knows the conversation, one that nobody comes back to, a new one, the longest unused.
+        """Take an instance for one call: the one that knows the conversation, one whose conversation has ended, a new one, or the longest unused.
 
-        There is one more than may be in use, so that a node which waits for its children still finds the one that knows it.
+        One more is made than may be in use, so that a node that waited for its children finds the one that knows its conversation.
         """
-        if isinstance(self.llm, ChatReplay):  # each conversation goes through the file by itself, whatever the others do
+        if isinstance(self.llm, ChatReplay):  # each conversation reads the file from its beginning
             return conversation.instance or Instance(_fresh(self.llm), own=True)
         if self._shared:
             return Instance(self.llm, own=True)
@@ -78,12 +78,12 @@ class Model:
         return found
 
     def give_back(self, instance: Instance) -> None:
-        """The call has ended, also where it was stopped."""
+        """Return an instance after its call."""
         if not instance.own:
             self._free.append(instance)
 
     def close(self) -> None:
-        """End the processes. Called on another thread: it waits for answers that are being stopped."""
+        """End the instances' processes. Blocks until stopped answers have ended, so call it on another thread."""
         for instance in self._made:
             if isinstance(instance.llm, Stoppable):
                 instance.llm.close()
@@ -95,43 +95,43 @@ class Instance:
     def __init__(self, llm: BaseChatModel, *, own: bool = False) -> None:
         self.llm = llm
         self.own = own
-        """It is not shared between conversations, or by all alike."""
+        """Whether it never goes back to the pool: it belongs to one conversation, or all share it."""
         self.known_by: Conversation | None = None
 
 
 class Conversation:
-    """What one node says and hears."""
+    """The messages of one node."""
 
     def __init__(self, model: Model, messages: Sequence[BaseMessage]) -> None:
         self.model = model
         self.chars = 0
-        """Of all messages."""
+        """Characters of all messages."""
         self._messages: list[BaseMessage] = []
         for message in messages:
             self.add(message)
         self.instance: Instance | None = None
         self.ended = False
-        """Nobody will say anything more."""
+        """Whether no more calls will be made."""
         self.heard = ""
-        """What has come of the last answer, perhaps not all."""
+        """The last answer so far."""
         self.used: Usage | None = None
-        """What the last call has used, also where it failed; None where the model did not say."""
+        """What the last call used, also if it failed; None if the model did not report it."""
 
     def add(self, message: BaseMessage) -> None:
-        """What was said, or is to be said with the next call."""
+        """Add a message."""
         self._messages.append(message)
         self.chars += len(str(message.content))
 
     def beginning(self, count: int) -> list[BaseMessage]:
-        """The first messages."""
+        """Return the first messages."""
         return self._messages[:count]
 
     def worst_cost(self) -> float | None:
-        """US dollars that the next call may come to; None where nobody knows."""
+        """Return the US dollars that the next call may cost at most; None if unknown."""
         return worst_cost(self.model.llm, (str(message.content) for message in self._messages))
 
     async def say(self, on_words: OnWords) -> Reply:
-        """One call; its answer is not added. Cancelling it returns at once, and the model is stopped.
+        """Send the messages and return the answer, which is not added to them. Cancelling stops the model and returns at once.
 
         Raises `ModelError`, or what the provider's code raises.
         """
@@ -154,26 +154,26 @@ class Conversation:
             reading.stop()
             raise
         except Exception:
-            self.used = reading.hearing.used
+            self.used = reading.reader.used
             raise
 
     async def _native(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> Reply:
-        hearing = ReplyReader(llm, on_words)
+        reader = ReplyReader(llm, on_words)
         try:
             async for chunk in llm.astream(messages):
-                hearing.take(chunk)
+                reader.take(chunk)
         except (Exception, GeneratorExit):
             raise
         except BaseException as error:
             task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 raise
-            raise left(error) from None  # its code wants to leave, or cancels itself: this is not its loop to end
-        return hearing.said()
+            raise as_model_error(error) from None  # the provider's code exits or cancels itself, which must not end this loop
+        return reader.reply()
 
 
 def _fresh(llm: BaseChatModel) -> BaseChatModel:
-    """Another instance with the same settings, which can be stopped by itself."""
+    """Make another instance with the same settings that can be stopped separately."""
     settings = {name: getattr(llm, name) for name in type(llm).model_fields}
     if isinstance(llm, ChatClaudeCLI):
         settings["processes"] = 1

@@ -1,4 +1,4 @@
-"""What is known of one call of a recursive search."""
+"""One call of a search, as its events describe it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Literal
 from mahtab_tui.sandbox.text import Span
 
 State = Literal["waiting", "thinking", "running", "done", "partial", "error", "stopped"]
-"""Thinking: the model answers. Running: its code does. Partial: the best answer that there was at the end of a budget."""
+"""Thinking: the model answers. Running: its code runs. Partial: the best answer that there was when a limit was reached."""
 
 STATES: tuple[State, ...] = ("done", "partial", "error", "stopped", "running", "thinking", "waiting")
-"""In the order in which they are told of."""
+"""In the order in which they are listed."""
 FINISHED: frozenset[State] = frozenset({"done", "partial", "error", "stopped"})
 
 WORDS = 40_000
-"""Characters of a turn's words, code or output that are kept; the ends of more."""
+"""Characters that are kept of a turn's words, code or output; of longer texts, both ends."""
 
 
 def shortened(text: str, limit: int = WORDS) -> str:
-    """The two ends of a long text."""
+    """Return the text, or both ends of one that is longer than `limit`."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -29,13 +29,13 @@ def shortened(text: str, limit: int = WORDS) -> str:
 
 @dataclass(slots=True)
 class UsageSum:
-    """Sums over calls of a model."""
+    """Sums over model calls."""
 
     calls: int = 0
     tokens: int = 0
     """Read and written."""
     cost: float = 0.0
-    """US dollars, of the calls whose price is known."""
+    """US dollars for the calls whose price is known."""
     unpriced: int = 0
     """Calls whose price is not known."""
 
@@ -48,12 +48,15 @@ class UsageSum:
 
 
 @dataclass(frozen=True, slots=True)
-class TreeBudgetLeft:
-    """What is left of a tree's budgets; None where there is no limit."""
+class BudgetLeft:
+    """What is left of a search's budget; None if there is no limit."""
 
+    turns: int | None = None
+    """Of one call; the other fields are for the whole search."""
     calls: int | None = None
     tokens: int | None = None
     usd: float | None = None
+    """US dollars."""
     seconds: float | None = None
 
 
@@ -64,21 +67,21 @@ class Turn:
     number: int
     begun: float = 0.0
     """Seconds since the epoch."""
-    left: TreeBudgetLeft = field(default_factory=TreeBudgetLeft)
+    left: BudgetLeft = field(default_factory=BudgetLeft)
     """What was left of the tree's budgets when it began."""
     whole: bool = False
-    """The words are all that the model said."""
+    """Whether the words are complete."""
     cut: bool = False
-    """Something that came after the code was dropped."""
+    """Whether text after the code was dropped."""
     code: str | None = None
     output: str | None = None
     """None until the code has ended."""
     status: str = ""
     """How the code ended: a `sandbox.base.TurnStatus`."""
     chars: int = 0
-    """How much was printed; `output` may be its ends only."""
+    """How much was printed; `output` may have only both ends of it."""
     duration: float | None = None
-    """Seconds that the code took."""
+    """Seconds that the code ran."""
     used: UsageSum = field(default_factory=UsageSum)
     version: int = 0
     """Grows with every change."""
@@ -87,32 +90,32 @@ class Turn:
 
     @property
     def words(self) -> str:
-        """What the model said, as far as it has come."""
+        """What the model has said so far."""
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
 
     def hear(self, piece: str) -> None:
-        """A piece of an answer that comes."""
+        """Add a piece of an answer that is streaming."""
         if self._length < WORDS:
             self._pieces.append(piece)
             self._length += len(piece)
 
     def forget(self) -> None:
-        """The answer that comes begins anew."""
+        """Drop what has been streamed: the answer starts again."""
         self._pieces, self._length = [], 0
 
     def say(self, words: str) -> None:
-        """The whole answer has come."""
+        """Set the complete answer."""
         self._pieces, self._length, self.whole = [shortened(words)], len(words), True
 
     @property
     def size(self) -> int:
-        """Characters that it holds."""
+        """Characters of its texts."""
         return len(self.words) + len(self.code or "") + len(self.output or "")
 
     def shorten(self, limit: int) -> None:
-        """Keep so much of each of its texts only."""
+        """Shorten each of its texts."""
         self.say(shortened(self.words, limit))
         self.code = None if self.code is None else shortened(self.code, limit)
         self.output = None if self.output is None else shortened(self.output, limit)
@@ -125,31 +128,31 @@ class FanOut:
 
     id: str
     of: int = 0
-    """How many parts there are, begun or not."""
+    """How many parts there are, started or not."""
     slots: dict[int, SearchNode] = field(default_factory=dict)
-    """By number of the part, the node that works on it now."""
+    """The current node of each part, by the part's number."""
     counts: Counter[State] = field(default_factory=Counter)
     """How many of the slots are in each state."""
     request: str = ""
-    """The question before it; empty where there was none."""
+    """Id of the question that asked for consent; empty if there was none."""
     asks: bool = False
-    """The question waits for its answer."""
+    """Whether the question still waits for an answer."""
     refused: bool = False
     calls: int = 0
-    """Estimates, where there was a question."""
+    """Estimated, if there was a question; so are tokens and dollars."""
     tokens: int = 0
     usd: float | None = None
     version: int = 0
     """Grows with every change."""
 
     def count(self, state: State) -> int:
-        """How many parts are in a state; those that have not begun wait."""
+        """Count the parts in a state; those not yet started are waiting."""
         return self.counts[state] + (max(0, self.of - len(self.slots)) if state == "waiting" else 0)
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class SearchNode:
-    """One call: of the search itself (``rlm``), or of a model alone (``llm``)."""
+    """One call: a search (``rlm``), or a plain model call (``llm``)."""
 
     id: str
     parent: SearchNode | None
@@ -160,44 +163,44 @@ class SearchNode:
     """Seconds since the epoch."""
     model: str = ""
     spans: tuple[Span, ...] = ()
-    """Where its text stands in the root's; none where it was made on the way."""
+    """Where its text is in the root's text; empty if code made the text."""
     chars: int = 0
     """Length of its text."""
     batch: FanOut | None = None
     index: int = 0
-    """Number of the part in its batch, from 0."""
+    """Number of its part in the batch, from 0."""
     replaces: SearchNode | None = None
-    """The node that was run again as this one."""
+    """The node that this one is a retry of."""
     again: list[SearchNode] = field(default_factory=list)
-    """The nodes as which it was run again."""
+    """Its retries."""
     state: State = "waiting"
     back_off: float | None = None
-    """Until when the model is left alone, in seconds since the epoch."""
+    """When the next try starts, in seconds since the epoch; None unless the service is busy."""
     turn_limit: int = 0
     turns: list[Turn] = field(default_factory=list)
     used: UsageSum = field(default_factory=UsageSum)
-    """With its descendants."""
+    """Including its descendants."""
     alive: int = 0
-    """Descendants that have not finished."""
+    """How many descendants have not finished."""
     answer: str = ""
-    """Or a sentence that says why there is none."""
+    """Or a sentence saying why there is none."""
     rests_on: tuple[Span, ...] = ()
     """Spans of the root's text."""
     late: bool = False
-    """The answer came when its parent did not wait any more."""
+    """Whether the answer came after its parent had stopped waiting."""
     memo: str = ""
-    """The node whose answer to the same question this is."""
+    """Id of the node whose answer to the same question was reused."""
     duration: float | None = None
-    """Seconds from its beginning to its end; None until then."""
+    """Seconds from start to end; None while it runs."""
     cut: bool = False
-    """The record of the search ended before it did."""
+    """Whether the search's events ended before it did."""
     children: list[SearchNode] = field(default_factory=list)
-    """In their order, without those that were run again: these stand behind the first of them."""
+    """In order, without retries, which are in `again` of the first one."""
     batches: dict[str, FanOut] = field(default_factory=dict)
     version: int = 0
-    """Grows with every change of its own."""
+    """Grows with every change of this node."""
     shape: int = 0
-    """Grows when nodes come or end or are asked about, here or below."""
+    """Grows when a node starts, ends or asks for consent, here or below."""
 
     @property
     def finished(self) -> bool:
@@ -208,12 +211,12 @@ class SearchNode:
         return self.parent is None
 
     def elapsed(self, now: float) -> float:
-        """Seconds that it has taken so far, or took."""
+        """Seconds that it has taken so far."""
         return max(0.0, now - self.begun) if self.duration is None else self.duration
 
     @property
     def last_line(self) -> str:
-        """The last line that the model has said, or of the code that runs; empty before."""
+        """The last line of the model's words, or of the running code; empty at first."""
         if not self.turns:
             return ""
         turn = self.turns[-1]

@@ -1,18 +1,18 @@
-"""Every text that is sent to a model during a search. Text from outside stands between tags that it cannot forge."""
+"""All texts that are sent to models during a search. Outside text is placed between tags that it cannot forge."""
 
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from functools import cache
 
 from mahtab_tui.bus.formatters import defuse, escape_tags
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.told import told
-from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, FUNCTIONS, Search
+from mahtab_tui.kernel.worker.sandbox.names import ANSWER_LIMIT, FUNCTIONS, SandboxFunctions
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import TurnResult, TurnStatus
 from mahtab_tui.sandbox.text import Document, Text
+from mahtab_tui.search.node import BudgetLeft
 
 CHARACTERS_A_TOKEN = 4
 """A rule of thumb, for estimates before a model has counted."""
@@ -80,7 +80,7 @@ CUT_OFF_ANSWER = "Your answer broke off inside the code, so nothing ran. Write a
 _CUT = "Everything after the first block was dropped and did not run."
 _LAST_TURN = "This is your last turn: call FINAL with the best answer you have."
 
-_SAID: dict[TurnStatus, str] = {
+_HOW_IT_ENDED: dict[TurnStatus, str] = {
     "error": "The code raised an exception. Earlier assignments are kept.",
     "final": "",
     "interrupted": "The code was stopped. Earlier assignments are kept.",
@@ -90,24 +90,11 @@ _SAID: dict[TurnStatus, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PromptBudget:
-    """What is left of a search's budget; None if there is no limit."""
-
-    turns: int | None = None
-    """Of this call; the other fields are of the whole search."""
-    calls: int | None = None
-    tokens: int | None = None
-    usd: float | None = None
-    """US dollars."""
-    seconds: float | None = None
-
-
 def system_prompt(text: Text, *, turns: int, sub_searches: bool, gaps: str = "") -> str:
-    """The system prompt, which stays the same from turn to turn: what is available, how to work, and the limits.
+    """Return the system prompt, which is the same in every turn: what is available, how to work, and the limits.
 
-    turns: how many this call has. sub_searches: whether `rlm` starts a search of its own; False at the depth limit, where it is a plain
-    call. gaps: what is missing from the sandbox's Python.
+    turns: how many turns this call has. sub_searches: whether `rlm` starts a search of its own; False at the depth limit, where it makes
+    a plain call. gaps: what the sandbox's Python lacks.
     """
     return _SYSTEM.format(
         first=SEARCH,
@@ -123,8 +110,8 @@ def system_prompt(text: Text, *, turns: int, sub_searches: bool, gaps: str = "")
     )
 
 
-def first_message(query: str, text: Text, left: PromptBudget) -> str:
-    """The query, and a description of the text; never the text itself."""
+def first_message(query: str, text: Text, left: BudgetLeft) -> str:
+    """Return the query and a description of the text, never the text itself."""
     size = len(text.text)
     lines = text.text.count("\n") + (not text.text.endswith("\n") and size > 0)
     what = "str of" if text.kind == "str" else f"{text.kind} of {len(text.parts):,} documents, together"
@@ -139,23 +126,23 @@ def first_message(query: str, text: Text, left: PromptBudget) -> str:
     return _joined(_tagged(QUERY, query), known, _left(left), "Look first; then answer the query.")
 
 
-def turn_message(result: TurnResult, left: PromptBudget, *, cut: bool = False) -> str:
-    """What a turn's code printed, how it ended, and what is left. cut: whether something after the code was dropped."""
+def turn_message(result: TurnResult, left: BudgetLeft, *, cut: bool = False) -> str:
+    """Report what a turn's code printed, how it ended, and what is left. cut: whether text after the code was dropped."""
     output = told(result.output).rstrip("\n")
     shown = shorten(output, LONGEST_OUTPUT) if output.strip() else "(nothing was printed)"
     head = f'status="{result.status}" characters="{result.chars}"'
-    if result.duration >= 1:  # what is quick reads the same in every run
+    if result.duration >= 1:  # so that quick turns read the same in every run
         head += f' seconds="{result.duration:.0f}"'
-    return _joined(_tagged(OUTPUT, shown, head), _SAID.get(result.status, ""), _CUT if cut else "", _left(left))
+    return _joined(_tagged(OUTPUT, shown, head), _HOW_IT_ENDED.get(result.status, ""), _CUT if cut else "", _left(left))
 
 
-def feedback_message(feedback: str, left: PromptBudget) -> str:
-    """The reply to an answer without code that can run."""
+def feedback_message(feedback: str, left: BudgetLeft) -> str:
+    """Reply to an answer that has no code to run."""
     return _joined(feedback, _left(left))
 
 
 def last_message(why: str, query: str, found: str = "") -> str:
-    """Asks for the best answer so far. why: a sentence saying what is used up. found: results that the model may not have seen."""
+    """Ask for the best answer so far. why: a sentence saying what is used up. found: results that the model may not have seen."""
     return _joined(
         f"{LAST_CALL} {why}",
         "Answer the query now in words, from what you have found so far, with figures. Say in a sentence what is still open. Write no code.",
@@ -165,12 +152,12 @@ def last_message(why: str, query: str, found: str = "") -> str:
 
 
 def plain_system() -> str:
-    """The system prompt of a plain call."""
+    """Return the system prompt of a plain call."""
     return _PLAIN.format(first=PLAIN, text=TEXT)
 
 
 def plain_message(query: str, text: str) -> str:
-    """A plain call: the query and all of the text. The query comes again after a long text."""
+    """Return a plain call's message: the query and all of the text. The query is repeated after a long text."""
     if not text:
         return _tagged(QUERY, query)
     again = f"Now answer the query: {_defused(query)}" if len(text) > 10_000 and len(query) < 2_000 else ""
@@ -178,16 +165,16 @@ def plain_message(query: str, text: str) -> str:
 
 
 def tokens(characters: int) -> int:
-    """Roughly how many tokens a text has."""
+    """Estimate how many tokens a text has."""
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
 @cache
 def _functions() -> str:
-    """Each function with its own docstring, which help() in the sandbox shows too."""
+    """List each function with its docstring, which help() in the sandbox shows too."""
     entries = []
     for name in FUNCTIONS:
-        method = getattr(Search, name)
+        method = getattr(SandboxFunctions, name)
         parameters = [p.replace(annotation=p.empty) for p in list(inspect.signature(method).parameters.values())[1:]]
         lines = inspect.cleandoc(method.__doc__).split("\n")
         entries.append("\n  ".join([f"- {name}{inspect.Signature(parameters)}: {lines[0]}", *(line for line in lines[1:] if line)]))
@@ -209,7 +196,7 @@ def _document(part: Document) -> str:
     return f"- {shown}: {part.end - part.start:,}"
 
 
-def _left(left: PromptBudget) -> str:
+def _left(left: BudgetLeft) -> str:
     parts = []
     if left.turns is not None:
         parts.append(f"{left.turns} {'turn' if left.turns == 1 else 'turns'}")
@@ -221,8 +208,8 @@ def _left(left: PromptBudget) -> str:
         parts.append(f"${left.usd:.2f}")
     if left.seconds is not None:
         parts.append(f"{max(0.0, left.seconds):,.0f} s")
-    said = f"Left: {', '.join(parts)}." if parts else ""
-    return f"{said} {_LAST_TURN}" if left.turns == 1 else said
+    text = f"Left: {', '.join(parts)}." if parts else ""
+    return f"{text} {_LAST_TURN}" if left.turns == 1 else text
 
 
 def _joined(*paragraphs: str) -> str:

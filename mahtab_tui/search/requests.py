@@ -1,4 +1,4 @@
-"""What comes out of a sandbox, checked: whoever wrote it may be hostile."""
+"""Checks what comes out of a sandbox, which may be hostile."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ MAX_PARTS = 5_000
 """Parts of one fan-out."""
 _MAX_QUERY = 100_000
 _MAX_MADE = 50_000_000
-"""Characters of a part that was made on the way."""
+"""Characters of a part that the code has made."""
 _MAX_SPANS = 1_000
 
 
 class Request(NamedTuple):
-    """A call for sub-nodes."""
+    """A request for sub-calls."""
 
     query: str
     parts: tuple[tuple[Span, ...] | str, ...]
-    """Each a text, or places of the node's text that are handed on together."""
+    """Each is a text, or places in the node's text that are handed on together."""
     plain: bool
-    """It asks for a plain call."""
+    """Whether it asks for a plain call."""
     many: bool
-    """It is a fan-out, also where it has one part."""
+    """Whether it is a fan-out, possibly of one part."""
 
 
 def read_call(name: str, args: Any, text: Text) -> Request:
-    """Check a call. Raises `CallRefused`."""
+    """Check a request for sub-calls. Raises `CallRefused`."""
     if name not in ("rlm", "rlm_map", "llm") or not isinstance(args, Mapping):
         raise CallRefused("There is no such call.")
     query = args.get("query")
     if not isinstance(query, str) or not query.strip():
-        raise CallRefused("The query must be a string that says something.")
+        raise CallRefused("The query must be a string, and not an empty one.")
     if len(query) > _MAX_QUERY:
         raise CallRefused(f"The query has {len(query):,} characters; at most {_MAX_QUERY:,} are allowed. Put the text in the second argument.")
     query = encodable(query)
@@ -52,14 +52,14 @@ def read_call(name: str, args: Any, text: Text) -> Request:
 
 
 def read_final(args: Any, text: Text) -> tuple[str, list[Span]] | None:
-    """Check an answer; None where it is none."""
+    """Check an answer; None if it is invalid."""
     if not isinstance(args, Mapping) or not isinstance(args.get("text"), str) or len(args["text"]) > ANSWER_LIMIT:
         return None
     return encodable(args["text"]), read_spans(args.get("spans"), text)
 
 
 def read_touch(args: Any, text: Text) -> tuple[str, list[Span]] | None:
-    """Check what a node says that it has seen; None where it says nothing."""
+    """Check a report of what a node has read; None if it is invalid or empty."""
     if not isinstance(args, Mapping) or args.get("how") not in ("peek", "grep"):
         return None
     spans = read_spans(args.get("spans"), text)
@@ -67,7 +67,7 @@ def read_touch(args: Any, text: Text) -> tuple[str, list[Span]] | None:
 
 
 def read_spans(given: Any, text: Text) -> list[Span]:
-    """The spans that are some, cut to the text."""
+    """Return the valid spans, cut to the text."""
     if not isinstance(given, list):
         return []
     return [span for one in given[:_MAX_SPANS] if (span := _span(one, text)) is not None and span[0] < span[1]]
@@ -77,7 +77,7 @@ def _part(given: Any, text: Text) -> tuple[Span, ...] | str:
     if isinstance(given, Mapping):
         made = given.get("text")
         if isinstance(made, str):
-            _not_too_long(len(made))
+            _check_length(len(made))
             return made
         if (span := _span(given.get("span"), text)) is not None:
             return (span,)
@@ -85,14 +85,14 @@ def _part(given: Any, text: Text) -> tuple[Span, ...] | str:
         if isinstance(spans, list) and 0 < len(spans) <= _MAX_SPANS:
             places = tuple(place for one in spans if (place := _span(one, text)) is not None)
             if len(places) == len(spans):
-                _not_too_long(sum(end - start for start, end in places))
+                _check_length(sum(end - start for start, end in places))
                 return places
     raise CallRefused("A part must be a text.")
 
 
-def _not_too_long(chars: int) -> None:
+def _check_length(chars: int) -> None:
     if chars > _MAX_MADE:
-        raise CallRefused(f"A part has {chars:,} characters; at most {_MAX_MADE:,} are allowed where it is not one part of `context`.")
+        raise CallRefused(f"A part has {chars:,} characters; at most {_MAX_MADE:,} are allowed unless it is one part of `context`.")
 
 
 def _span(given: Any, text: Text) -> Span | None:

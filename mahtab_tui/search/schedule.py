@@ -1,4 +1,4 @@
-"""How many calls run at a time, and what happens when a service is busy."""
+"""Limits how many calls run at a time, and repeats calls when a service is busy."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mahtab_tui.llm.failures import is_busy, pause_asked_for
 T = TypeVar("T")
 
 _TRIES = 6
-"""Of one call, while its service is busy."""
+"""Of one call while its service is busy."""
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _EARLY = 0.005
-"""Seconds by which a loop's timer may come too early."""
+"""Seconds by which a loop's timer may fire too early."""
 
 
 class Gate:
-    """Lets a number of calls through at a time, first come first served; narrower after an overload, and wider again with each success.
+    """Lets a number of calls run at a time, first come, first served; fewer after an overload, and one more again with each success.
 
-    Only running calls pass it: a node that waits for its children holds nothing, so nothing can wait for itself.
+    Only running calls hold a place. A node that waits for its children holds none, so there can be no deadlock.
     """
 
     def __init__(self, limit: int) -> None:
@@ -41,25 +41,25 @@ class Gate:
         self.leave()
 
     async def enter(self) -> None:
-        """Wait until there is room."""
+        """Wait for a place."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._let_in()
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # let in, and cancelled before it knew
+            if turn.done() and not turn.cancelled():  # it got a place, and was cancelled before it resumed
                 self.leave()
             raise
 
     def widen(self, limit: int) -> None:
-        """Let more through from now on."""
+        """Set a higher limit."""
         self._limit = self._width = limit
 
     def overloaded(self, at_least: float = 0.0) -> float:
-        """A call found the service busy: all wait, for this many seconds."""
+        """Make all calls wait because the service is busy. Returns the seconds."""
         loop = asyncio.get_running_loop()
-        if self._resume_at <= loop.time():  # those that ran at the same time fail for the same reason
+        if self._resume_at <= loop.time():  # calls that ran at the same time fail for the same reason
             self._failures += 1
             self._width = max(1, self._width // 2)
         pause = min(_LONGEST_PAUSE, max(at_least, _FIRST_PAUSE * 2.0 ** (self._failures - 1)))
@@ -68,7 +68,7 @@ class Gate:
         return pause
 
     def worked(self) -> None:
-        """A call came through."""
+        """Note that a call succeeded."""
         self._failures = 0
         self._width = min(self._limit, self._width + 1)
 
@@ -76,7 +76,7 @@ class Gate:
         return self._running < self._width and asyncio.get_running_loop().time() + _EARLY >= self._resume_at
 
     def leave(self) -> None:
-        """Make room for the next."""
+        """Give the place to the next call."""
         self._running -= 1
         self._let_in()
 
@@ -89,21 +89,21 @@ class Gate:
 
 
 class Schedule:
-    """The calls of one search: all of them together, and those of each model."""
+    """Limits the calls of one search, all together and for each model."""
 
     def __init__(self, concurrency: int) -> None:
         self._all = Gate(concurrency)
 
     async def call(self, gate: Gate, work: Callable[[], Awaitable[T]], on_pause: Callable[[float], None]) -> T:
-        """Do a call when it may run; try again when the service was busy. `on_pause` is told the seconds of each pause."""
-        tried = 0
+        """Make a call when it has a place, and again after a pause if the service was busy. on_pause: called with the seconds of each pause."""
+        tries = 0
         while True:
-            tried += 1
+            tries += 1
             async with gate, self._all:
                 try:
                     result = await work()
                 except Exception as error:
-                    if not is_busy(error) or tried == _TRIES:
+                    if not is_busy(error) or tries == _TRIES:
                         raise
                     on_pause(gate.overloaded(pause_asked_for(error)))
                 else:

@@ -1,4 +1,4 @@
-"""Searches on a thread of their own, for callers on any other."""
+"""Runs searches on a thread of their own, for callers on any thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mahtab_tui.search.budget import Limits
 from mahtab_tui.search.engine import Engine
 from mahtab_tui.search.events import Emit, Events
 from mahtab_tui.search.fan_out import Consent, ConsentRequest
-from mahtab_tui.search.live import Outcome, State
+from mahtab_tui.search.live import EndState
 from mahtab_tui.search.models import Model
 from mahtab_tui.search.schedule import Gate
 from mahtab_tui.system.waiting import result_of
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 KEPT_TREES = 8
-"""Trees whose nodes can be run again."""
+"""How many trees are kept, so that their nodes can be run again."""
 KEPT_BYTES = 300_000_000
-"""Of their texts together; the newest tree is always kept."""
+"""Bytes that their texts may take; the newest tree is always kept."""
 _CLOSING = 5.0
-"""Seconds that sandboxes and models have to end."""
+"""Seconds that sandboxes and models get to end."""
 _STOPPING = 0.5
 """Seconds that a caller who gives up waits for the tree's last events."""
 
 Asking = Literal["ask", "run", "refuse"]
-"""What happens before a large fan-out: the person is asked (by an event; `Search.answer` answers), or nobody is."""
+"""What happens before a large fan-out: ask the user (by an event, which `Search.answer` answers), run it, or refuse it."""
 
 
 class SearchAnswer(NamedTuple):
-    """What came of a search."""
+    """The answer of a search."""
 
     text: str
-    """The answer, or a sentence that says why there is none."""
-    state: State
+    """The answer, or a sentence saying why there is none."""
+    state: EndState
     tree: str
     usage: UsageStats
     duration: float
@@ -71,10 +71,10 @@ class Search:
         spending: Spending | None = None,
         secrets: Secrets | None = None,
     ) -> None:
-        """emit: given every event, on the search's own thread; it must not take long.
+        """emit: called with every event on the search's thread; must return quickly.
 
-        make_llm: makes a model by its name, as `get_llm` does. spending: of the session that it is a part of. secrets: what no model
-        is told.
+        make_llm: makes a model from its name, as `get_llm` does. spending: of the session that runs the search. secrets: masked in
+        messages to models.
         """
         self._emit = emit
         self._make_llm = make_llm
@@ -88,7 +88,7 @@ class Search:
         self._questions: dict[str, asyncio.Future[bool]] = {}
         self._closed = False
         self._entering = threading.Lock()
-        """Held while a caller comes in, so that none comes in unseen by `close`."""
+        """Held while a caller registers, so that `close` sees every caller."""
         self._callers: set[Future[SearchAnswer]] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._loop,), name="rlm", daemon=True)
@@ -105,24 +105,24 @@ class Search:
         asking: Asking = "ask",
         about: Mapping[str, Any] | None = None,
     ) -> SearchAnswer:
-        """Answer a query over a context of any kind (see `contexts.take`), or a `Text`. An exception in the caller's thread (Ctrl+C) stops the tree.
+        """Answer a query over a `Text` or any context that `contexts.take` accepts. An exception in the caller's thread (Ctrl+C) stops the tree.
 
         sub_model: for all nodes but the root. about: attributes for the tree's first event (`cell`, `source`).
-        Raises `ContextError`, `ModelError`, `SandboxError`, `ValueError` for a query that asks nothing.
+        Raises `ContextError`, `ModelError`, `SandboxError`, and `ValueError` for an empty query.
         """
         if not query.strip():
-            raise ValueError("The query asks nothing.")
-        text = context if isinstance(context, Text) else self._taken(context)
+            raise ValueError("The query is empty.")
+        text = context if isinstance(context, Text) else self._text_of(context)
         ended = threading.Event()
         with self._entering:
             if self._closed:
                 return _stopped()
             growing = self._grow(query, text, model, sub_model, limits or Limits(), asking, about or {})
-            future = asyncio.run_coroutine_threadsafe(_telling(growing, ended), self._loop)
+            future = asyncio.run_coroutine_threadsafe(_signal_end(growing, ended), self._loop)
             self._callers.add(future)
         try:
             return result_of(future)
-        except CancelledError:  # by `close`, which waits for nobody for ever
+        except CancelledError:  # by `close`, which does not wait for ever
             return _stopped()
         except BaseException:
             if not future.done():
@@ -141,12 +141,12 @@ class Search:
 
         def retry(engine: Engine) -> None:
             if not engine.retry(node, query):
-                self._notice("warning", f"The call {node} of the search cannot be run again: its text is not kept any more.")
+                self._notice("warning", f"Call {node} of the search cannot be run again: its text is no longer in memory.")
 
         self._on_tree(tree, retry)
 
     def text(self, tree: str, start: int, end: int) -> str | None:
-        """A part of a tree's text; None where it is not held any more."""
+        """Return a part of a tree's text, or None if it is no longer in memory."""
         engine = self._trees.get(tree)
         return None if engine is None else engine.text(start, end)
 
@@ -160,7 +160,7 @@ class Search:
         self._later(answer)
 
     def close(self) -> None:
-        """Stop all trees, and end the sandboxes and the models' processes. Whoever still waits for an answer, or asks later, hears that it was stopped."""
+        """Stop all trees, end sandboxes and models' processes. Callers that still wait or come later get a `stopped` answer."""
         with self._entering:
             if self._closed:
                 return
@@ -173,7 +173,7 @@ class Search:
         if not self._thread.is_alive():
             self._loop.close()
 
-    def _taken(self, context: Any) -> Text:
+    def _text_of(self, context: Any) -> Text:
         taken = take(context)
         for notice in taken.notices:
             self._notice("warning", notice)
@@ -197,22 +197,28 @@ class Search:
         subs = root if sub_model is None else self._model(sub_model, limits)
         tree = uuid.uuid4().hex[:8]
         events = Events(tree, self._emit)
-        sandboxes = self._sandboxes()
-        consent = self._consent(asking)
-        engine = Engine(events, limits, model=root, sub_model=subs, gates=self._gates, spending=self._spending, sandboxes=sandboxes, consent=consent)
-        outcome = await self._rooted(tree, engine, query, text, about)
-        return SearchAnswer(outcome.text, outcome.state, tree, engine.calls.usage, time.monotonic() - began)
-
-    async def _rooted(self, tree: str, engine: Engine, query: str, text: Text, about: Mapping[str, Any]) -> Outcome:
+        if self._opened is None:
+            self._opened = self._open_sandboxes()
+        engine = Engine(
+            events,
+            limits,
+            model=root,
+            sub_model=subs,
+            gates=self._gates,
+            spending=self._spending,
+            sandboxes=self._opened,
+            consent=self._consent(asking),
+        )
         running = asyncio.ensure_future(engine.run(query, text, about))
         self._trees[tree] = engine
         try:
-            return await running
+            outcome = await running
         finally:
             await self._forget()
+        return SearchAnswer(outcome.text, outcome.state, tree, engine.calls.usage, time.monotonic() - began)
 
     async def _forget(self) -> None:
-        """Let go of the oldest trees that have ended."""
+        """Forget the oldest trees that have ended."""
         while len(self._trees) > 1 and (len(self._trees) > KEPT_TREES or sum(engine.size for engine in self._trees.values()) > KEPT_BYTES):
             oldest = next((tree for tree, engine in self._trees.items() if not engine.running), None)
             if oldest is None:
@@ -225,17 +231,12 @@ class Search:
             self._models[key] = model = Model.of(given, secrets=self._secrets, make_llm=self._make_llm, on_notice=self._notice)
             self._gates[model] = Gate(model.concurrency)
         model = self._models[key]
-        if limits.concurrency is not None and limits.concurrency > model.concurrency:  # somebody wants more than suits it
+        if limits.concurrency is not None and limits.concurrency > model.concurrency:  # the caller wants more than the default
             model.concurrency = limits.concurrency
             self._gates[model].widen(limits.concurrency)
         if limits.max_usd is not None and not model.priced:
-            raise ModelError(f"The price of {model.name} is not known, so a limit in dollars cannot be kept. Limit calls or tokens instead.")
+            raise ModelError(f"The price of {model.name} is unknown, so a limit in dollars cannot be enforced. Limit calls or tokens instead.")
         return model
-
-    def _sandboxes(self) -> Sandboxes:
-        if self._opened is None:
-            self._opened = self._open_sandboxes()
-        return self._opened
 
     def _consent(self, asking: Asking) -> Consent:
         async def ask(fan_out: ConsentRequest) -> bool:
@@ -259,7 +260,7 @@ class Search:
                     await self._opened.close()
                 for model in self._models.values():
                     await asyncio.to_thread(model.close)
-                await asyncio.sleep(0)  # for what is closed in the loop's next round
+                await asyncio.sleep(0)  # some things close in the loop's next iteration
 
     def _on_tree(self, tree: str, action: Callable[[Engine], None]) -> None:
         def act() -> None:
@@ -269,12 +270,12 @@ class Search:
         self._later(act)
 
     def _later(self, action: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # it has been closed
+        with contextlib.suppress(RuntimeError):  # the loop has been closed
             self._loop.call_soon_threadsafe(action)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    """Run the loop until it is stopped. A task of a provider's code that raises `SystemExit` ends itself, not the searches."""
+    """Run the loop until it is stopped. `SystemExit` in a provider's task ends that task, not the searches."""
     while True:
         try:
             return loop.run_forever()
@@ -283,11 +284,11 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _stopped() -> SearchAnswer:
-    """Of a search that never began, or whose end nobody waits for."""
-    return SearchAnswer("It was stopped.", "stopped", "", UsageStats(), 0.0)
+    """Return the answer of a search that did not start or was given up."""
+    return SearchAnswer("The search was stopped.", "stopped", "", UsageStats(), 0.0)
 
 
-async def _telling(work: Coroutine[Any, Any, T], ended: threading.Event) -> T:
+async def _signal_end(work: Coroutine[Any, Any, T], ended: threading.Event) -> T:
     try:
         return await work
     finally:

@@ -1,4 +1,4 @@
-"""A recursive search as a value that its events are folded into."""
+"""A search as a tree of calls, folded from its events."""
 
 from __future__ import annotations
 
@@ -24,48 +24,48 @@ from mahtab_tui.bus.records import (
 )
 from mahtab_tui.search.attributes import count, number, numbers, spans_of
 from mahtab_tui.search.coverage import HOWS, Coverage
-from mahtab_tui.search.node import FINISHED, FanOut, SearchNode, State, TreeBudgetLeft, Turn, UsageSum, shortened
+from mahtab_tui.search.node import FINISHED, BudgetLeft, FanOut, SearchNode, State, Turn, UsageSum, shortened
 
 HELD = 16_000_000
-"""Characters of the finished nodes that a tree keeps; of the oldest ones beyond, the ends."""
+"""Characters of finished nodes that a tree keeps; beyond that, the texts of the oldest nodes are shortened."""
 ENDS = 600
-"""Characters that stay of each of their texts."""
+"""Characters that are kept of each shortened text."""
 ANSWER = 40_000
-"""Characters that an answer has at most."""
+"""Characters that are kept of an answer."""
 
 
 _OfTurn = SearchTurn | SearchChatStream | SearchChat | SearchReplIn | SearchReplOut | Usage
-"""What belongs to a turn of a node."""
+"""Events that belong to a turn of a node."""
 
 
 class Tree:
-    """One search. Folding an event costs as much as its node is deep, however many nodes there are.
+    """One search. The cost of folding an event grows with the depth of its node, not with the number of nodes.
 
-    Any part of a stream gives a tree: what was seen before, what is unknown and what does not fit is left out.
+    Any part of a stream gives a tree: events that are repeated, unknown or inconsistent are skipped.
     """
 
     def __init__(self, id: str) -> None:
         self.id = id
         self.nodes: dict[str, SearchNode] = {}
         self.roots: list[SearchNode] = []
-        """The search itself; behind it, what has no parent besides."""
+        """The search itself first, then its retries and nodes whose parent is unknown."""
         self.limits: Mapping[str, float] = {}
-        """`max_calls`, `max_tokens`, `max_usd`, `max_seconds`, `max_depth`, as far as they are set."""
+        """Those that are set of `max_calls`, `max_tokens`, `max_usd`, `max_seconds`, `max_depth`."""
         self.cell: int | None = None
         self.coverage = Coverage()
         self.used = UsageSum()
         self.counts: Counter[State] = Counter()
         """How many nodes are in each state."""
         self.depth = 0
-        """The deepest level that was reached, the root being 0."""
+        """The deepest level so far; the root is at 0."""
         self.questions: dict[str, tuple[SearchNode, FanOut]] = {}
         """Fan-outs that wait for an answer, by request."""
         self.newest: SearchNode | None = None
-        """The node that began last."""
+        """The node that was started last."""
         self.structure = 0
-        """Grows when nodes come, end or are asked about."""
+        """Grows when a node starts, ends or asks for consent."""
         self.closed = False
-        """There will be no more events: it can only be looked at."""
+        """Whether no more events will come."""
         self._seq = -1
         self._finished: deque[tuple[SearchNode, int]] = deque()
         self._held = 0
@@ -89,23 +89,23 @@ class Tree:
 
     @property
     def finished(self) -> bool:
-        """Nothing of it waits or runs."""
+        """Whether none of its nodes waits or runs."""
         return bool(self.roots) and not sum(self.counts[state] for state in self.counts if state not in FINISHED)
 
     @property
     def has_budget(self) -> bool:
-        """Whether anything that a search uses up is limited."""
+        """Whether calls, tokens, dollars or seconds are limited."""
         return any(name in self.limits for name in ("max_calls", "max_tokens", "max_usd", "max_seconds"))
 
-    def left(self, now: float) -> TreeBudgetLeft:
-        """What is left of its budgets, `now` being in seconds since the epoch."""
+    def left(self, now: float) -> BudgetLeft:
+        """Return what is left of its budget. now: seconds since the epoch."""
         root, limits = self.root, self.limits
 
         def rest(name: str, used: float) -> float | None:
             return max(0.0, limits[name] - used) if name in limits else None
 
         calls, tokens = rest("max_calls", self.used.calls), rest("max_tokens", self.used.tokens)
-        return TreeBudgetLeft(
+        return BudgetLeft(
             calls=None if calls is None else int(calls),
             tokens=None if tokens is None else int(tokens),
             usd=rest("max_usd", self.used.cost),
@@ -127,7 +127,7 @@ class Tree:
             node.version += 1
 
     def close(self) -> None:
-        """There will be no more events: what has not finished is cut off."""
+        """Note that no more events will come: nodes that have not finished were cut off."""
         self.closed = True
         for node in self.nodes.values():
             if not node.finished:
@@ -159,7 +159,7 @@ class Tree:
             index=count(record.index),
         )
         self.nodes[name] = self.newest = node
-        self._stand(node, None if record.replaces is None else self.nodes.get(record.replaces), record)
+        self._place(node, None if record.replaces is None else self.nodes.get(record.replaces), record)
         self.counts["waiting"] += 1
         for above in _ancestors(node):
             above.alive += 1
@@ -170,8 +170,8 @@ class Tree:
             self.limits = numbers(record.limits or {})
             self.cell = record.cell
 
-    def _stand(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
-        """Put a node where it belongs."""
+    def _place(self, node: SearchNode, replaced: SearchNode | None, record: SearchBegin) -> None:
+        """Put a node into its place in the tree and in its batch."""
         if replaced is not None and replaced.parent is node.parent:
             node.replaces = replaced
             replaced.again.append(node)
@@ -217,7 +217,7 @@ class Tree:
             each.shape += 1
 
     def _hold(self, node: SearchNode) -> None:
-        """The texts of a finished node stay; those of the oldest ones are shortened when there are too many."""
+        """Keep the texts of a finished node, and shorten those of the oldest ones when there are too many."""
         size = len(node.query) + len(node.answer) + sum(turn.size for turn in node.turns)
         self._finished.append((node, size))
         self._held += size
@@ -228,7 +228,7 @@ class Tree:
                 turn.shorten(ENDS)
             self._held -= size
 
-    # What happens to them
+    # Events of a node
 
     def _turn(self, node: SearchNode, record: SearchTurn) -> None:
         if node.finished:
@@ -261,7 +261,7 @@ class Tree:
     def _touch(self, node: SearchNode, record: SearchTouch) -> None:
         how = next((how for how in HOWS if how == record.how), None)
         if how == "answer" and node.kind == "llm" and node.parent is not None:
-            how = "peek"  # A plain call has read all of its text, whatever of it its answer rests on.
+            how = "peek"  # A plain call has read all of its text, whichever part its answer rests on.
         if how is not None:
             self.coverage.add(how, spans_of(record.spans))
 
@@ -315,7 +315,7 @@ class Tree:
             self._turn_of(node, record).used.add(tokens, cost)
 
     def _turn_of(self, node: SearchNode, record: _OfTurn) -> Turn:
-        """The turn that an event speaks of; a new one where there is none with its number."""
+        """Return the turn that an event belongs to, a new one if its number is new."""
         wanted = record.turn
         if wanted is None:
             wanted = node.turns[-1].number if node.turns else 1

@@ -9,11 +9,11 @@ from mahtab_tui.bus.records import Record, SearchRecord, Usage
 from mahtab_tui.search.tree import Tree
 
 KEPT = 50
-"""Trees that are kept; of more, the oldest finished ones go."""
+"""Trees that are kept; of more, the oldest finished ones are dropped."""
 
 
 class Trees:
-    """Fed by all records of the bus; takes those of searches."""
+    """Folds the bus's records of searches into trees."""
 
     def __init__(self) -> None:
         self._trees: dict[str, Tree] = {}
@@ -23,7 +23,7 @@ class Trees:
         return len(self._trees)
 
     def __iter__(self) -> Iterator[Tree]:
-        """The newest first."""
+        """Iterate from the newest to the oldest."""
         return reversed(self._trees.values())
 
     def __getitem__(self, id: str) -> Tree:
@@ -31,11 +31,11 @@ class Trees:
 
     @property
     def structure(self) -> int:
-        """Grows when nodes come, end or are asked about, in any tree."""
+        """Grows when a node of any tree starts, ends or asks for consent."""
         return self._gone + sum(tree.structure for tree in self._trees.values())
 
     def fold(self, records: Sequence[Record]) -> bool:
-        """Take in records; says whether any was of a search."""
+        """Fold records; returns whether any belongs to a search."""
         found = False
         for record in records:
             if not (isinstance(record, SearchRecord | Usage) and record.tree):

@@ -1,4 +1,4 @@
-"""The turns of a node that explores its text by code."""
+"""The turns of a node that explores its text with code."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from mahtab_tui.search.answer_code import AnswerCode, code_of, last_answer
 from mahtab_tui.search.budget import Amount, BudgetSpent, Deadline, Limits
 from mahtab_tui.search.calls import Calls, as_sentence
 from mahtab_tui.search.events import Events
-from mahtab_tui.search.listening import Reply
 from mahtab_tui.search.live import LiveNode, Outcome
+from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.search.replies import Reply
 from mahtab_tui.search.requests import Request, read_call, read_final, read_touch
 
 _OUTPUT = 10_000
-"""Characters of a turn's output that a model is told at most."""
+"""Characters of a turn's output that a model gets at most."""
 _NOT_ONE = "There was not enough left for a first call and a last one. {}"
 _MAX_TOUCHES = 20_000
-"""Spans that one node may say it has seen."""
+"""Spans that one node may report as seen."""
 _AFTER_FINAL = 0.3
-"""Seconds that code has to end after it has given the answer."""
+"""Seconds that code may run on after it has given the answer."""
 
 Ask = Callable[[Request, Text], Awaitable[list[Outcome]]]
-"""Has sub-nodes answer."""
-LeftOf = Callable[[int], prompts.PromptBudget]
-"""What is left, by the turns that a node has left."""
+"""Starts sub-calls and returns their outcomes."""
+LeftOf = Callable[[int], BudgetLeft]
+"""Returns what is left of the budget, given how many turns the node has left."""
 
 
 class SandboxCalls:
-    """What a sandbox's code reaches: the engine behind its node."""
+    """What code in a sandbox can call: sub-calls, the final answer, and reports of what it has read."""
 
     def __init__(self, node: LiveNode, text: Text, events: Events, ask: Ask) -> None:
         self.final: tuple[str, list[Span]] | None = None
@@ -50,7 +51,8 @@ class SandboxCalls:
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         request = read_call(name, args, self._text)
         outcomes = await self._ask(request, self._text)
-        return {"answers": [{"text": said_to_parent(outcome), "failed": outcome.failed} for outcome in outcomes]}
+        marked = [f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text for outcome in outcomes]
+        return {"answers": [{"text": text, "failed": outcome.failed} for text, outcome in zip(marked, outcomes, strict=True)]}
 
     def tell(self, name: str, args: dict[str, Any]) -> None:
         if name == "final" and self.final is None and (final := read_final(args, self._text)) is not None:
@@ -61,11 +63,6 @@ class SandboxCalls:
             self._touches += len(spans)
             if self._touches <= _MAX_TOUCHES:
                 self._events.touch(self._node.id, how, self._text.to_root(spans))
-
-
-def said_to_parent(outcome: Outcome) -> str:
-    """A child's answer as its parent's code gets it."""
-    return f"[partial] {outcome.text}" if outcome.state == "partial" else outcome.text
 
 
 class Exploration:
@@ -79,18 +76,18 @@ class Exploration:
         self._sandboxes = sandboxes
         self._left = left
         self.sandbox: asyncio.Future[Sandbox] | None = None
-        """To be closed by the caller."""
+        """The caller closes it."""
         self._conversation = node.model.conversation()
         self._turn = 0
         self._too_long = False
-        """The conversation is more than the model reads."""
+        """Whether the conversation exceeds the model's context window."""
         self._kept = Amount()
-        """Held for the last call."""
+        """Reserved for the last call."""
 
     async def run(self, ask: Ask, deadline: Deadline) -> Outcome:
-        """Turn after turn until there is an answer; out of turns, budget or time the best there is.
+        """Run turns until there is an answer; when turns, budget or time are used up, return the best answer so far.
 
-        Raises `BudgetSpent` where not even a first call is left, `SandboxError`, and what models raise before anything was found.
+        Raises `BudgetSpent` if the budget does not allow a first call, `SandboxError`, and a model's errors while nothing has been found.
         """
         text = self._node.source.take()
         turns, deeper = self._limits.max_turns, self._node.depth + 1 < self._limits.max_depth
@@ -100,9 +97,9 @@ class Exploration:
         except BudgetSpent as error:
             raise BudgetSpent(_NOT_ONE.format(error)) from None
         self._conversation.add(HumanMessage(prompts.first_message(self._node.query, text, self._left(turns))))
-        desk, found = SandboxCalls(self._node, text, self._events, ask), self._node.found
+        calls, found = SandboxCalls(self._node, text, self._events, ask), self._node.found
         try:
-            outcome, reason = await self._until(deadline.work, self._explore(desk, text))
+            outcome, reason = await self._until(deadline.work, self._explore(calls, text))
             if outcome is None:
                 outcome, reason = await self._until(deadline.end, self._last(reason))
             if outcome is None and not found:
@@ -113,7 +110,7 @@ class Exploration:
             self._calls.budget.free(self._kept)
 
     async def _until(self, end: float | None, work: Awaitable[tuple[Outcome | None, str]]) -> tuple[Outcome | None, str]:
-        """The answer, or why there is none: the time is up, or the model failed after something had been found."""
+        """Return the outcome, or None and the reason: the time is up, or the model failed after something had been found."""
         try:
             async with asyncio.timeout_at(end) as limit:
                 return await work
@@ -125,9 +122,9 @@ class Exploration:
             self._too_long = self._too_long or isinstance(error, ContextTooLong)
             return None, str(error) if isinstance(error, BudgetSpent | SandboxError) else as_sentence(error)
 
-    async def _explore(self, desk: SandboxCalls, text: Text) -> tuple[Outcome | None, str]:
-        """The answer, or why there is none."""
-        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, desk))  # while the model thinks
+    async def _explore(self, calls: SandboxCalls, text: Text) -> tuple[Outcome | None, str]:
+        """Return the outcome, or None and the reason."""
+        starting = self.sandbox = asyncio.ensure_future(self._sandboxes.start(text, calls))  # while the model thinks
         for turn in range(1, self._limits.max_turns + 1):
             try:
                 if turn > 1:
@@ -144,9 +141,9 @@ class Exploration:
                 self._node.found.printed(said.text)
                 self._conversation.add(HumanMessage(prompts.feedback_message(found.feedback, self._left(self._limits.max_turns - turn))))
                 continue
-            result = await self._run_code(turn, await starting, found.code, desk)
-            if desk.final is not None:
-                answer, spans = desk.final
+            result = await self._run_code(turn, await starting, found.code, calls)
+            if calls.final is not None:
+                answer, spans = calls.final
                 return Outcome(answer, "done", text.to_root(spans)), ""
             self._node.found.printed(result.output)
             left = self._left(self._limits.max_turns - turn)
@@ -154,7 +151,7 @@ class Exploration:
         return None, f"All {self._limits.max_turns} turns are used."
 
     async def _hear(self, kept: Amount | None = None) -> Reply:
-        """What the model says next. kept: what is held for it already."""
+        """Get the model's next answer. kept: what is already reserved for it."""
         self._turn += 1
         try:
             return await self._calls.say(self._node.id, self._turn, max(self._turn, self._limits.max_turns), self._conversation, kept)
@@ -162,14 +159,14 @@ class Exploration:
             self._turn -= 1
             raise
 
-    async def _run_code(self, turn: int, sandbox: Sandbox, code: str, desk: SandboxCalls) -> TurnResult:
+    async def _run_code(self, turn: int, sandbox: Sandbox, code: str, calls: SandboxCalls) -> TurnResult:
         self._node.turn = turn
         self._events.send(SearchReplIn(code, node=self._node.id, turn=turn))
         running = asyncio.ensure_future(sandbox.run(code, self._limits.turn_seconds))
-        answered = asyncio.ensure_future(desk.answered.wait())
+        answered = asyncio.ensure_future(calls.answered.wait())
         try:
             await asyncio.wait((running, answered), return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():  # its last words, if they come soon
+            if not running.done():  # its last output, if it comes soon
                 await asyncio.wait((running,), timeout=_AFTER_FINAL)
             if not running.done():
                 running.cancel()
@@ -183,9 +180,9 @@ class Exploration:
         return result
 
     async def _last(self, reason: str) -> tuple[Outcome | None, str]:
-        """The best answer from what was found, by the call that was kept back."""
+        """Ask for the best answer with the call that was reserved for it."""
         node, found = self._node, self._node.found
-        if self._too_long:  # the turns between its beginning and its end go
+        if self._too_long:  # drop the turns between its beginning and its end
             self._conversation.ended = True
             self._conversation = node.model.conversation(*self._conversation.beginning(2))
         known = found.text if self._too_long else found.answers
@@ -205,14 +202,14 @@ class Exploration:
         return Outcome(last_answer(said.text), "partial"), ""
 
     def _keep(self) -> None:
-        """Hold what a last call would take after one more turn. Raises `BudgetSpent`, and holds what it held then."""
+        """Reserve what a last call after one more turn would take. Raises `BudgetSpent`; the earlier reservation then stays."""
         wanted = self._calls.estimate(self._node.model, self._conversation.chars + 2 * _OUTPUT)
         self._calls.budget.hold(wanted.minus(self._kept))
         self._kept = wanted
 
 
 def _heard(answer: str, found: AnswerCode) -> str:
-    """An answer without what came after its code."""
+    """Return an answer without the text after its code."""
     if found.code is None or not found.cut:
         return answer
     place = answer.find(found.code)

@@ -105,7 +105,7 @@ def test_a_partial_answer_is_told_of_and_a_missing_one_is_raised() -> None:
     story = Story()
     script = {"what?": [python("print(1)")] * 2}
     assert rlm("what?", LOG, model=scripted(script), max_turns=2, on_event=story.append) == "the best there is"
-    assert "best that was found" in story.of(tags.NOTICE)[0].text
+    assert "search did not finish" in story.of(tags.NOTICE)[0].text
     with pytest.raises(SearchFailed, match="budget of 1 model call "):
         rlm("what?", LOG, model=scripted(script), max_calls=1)
     with pytest.raises(ModelError, match="There is no model"):
@@ -210,7 +210,7 @@ def test_a_node_whose_code_runs_is_stopped(code: str) -> None:
         answer = search.run("what?", LOG, model=ScriptedModel(reply=reply), limits=Limits(max_depth=3))
     finally:
         search.close()
-    assert answer.text == "[failed: It was stopped.]" * 2
+    assert answer.text == "[failed: The call was stopped.]" * 2
 
 
 def test_a_log_holds_the_whole_search(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(sandboxes: ProcessSan
     await asyncio.gather(*starts, return_exceptions=True)
     other = await sandboxes.start(Text.root("c"), node)
     await other.close()
-    while not set(server._running) <= before or server._asked:
+    while not set(server._running) <= before or server._requests:
         await asyncio.sleep(0.01)
 
 

@@ -21,7 +21,8 @@ from mahtab_tui.llm.demo_search import FEW, WHO, patterns_of, search_answer
 from mahtab_tui.sandbox.base import TurnResult
 from mahtab_tui.sandbox.text import Text
 from mahtab_tui.search.answer_code import code_of
-from mahtab_tui.search.prompts import PromptBudget, first_message, last_message, plain_message, plain_system, system_prompt, turn_message
+from mahtab_tui.search.node import BudgetLeft
+from mahtab_tui.search.prompts import first_message, last_message, plain_message, plain_system, system_prompt, turn_message
 
 
 class Run:
@@ -62,7 +63,7 @@ class Run:
 
         whole = Text.root(text)
         system = system_prompt(whole, turns=10, sub_searches=depth + 1 < self._depth)
-        messages: list[BaseMessage] = [SystemMessage(system), HumanMessage(first_message(query, whole, PromptBudget(10, self._calls)))]
+        messages: list[BaseMessage] = [SystemMessage(system), HumanMessage(first_message(query, whole, BudgetLeft(10, self._calls)))]
         names = make_names(text, "str", (), Host())
         for turn in range(10):
             said = search_answer(messages)
@@ -80,7 +81,7 @@ class Run:
                     traceback.print_exc(file=output)
                     status = "error"
             result = TurnResult(status, output.getvalue(), len(output.getvalue()), 0.0)  # type: ignore[arg-type]
-            messages += [AIMessage(said), HumanMessage(turn_message(result, PromptBudget(9 - turn, self._calls)))]
+            messages += [AIMessage(said), HumanMessage(turn_message(result, BudgetLeft(9 - turn, self._calls)))]
         raise AssertionError("\n".join(self.said))
 
 
@@ -175,7 +176,7 @@ def test_a_plain_call_is_answered_from_its_text(query: str, text: str, said: str
 def test_the_last_call_is_answered_in_words() -> None:
     messages: list[BaseMessage] = [
         SystemMessage(system_prompt(Text.root("x"), turns=1, sub_searches=True)),
-        HumanMessage(first_message("timeout?", Text.root("x"), PromptBudget(1))),
+        HumanMessage(first_message("timeout?", Text.root("x"), BudgetLeft(1))),
         AIMessage("```python\n1\n```"),
         HumanMessage(last_message("The turn is used up.", "timeout?")),
     ]
@@ -187,9 +188,9 @@ def test_the_last_call_is_answered_in_words() -> None:
 def test_after_a_failed_turn_lines_with_any_of_the_words_are_the_answer() -> None:
     messages: list[BaseMessage] = [
         SystemMessage(system_prompt(Text.root("x"), turns=9, sub_searches=True)),
-        HumanMessage(first_message("timeout?", Text.root("x"), PromptBudget(9))),
+        HumanMessage(first_message("timeout?", Text.root("x"), BudgetLeft(9))),
         AIMessage("```python\n1\n```"),
-        HumanMessage(turn_message(TurnResult("died", "", 0, 0.0), PromptBudget(8))),
+        HumanMessage(turn_message(TurnResult("died", "", 0, 0.0), BudgetLeft(8))),
     ]
     code = code_of(search_answer(messages) or "").code
     assert code is not None

@@ -15,6 +15,7 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.search_lines import LAST_CALL
 from mahtab_tui.search.budget import Amount, Budget, BudgetSpent, Deadline, Limits, Prices, limits_of
 from mahtab_tui.search.live import Outcome
+from mahtab_tui.search.node import BudgetLeft
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of, replies
 
 
@@ -46,7 +47,7 @@ def test_a_budget_is_reserved_before_it_is_spent() -> None:
         budget.hold(Amount(1, 0))
     budget.free(held)
     budget.spend(Amount(2, 10))
-    assert budget.left() == (0, 70, None)
+    assert budget.left() == BudgetLeft(calls=0, tokens=70)
 
 
 def test_estimates_learn_from_what_calls_took() -> None:
@@ -136,7 +137,7 @@ def test_a_limit_in_dollars_needs_a_model_whose_price_is_known(bench: Bench) -> 
         tells_cost = False
 
     search = bench.search(TURNS)
-    with pytest.raises(ModelError, match="The price of scripted is not known"):
+    with pytest.raises(ModelError, match="The price of scripted is unknown"):
         search.run("what?", TEXT, model=Unpriced(reply=replies(TREE)), limits=Limits(max_usd=1))
 
 

@@ -262,8 +262,8 @@ def test_the_children_of_code_that_has_given_its_answer_are_stopped(bench: Bench
     found = bench.run(reply, {"leave": leave})
     assert found.text == "I know it"
     assert list(bench.story.finals().items()) == [
-        ("1.1", ("stopped", "It was stopped.")),
-        ("1.2", ("stopped", "It was stopped.")),
+        ("1.1", ("stopped", "The call was stopped.")),
+        ("1.2", ("stopped", "The call was stopped.")),
         ("1", ("done", "I know it")),
     ]
 

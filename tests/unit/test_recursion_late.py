@@ -14,7 +14,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.search_lines import LAST_CALL
 from mahtab_tui.search.budget import Limits
-from mahtab_tui.search.found import MOST, Found
+from mahtab_tui.search.findings import MOST, Findings
 from tests.recursion_scripts import TEXT, Bench, ScriptedModel, Seat, code, query_of
 
 FAILURES = [ContextTooLong("It is too long."), ModelError("The account cannot pay."), ValueError("bad luck"), ModelBusy("It is busy.")]
@@ -135,7 +135,7 @@ def test_an_answer_that_breaks_off_comes_back_as_far_as_it_came(bench: Bench) ->
 
 
 def test_what_was_found_is_bounded_and_says_what_is_missing() -> None:
-    found = Found()
+    found = Findings()
     assert not found
     for number in range(1_000):
         found.printed(f"output {number} " + "x" * 1_000)

@@ -65,7 +65,7 @@ def test_a_call_whose_twin_was_stopped_is_made(bench: Bench) -> None:
     running = bench.start(reply, {"thrice": thrice}, max_depth=1)
     wait_for(lambda: bench.story.of(tags.RLM_CALL, "1.1", event="turn"))
     bench.running.stop(bench.story[0].attrs["tree"], "1.1")
-    assert running.result(20).text == "[failed: It was stopped.] made made"
+    assert running.result(20).text == "[failed: The call was stopped.] made made"
     assert len(asked) == 3
 
 
@@ -90,7 +90,7 @@ def test_a_call_that_is_run_again_may_be_answered_before_the_old_one_has_ended(b
     wait_for(lambda: bench.story.of(tags.RLM_FINAL, "1.4"))
     bench.running._loop.call_soon_threadsafe(let_go.set)
     assert running.result(20).text == "made made made"
-    assert bench.story.finals()["1.1"] == ("stopped", "It was stopped.")
+    assert bench.story.finals()["1.1"] == ("stopped", "The call was stopped.")
     assert len(asked) == 3
 
 

@@ -13,7 +13,7 @@ from langchain_core.messages import BaseMessage
 
 from mahtab_tui.bus import tags
 from mahtab_tui.sandbox.text import Text
-from mahtab_tui.search import kept
+from mahtab_tui.search import live
 from mahtab_tui.search.events import LONGEST_QUERY
 from mahtab_tui.search.live import Source
 from mahtab_tui.search.log import Log
@@ -62,12 +62,12 @@ def test_texts_and_queries_of_ended_nodes_are_let_go_beyond_a_limit(bench: Bench
         seat.final("end")
 
     bench.run(lambda messages: code("many") if query_of(messages) == "what?" else "read", {"many": many}, max_depth=1, plain=2 * LARGE, ask_above=99)
-    assert 0 < held_by(bench) <= kept.MOST
+    assert 0 < held_by(bench) <= live.KEPT_BYTES
     search, tree = bench._searches[-1], bench.story[0].attrs["tree"]
     search.retry(tree, "1.1")
     search.retry(tree, "1.60")
     assert search.run("?", "a", model="demo").state == "done", "the loop has come round"
-    assert "The call 1.1 of the search cannot be run again" in bench.story.of(tags.NOTICE)[0].text
+    assert "Call 1.1 of the search cannot be run again" in bench.story.of(tags.NOTICE)[0].text
     assert bench.story.of(tags.RLM_CALL, "1.61", event="begin")[0].attrs["replaces"] == "1.60"
 
 

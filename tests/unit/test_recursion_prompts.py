@@ -12,8 +12,8 @@ from mahtab_tui.kernel.worker.sandbox.names import FUNCTIONS
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
 from mahtab_tui.sandbox.base import TurnResult
 from mahtab_tui.sandbox.text import Document, Text
+from mahtab_tui.search.node import BudgetLeft
 from mahtab_tui.search.prompts import (
-    PromptBudget,
     feedback_message,
     first_message,
     last_message,
@@ -51,9 +51,7 @@ def test_the_system_prompt_says_what_differs() -> None:
 
 
 def test_the_first_message_has_the_measures_of_the_text_and_none_of_its_words() -> None:
-    message = first_message(
-        "how many?", Text.root(f"{SECRET}\n" * 1000, about="CSV with the columns a, b"), PromptBudget(10, 99, 1_500_000, 0.5, 300)
-    )
+    message = first_message("how many?", Text.root(f"{SECRET}\n" * 1000, about="CSV with the columns a, b"), BudgetLeft(10, 99, 1_500_000, 0.5, 300))
     assert SECRET not in message
     for said in ("how many?", "a str of 29,000 characters in 1,000 lines (about 7,250 tokens)", "CSV with the columns a, b"):
         assert said in message
@@ -62,7 +60,7 @@ def test_the_first_message_has_the_measures_of_the_text_and_none_of_its_words() 
 
 def test_documents_are_named_with_their_lengths() -> None:
     parts = tuple(Document(f"file {n}.txt" if n else "long" * 50 + "\n", n * 10, n * 10 + 9) for n in range(50))
-    message = first_message("q", Text.root("x" * 500, kind="dict", parts=parts), PromptBudget())
+    message = first_message("q", Text.root("x" * 500, kind="dict", parts=parts), BudgetLeft())
     assert "a dict of 50 documents, together 500 characters" in message
     assert "\n- file 7.txt: 9\n" in message
     assert "… and 20 more" in message
@@ -71,17 +69,17 @@ def test_documents_are_named_with_their_lengths() -> None:
 
 
 def test_a_turn_is_told_with_its_output_its_end_and_what_is_left() -> None:
-    assert turn_message(result(), PromptBudget(turns=4)) == f'<{OUTPUT} status="ok" characters="4">\ndone\n</{OUTPUT}>\n\nLeft: 4 turns.'
-    assert "(nothing was printed)" in turn_message(result(" \n"), PromptBudget())
-    assert "dropped" in turn_message(result(), PromptBudget(), cut=True)
-    assert "your variables are gone" in turn_message(result(status="died"), PromptBudget())
-    assert 'status="timed out" characters="4" seconds="30"' in turn_message(result(status="timed out", duration=30.2), PromptBudget())
-    assert "This is your last turn: call FINAL" in turn_message(result(), PromptBudget(turns=1))
-    assert "Left: 1 turn." in feedback_message("No code.", PromptBudget(turns=1))
+    assert turn_message(result(), BudgetLeft(turns=4)) == f'<{OUTPUT} status="ok" characters="4">\ndone\n</{OUTPUT}>\n\nLeft: 4 turns.'
+    assert "(nothing was printed)" in turn_message(result(" \n"), BudgetLeft())
+    assert "dropped" in turn_message(result(), BudgetLeft(), cut=True)
+    assert "your variables are gone" in turn_message(result(status="died"), BudgetLeft())
+    assert 'status="timed out" characters="4" seconds="30"' in turn_message(result(status="timed out", duration=30.2), BudgetLeft())
+    assert "This is your last turn: call FINAL" in turn_message(result(), BudgetLeft(turns=1))
+    assert "Left: 1 turn." in feedback_message("No code.", BudgetLeft(turns=1))
 
 
 def test_long_output_comes_as_head_and_tail() -> None:
-    message = turn_message(result("head" + "x" * 50_000 + "tail"), PromptBudget())
+    message = turn_message(result("head" + "x" * 50_000 + "tail"), BudgetLeft())
     assert "head" in message
     assert "tail" in message
     assert "characters left out" in message
@@ -108,8 +106,8 @@ TAGS = re.compile(rf"<\s*/?\s*(?:{QUERY}|{TEXT}|{OUTPUT}|[a-z]+-repl-\w+|[a-z]+-
 @pytest.mark.parametrize(
     ("message", "tags"),
     [
-        (first_message(HOSTILE, Text.root("x", kind="list", about=HOSTILE, parts=(Document(HOSTILE, 0, 1),)), PromptBudget()), 4),
-        (turn_message(result(HOSTILE), PromptBudget()), 2),
+        (first_message(HOSTILE, Text.root("x", kind="list", about=HOSTILE, parts=(Document(HOSTILE, 0, 1),)), BudgetLeft()), 4),
+        (turn_message(result(HOSTILE), BudgetLeft()), 2),
         (last_message("Used up.", HOSTILE), 2),
         (plain_message(HOSTILE, HOSTILE), 4),
         (plain_message(HOSTILE, HOSTILE * 1000), 4),
@@ -123,5 +121,5 @@ def test_nothing_from_outside_can_forge_the_structure(message: str, tags: int) -
 
 @given(st.text(alphabet=f"<>/ {OUTPUT}x&lt;", max_size=80))
 def test_an_output_ends_where_its_tag_ends(output: str) -> None:
-    message = turn_message(result(output), PromptBudget())
+    message = turn_message(result(output), BudgetLeft())
     assert len(TAGS.findall(message)) == 2

@@ -85,11 +85,11 @@ def test_a_node_is_stopped_in_any_state_and_its_siblings_go_on(bench: Bench, sta
     name = bench.story[0].attrs["tree"]
     bench.running.stop(name, "1.1")
     wait_for(lambda: "1.1" in bench.story.finals())
-    assert bench.story.finals()["1.1"] == ("stopped", "It was stopped.")
+    assert bench.story.finals()["1.1"] == ("stopped", "The call was stopped.")
     assert "1.2" not in bench.story.finals()
     assert all(child in bench.story.finals() for child in bench.story.begun() if child.startswith("1.1"))
     bench.running.stop(name, "1.2")
-    assert running.result(20).text == "[failed: It was stopped.]|[failed: It was stopped.]"
+    assert running.result(20).text == "[failed: The call was stopped.]|[failed: The call was stopped.]"
     wait_for(lambda: bench.sandboxes.open == 0)
 
 
@@ -110,7 +110,7 @@ def test_a_node_that_waits_for_its_turn_is_stopped(bench: Bench) -> None:
     name = bench.story[0].attrs["tree"]
     for node in ("1.2", "1.1"):
         bench.running.stop(name, node)
-    assert running.result(20).text == "[failed: It was stopped.]|[failed: It was stopped.]"
+    assert running.result(20).text == "[failed: The call was stopped.]|[failed: The call was stopped.]"
 
 
 def test_a_node_whose_sandbox_starts_is_stopped(bench: Bench) -> None:
@@ -136,7 +136,7 @@ def test_a_node_that_waits_for_its_twin_is_stopped_alone(bench: Bench) -> None:
     wait_for(lambda: "1.2" in bench.story.finals())
     assert "1.1" not in bench.story.finals()
     bench.running.stop(name, "1.1")
-    assert running.result(20).text == "[failed: It was stopped.]|[failed: It was stopped.]"
+    assert running.result(20).text == "[failed: The call was stopped.]|[failed: The call was stopped.]"
 
 
 def test_a_question_ends_with_its_node(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.sandbox.text import Span
-from mahtab_tui.search.node import STATES, FanOut, SearchNode, State, TreeBudgetLeft, UsageSum
+from mahtab_tui.search.node import STATES, BudgetLeft, FanOut, SearchNode, State, UsageSum
 
 _LOOKED_AT = 400
 """Characters of a text that one line is made from."""
@@ -98,7 +98,7 @@ def totals(used: UsageSum, depth: str) -> str:
     return " · ".join(filter(None, words))
 
 
-def budget(left: TreeBudgetLeft) -> str:
+def budget(left: BudgetLeft) -> str:
     """What is left of the budgets; empty where there are none."""
     words = []
     if left.calls is not None:

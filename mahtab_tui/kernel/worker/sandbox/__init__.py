@@ -1,1 +1,1 @@
-"""The kernel side with a sandbox's profile: Python that can reach nothing but its text and the engine."""
+"""The inner side of a sandbox: Python that can reach nothing but its text and the engine."""

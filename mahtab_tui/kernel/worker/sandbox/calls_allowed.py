@@ -1,7 +1,7 @@
-"""The system calls that sandboxed Python may make. Whatever is not here is refused.
+"""The system calls that sandboxed Python may make. All others are refused.
 
-Nothing here opens, names or changes a file, makes a process, reaches another one, or makes code out of data. All
-modules are loaded before: nothing is left to open.
+None of them opens, names or changes a file, makes or reaches another process, or makes memory executable. All
+modules are loaded beforehand, so nothing needs to be opened.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ X86_64, AARCH64 = "x86_64", "aarch64"
 
 
 class Check(NamedTuple):
-    """An argument, as far as the mask shows it, is one of some values."""
+    """Requires that an argument, after masking, is one of some values."""
 
     argument: int
-    """Its place, from 0."""
+    """Its index, from 0."""
     mask: int
     """64 bits."""
     values: tuple[int, ...]
 
 
 class AllowedCall(NamedTuple):
-    """A call, and when."""
+    """A system call, and the conditions under which it is allowed."""
 
     name: str
     x86_64: int | None
     aarch64: int | None
     alternatives: tuple[tuple[Check, ...], ...] = ((),)
-    """It is allowed where all the checks of one of these hold."""
+    """It is allowed if all checks of one of these hold."""
 
 
 _WHOLE = 0xFFFF_FFFF_FFFF_FFFF
 _INT = 0xFFFF_FFFF
-"""What the kernel looks at of an `int`."""
+"""The bits of an `int` that the kernel reads."""
 
 _PROT_EXEC = 4
 _NOT_EXECUTABLE = ((Check(2, _PROT_EXEC, (0,)),),)
 
-# Exactly what makes a thread: same memory, descriptors of the process, same group; and neither a namespace nor a process.
+# Only what makes a thread: same memory, signal handlers and thread group; no namespace and no process.
 _CLONE_VM, _CLONE_SIGHAND, _CLONE_THREAD = 0x100, 0x800, 0x10000
 _CLONE_OTHER = (
     0x80  # NEWTIME
@@ -52,24 +52,24 @@ _CLONE_OTHER = (
 )
 _THREAD = _CLONE_VM | _CLONE_SIGHAND | _CLONE_THREAD
 
-# Not F_SETOWN and F_SETSIG: with them the kernel sends signals to others.
+# Without F_SETOWN and F_SETSIG, which make the kernel send signals to other processes.
 _F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_DUPFD_CLOEXEC = 0, 1, 2, 3, 4, 1030
 _O_ASYNC = 0x2000
 _FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS = 0x541B, 0x5421, 0x5450, 0x5451, 0x5401
 
-# A pair that is connected stays so; of datagrams one could be led elsewhere. No MSG_OOB.
+# Only streams: a connected pair stays connected, while a datagram socket could be redirected. No MSG_OOB.
 _AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0x80800
 _MSG_FLAGS = 0x2 | 0x40 | 0x100 | 0x4000  # PEEK, DONTWAIT, WAITALL, NOSIGNAL
 _SOL_SOCKET, _SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN = 1, 3, 4, 38, 39
 
-_PIPE_FLAGS = 0x80800  # CLOEXEC, NONBLOCK; not the pipes that the kernel itself writes to
+_PIPE_FLAGS = 0x80800  # CLOEXEC, NONBLOCK; not notification pipes
 _FUTEX_COMMAND = 0x7F
-_FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # what locks and conditions of the C library use
+_FUTEX_COMMANDS = (0, 1, 3, 4, 5, 9, 10)  # used by the C library's locks and conditions
 
 _OWN = (Check(0, _INT, (0,)),)
 
 ALLOWED = (
-    # Descriptors that are there.
+    # Open descriptors.
     AllowedCall("read", 0, 63),
     AllowedCall("write", 1, 64),
     AllowedCall("readv", 19, 65),
@@ -90,7 +90,7 @@ ALLOWED = (
         ),
     ),
     AllowedCall("ioctl", 16, 29, ((Check(1, _INT, (_FIONREAD, _FIONBIO, _FIONCLEX, _FIOCLEX, _TCGETS)),),)),
-    # What asyncio makes of its own.
+    # What asyncio makes for itself.
     AllowedCall("pipe", 22, None),
     AllowedCall("pipe2", 293, 59, ((Check(1, _INT & ~_PIPE_FLAGS, (0,)),),)),
     AllowedCall("eventfd2", 290, 19),
@@ -110,7 +110,7 @@ ALLOWED = (
     AllowedCall("getsockname", 51, 204),
     AllowedCall("getpeername", 52, 205),
     AllowedCall("getsockopt", 55, 209, ((Check(1, _INT, (_SOL_SOCKET,)), Check(2, _INT, (_SO_TYPE, _SO_ERROR, _SO_PROTOCOL, _SO_DOMAIN))),)),
-    # Memory, of which none is executable.
+    # Memory that is not executable.
     AllowedCall("mmap", 9, 222, _NOT_EXECUTABLE),
     AllowedCall("mprotect", 10, 226, _NOT_EXECUTABLE),
     AllowedCall("munmap", 11, 215),

@@ -1,4 +1,4 @@
-"""A sandbox from its fork to its end."""
+"""The life of a sandbox, from its fork to its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from ..frames import Frame, FrameReader, encode
 from ..interrupts import Interrupts
 from . import libc, lockdown, rlimits
-from .conversation import Conversation
+from .connection import EngineConnection
 from .names import make_names
 from .turns import Turns
 
@@ -24,7 +24,7 @@ _CHANNEL, _TEXT, _RULES = 3, 4, 5
 
 
 def run(parent: int, channel: int, text: int, locks: lockdown.Locks) -> None:
-    """Become a sandbox: never returns while the engine wants it. channel: a socket; text: a file of UTF-8, surrogates and all."""
+    """Become a sandbox; returns only if that fails. channel: a socket; text: a file of UTF-8, which may have surrogates."""
     try:
         lockdown.leave_parent(parent)
         locks = _keep_only(channel, text, locks)
@@ -32,14 +32,14 @@ def run(parent: int, channel: int, text: int, locks: lockdown.Locks) -> None:
         context = _read(_TEXT)
         threading.stack_size(rlimits.THREAD_STACK)
         lockdown.lock(locks, sys.getsizeof(context))
-    except (lockdown.NotLocked, OSError, MemoryError) as error:
+    except (lockdown.LockdownError, OSError, MemoryError) as error:
         os.write(channel, encode({"op": "refused", "why": str(error) or type(error).__name__}))
         return
     _serve(context)
 
 
 def _keep_only(channel: int, text: int, locks: lockdown.Locks) -> lockdown.Locks:
-    """Nothing of the parent's is open but these; the standard streams lead nowhere."""
+    """Close all other descriptors of the parent; the standard streams lead to /dev/null."""
     moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, _OUT_OF_THE_WAY) for fd in (channel, text, locks.rules)]
     for old, new in zip(moved, (_CHANNEL, _TEXT, _RULES)):
         os.dup2(old, new)
@@ -50,7 +50,7 @@ def _keep_only(channel: int, text: int, locks: lockdown.Locks) -> lockdown.Locks
 
 
 def _read(fd: int) -> str:
-    """The text of a file in memory, without a second copy of its bytes."""
+    """Read the text of a file in memory without a second copy of its bytes."""
     size = os.fstat(fd).st_size
     if not size:
         os.close(fd)
@@ -63,28 +63,28 @@ def _read(fd: int) -> str:
 def _serve(context: str) -> None:
     gc.enable()
     interrupts = Interrupts()
-    conversation = Conversation(_CHANNEL, interrupts)
+    connection = EngineConnection(_CHANNEL, interrupts)
     jobs: queue.SimpleQueue[Frame] = queue.SimpleQueue()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    threading.Thread(target=_listen, args=(conversation, jobs), daemon=True).start()
+    threading.Thread(target=_listen, args=(connection, jobs), daemon=True).start()
     about = jobs.get()
-    names: dict[str, Any] = make_names(context, about["kind"], [tuple(part) for part in about["parts"]], conversation)
-    turns = Turns(names, conversation, interrupts)
-    conversation.ready()
+    names: dict[str, Any] = make_names(context, about["kind"], [tuple(part) for part in about["parts"]], connection)
+    turns = Turns(names, connection, interrupts)
+    connection.ready()
     while True:
         job = jobs.get()
-        conversation.done(turns.run(job["turn"], job["code"]))
+        connection.done(turns.run(job["turn"], job["code"]))
 
 
-def _listen(conversation: Conversation, jobs: queue.SimpleQueue[Frame]) -> None:
-    """The reading thread: hands on what comes. The process ends with it, and it with the connection."""
+def _listen(connection: EngineConnection, jobs: queue.SimpleQueue[Frame]) -> None:
+    """Read frames and hand them on, on a thread of its own. The process ends with the connection."""
     try:
         frames = FrameReader()
-        buffer = memoryview(bytearray(65_536))  # taken now: later there may be no memory left
+        buffer = memoryview(bytearray(65_536))  # allocated now, since later there may be no memory left
         while size := os.readv(_CHANNEL, [buffer]):
             for frame in frames.feed(buffer[:size]):
                 if frame["op"] == "reply":
-                    conversation.deliver(frame)
+                    connection.deliver(frame)
                 else:
                     jobs.put(frame)
     finally:

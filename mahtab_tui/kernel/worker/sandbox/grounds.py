@@ -1,4 +1,4 @@
-"""What an answer rests on: the parts of the text that it quotes, and the lines that it names by their numbers."""
+"""Finds what an answer rests on: the parts of the text that it quotes, and the lines that it names by number."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from itertools import islice
 from .parts import Part, place_of
 
 _QUOTED = range(16, 2_001)
-"""Characters of a part that is looked for in an answer: shorter ones stand in many by chance."""
+"""Lengths of parts that are looked for in an answer; shorter ones are in many answers by chance."""
 _REMEMBERED = 5_000
 _NAMED = re.compile(r"\blines?\s+(\d{1,9}(?:\s*(?:,|-|–|to|and)\s*\d{1,9})*)", re.IGNORECASE)
 _MOST_NAMED = 1_000
 
 
 class Grounds:
-    """Remembers the latest parts that the code has been given."""
+    """Remembers the latest parts that were given to the code."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._given: deque[Part] = deque(maxlen=_REMEMBERED)
 
     def give(self, parts: Iterable[Part]) -> None:
-        """These have been given."""
+        """Remember parts that are given to the code."""
         self._given.extend(part for part in parts if len(part) in _QUOTED)
 
     def of(self, answer: object, words: str, numbered: bool) -> list[tuple[int, int]]:
-        """Places in the text, in order.
+        """Return the places in the text that an answer rests on, in order.
 
-        answer: as the code gave it; a part, or parts in a list or dict, tell their places themselves. words: the same as text.
-        numbered: whether numbers of lines are those of the text.
+        answer: as the code gave it; a part, or parts in a list or dict, know their places. words: the answer as text.
+        numbered: whether line numbers in it are those of the text.
         """
         found = {(part.start, part.end) for part in self._given if part in words}
         found.update(place for value in _strings(answer) if (place := place_of(value, self._text)))
@@ -54,7 +54,7 @@ class Grounds:
 
 
 def _strings(answer: object) -> list[str]:
-    """The answer itself where it is a string, or the parts that it holds."""
+    """Return the answer itself if it is a string, otherwise the parts that it contains."""
     if isinstance(answer, str):
         return [answer]
     if not isinstance(answer, (list, tuple, dict)):

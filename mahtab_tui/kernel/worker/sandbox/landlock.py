@@ -1,4 +1,4 @@
-"""Landlock: a process that gives up, for good, what it may do with files, the network and other processes."""
+"""Landlock: a process permanently gives up its rights to files, the network and other processes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .libc import syscall
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446
 _VERSION = 1
 
-# By the version of the interface from which on the kernel knows the rights.
+# Numbers of rights, by the version of the interface since which the kernel knows them.
 _FILES = ((1, 13), (2, 14), (3, 15), (5, 16))
 _NETWORK_FROM, _NETWORK = 4, 0b11
 _SCOPES_FROM, _SCOPES = 6, 0b11
 
 
 def version() -> int:
-    """The version of the kernel's interface; 0 where there is none, or it is switched off."""
+    """Return the version of the kernel's interface; 0 if there is none or it is disabled."""
     try:
         return syscall(_CREATE_RULESET, None, 0, _VERSION)
     except OSError as error:
@@ -28,7 +28,7 @@ def version() -> int:
 
 
 def no_rights() -> int:
-    """A descriptor of the set of rules that handles all that the kernel can and allows none of it. Raises `OSError`."""
+    """Return the descriptor of a ruleset that handles all rights the kernel knows and grants none. Raises `OSError`."""
     known = version()
     files = max(count for since, count in _FILES if since <= known)
     words = [(1 << files) - 1]
@@ -41,5 +41,5 @@ def no_rights() -> int:
 
 
 def restrict(rules: int) -> None:
-    """Hold this process to a set of rules from here on. It must have given up new privileges. Raises `OSError`."""
+    """Apply a ruleset to this process, which must have given up new privileges. Raises `OSError`."""
     syscall(_RESTRICT_SELF, rules, 0)

@@ -1,4 +1,4 @@
-"""The lines of a text that a pattern matches, quickly also where the text has 100 MB."""
+"""Finds the lines that match a pattern, quickly even in 100 MB of text."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ..text_tools import LONG_LINE
 
 _NEGATED = re.compile(r"\[\^(?:\\.|[^\]\\])*\]?", re.DOTALL)
 _ACROSS = re.compile(r"\n|\\n|\[\\s\\S\]|\[\\S\\s\]|\(\?[aiLmux]*s")
-"""What a pattern has that is meant to match more than one line."""
+"""Occurs in patterns that are meant to match more than one line."""
 
 _MAY_CROSS = re.compile(r"\[\^|\\[sDWAZzBx0u\n]|\(\?(?!:|P<|[aiLm]+\))", re.DOTALL)
-"""What may match a line's end, or sees beyond it: with these, the whole text and its lines by themselves are not the same."""
+"""May match a line break or look beyond it, so that searching the whole text and searching line by line differ."""
 
 _LEADING = re.compile(r"((?:\(\?[aiLmu]+\))?)\^?\.\*(?![+*{])\??")
-"""A beginning that says nothing of whether a line matches, but makes the search try the line again from each of its characters."""
+"""A start that does not affect which lines match, but makes the search try each line again from every character."""
 
 
 AROUND = 300
-"""Characters before and after a match that `surroundings` gives."""
+"""Characters before and after a match that `surroundings` includes."""
 
 
 def compile_pattern(pattern: object) -> Pattern[str]:
-    """A pattern, given as text or compiled, with ``^`` and ``$`` at the ends of lines.
+    """Compile a pattern, given as text or compiled, so that ``^`` and ``$`` match at line ends.
 
-    Raises ValueError where it is not a regular expression, TypeError where it is no pattern at all.
+    Raises ValueError for an invalid regular expression, TypeError for another type.
     """
     if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
         return re.compile(pattern.pattern, pattern.flags | re.MULTILINE)
@@ -41,10 +41,10 @@ def compile_pattern(pattern: object) -> Pattern[str]:
 
 
 def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Start and end (without its line end) of each line that matches, in order.
+    """Yield start and end (without the line break) of each matching line, in order.
 
-    A pattern that names line ends (``\\n``, ``[\\s\\S]``, ``(?s)``) is matched across lines; all lines of a match are then one.
-    A line end at the very end of the text begins no further line.
+    A pattern that contains line breaks (``\\n``, ``[\\s\\S]``, ``(?s)``) matches across lines; all lines of a match are then one.
+    A line break at the very end of the text does not start another line.
     """
     source = _NEGATED.sub("", pattern.pattern)
     if pattern.flags & re.DOTALL or _ACROSS.search(source):
@@ -57,7 +57,7 @@ def matching_lines(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]
 
 
 def surroundings(text: str, pattern: Pattern[str], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Start and end of what stands around each match in a line, those that meet as one; for lines too long to be shown."""
+    """Yield start and end of the text around each match in a line, merged if they touch; for lines that are too long to show."""
     low = high = -1
     for found in pattern.finditer(text, start, end):
         if high < 0 or found.start() - AROUND > high:
@@ -70,13 +70,13 @@ def surroundings(text: str, pattern: Pattern[str], start: int, end: int) -> Iter
 
 
 def line_of(text: str, place: int) -> tuple[int, int]:
-    """Start and end of the line that holds a character."""
+    """Return start and end of the line that contains a character."""
     end = text.find("\n", place)
     return text.rfind("\n", 0, place) + 1, len(text) if end < 0 else end
 
 
 def widened(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
-    """A run of lines with so many lines before and after it, up to one that is too long to be shown."""
+    """Extend a run of lines by so many lines before and after it, but not beyond one that is too long to show."""
     for _ in range(lines):
         before = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start - before > LONG_LINE:
@@ -93,7 +93,7 @@ def widened(text: str, start: int, end: int, lines: int) -> tuple[int, int]:
 
 
 def _in_whole(text: str, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-    """One search of the whole text: where the pattern begins with plain characters, ten times as fast as by line."""
+    """Search the whole text at once, which is ten times as fast as by line if the pattern starts with plain characters."""
     place = 0
     while place < len(text):
         found = pattern.search(text, place)

@@ -1,4 +1,4 @@
-"""What can be imported in a sandbox: all of it is loaded before, since nothing can be opened then."""
+"""The modules that can be imported in a sandbox; all are loaded beforehand, since a sandbox cannot open files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MODULES = (
     " platform plistlib pprint queue quopri random re reprlib sched secrets select selectors shlex shutil signal socket sqlite3 stat statistics string"
     " stringprep struct subprocess symtable tempfile textwrap threading time timeit token tokenize tomllib traceback tracemalloc types typing"
     " unicodedata urllib.parse uuid warnings weakref xml.dom.minidom xml.etree.ElementTree xml.sax zipfile zlib zoneinfo"
-    # What the others import when they are first used.
+    # Imported by the others when they are first used.
     " _pydatetime _pydecimal _pylong _strptime _zoneinfo asyncio.taskgroups asyncio.timeouts asyncio.unix_events compression.zstd"
     " concurrent.interpreters encodings.idna getpass importlib.metadata importlib.resources json.tool multiprocessing.context"
     " opcode pydoc xml.etree.cElementTree zipfile._path _colorize _pyrepl"
@@ -27,8 +27,8 @@ _MODULES = (
 
 
 def preload() -> None:
-    """Load what there is of the list in this version of Python; the text encodings too."""
-    # Encryption is of no use without a network, and large.
+    """Load the modules that this version of Python has, and the text encodings."""
+    # ssl is large, and useless without a network.
     sys.modules["ssl"] = None  # type: ignore[assignment]
     for name in [*_MODULES, *(module.name for module in pkgutil.iter_modules(encodings.__path__, "encodings."))]:
         try:
@@ -39,15 +39,15 @@ def preload() -> None:
 
 
 def close_imports() -> None:
-    """From here on only what is loaded, built in or frozen can be imported; the rest is refused in words."""
+    """Allow only loaded, built-in and frozen modules to be imported from now on; others fail with an explanation."""
     sys.path[:] = []
     sys.path_hooks[:] = []
     sys.path_importer_cache.clear()
-    sys.meta_path[:] = [BuiltinImporter, FrozenImporter, _Absent()]
+    sys.meta_path[:] = [BuiltinImporter, FrozenImporter, _RefusingFinder()]
 
 
-class _Absent:
-    """The last of the finders."""
+class _RefusingFinder:
+    """The last finder, which explains why a module is missing."""
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> NoReturn:
         raise ModuleNotFoundError(f"No module named {name!r} in this sandbox: it has the harmless modules of the standard library only", name=name)

@@ -1,4 +1,4 @@
-"""The names that code in a sandbox finds: its text, ways to look at it, sub-calls, and FINAL."""
+"""The names that code in a sandbox has: its text, functions to read it, sub-calls, and FINAL."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .parts import Failure, Final, Part, SubAnswer, answer_of, place_of, places_
 from .touches import MOST_A_CALL, Touches, merge
 from .wording import ANSWER_LIMIT, readable, subset_text, wrong_type
 
-__all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "Search", "SubAnswer", "make_names"]
+__all__ = ["ANSWER_LIMIT", "FUNCTIONS", "Failure", "Final", "Part", "SandboxFunctions", "SubAnswer", "make_names"]
 
 FUNCTIONS = ("peek", "grep", "partition", "rlm", "rlm_map", "llm", "FINAL")
 
 
 def make_names(text: str, kind: str, parts: Sequence[tuple[str, int, int]], host: Host) -> dict[str, object]:
-    """The names for one text.
+    """Make the names for one text.
 
-    kind: what `context` is: "str", or a "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
+    kind: of `context`: "str", or "list" or "dict" of `Part`. parts: name, start and end of each document of a list or dict.
     """
-    search = Search(text, host, numbered=kind == "str")
-    names: dict[str, object] = {name: _spoken(getattr(search, name)) for name in FUNCTIONS}
-    names["context"] = text if kind == "str" else search.documents(kind, parts)
+    functions = SandboxFunctions(text, host, numbered=kind == "str")
+    names: dict[str, object] = {name: _as_function(getattr(functions, name)) for name in FUNCTIONS}
+    names["context"] = text if kind == "str" else functions.documents(kind, parts)
     return names
 
 
-class Search:
-    """A text, and what code may do with it. numbered: whether its lines have one numbering."""
+class SandboxFunctions:
+    """The functions that code can call on its text. numbered: whether line numbers run through the whole text."""
 
     def __init__(self, text: str, host: Host, *, numbered: bool = True) -> None:
         self._text = text
@@ -44,7 +44,7 @@ class Search:
         self._grounds = Grounds(text)
 
     def documents(self, kind: str, parts: Sequence[tuple[str, int, int]]) -> object:
-        """The documents of a text as a list or a dict."""
+        """Return the documents of a text as a list or a dict."""
         found = self._parts((start, end) for _, start, end in parts)
         return dict(zip((name for name, _, _ in parts), found)) if kind == "dict" else found
 
@@ -156,7 +156,7 @@ class Search:
         raise Final
 
     def _matches(self, pattern: Pattern[str]) -> Iterator[tuple[int, int]]:
-        """Lines that match, and of long ones the parts that do."""
+        """Yield matching lines, and of long ones the parts around the matches."""
         for start, end in matching_lines(self._text, pattern):
             if end - start > LONG_LINE:
                 yield from surroundings(self._text, pattern, start, end)
@@ -168,7 +168,7 @@ class Search:
         return [answer_of(answer) for answer in reply["answers"]]
 
     def _part(self, name: str, subset: object) -> dict[str, object]:
-        """A text for a sub-call: its place, where it has one, so that it need not be sent."""
+        """Return a text for a sub-call, as its place in the text if it has one, so that it need not be sent."""
         if places := places_of(subset):
             return {"spans": places}
         text = subset_text(name, subset)
@@ -176,7 +176,7 @@ class Search:
         return {"span": list(place)} if place else {"text": str(text)}
 
     def _parts(self, places: Iterable[tuple[int, int]]) -> list[Part]:
-        """Places in order, as parts; lines are counted on from one to the next."""
+        """Return places as parts. Line numbers are counted on from one to the next."""
         parts: list[Part] = []
         line, counted = 1, 0
         for start, end in places:
@@ -188,8 +188,8 @@ class Search:
         return parts
 
 
-def _spoken(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method as a function whose help and errors show it as the code knows it."""
+def _as_function(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method as a function whose help and errors show it without `self` and annotations."""
     bare = inspect.Parameter.empty
     shown = inspect.signature(method)
     signature = shown.replace(parameters=[p.replace(annotation=bare) for p in shown.parameters.values()], return_annotation=bare)

@@ -1,4 +1,4 @@
-"""What a turn prints: its head and its tail, and how long it was."""
+"""Captures what a turn prints: head, tail and length."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ..capture import left_out
 
 HEAD, TAIL = 5_000, 3_000
-"""Characters that are kept."""
+"""Characters that are kept of each."""
 
 
 class TurnOutput(NamedTuple):
@@ -17,11 +17,11 @@ class TurnOutput(NamedTuple):
 
     text: str
     chars: int
-    """Of all that was printed."""
+    """Length of all that was printed."""
 
 
 class Ends:
-    """Takes any number of bytes of UTF-8 and keeps the first and the last characters."""
+    """Takes any amount of UTF-8 and keeps the first and the last characters."""
 
     def __init__(self) -> None:
         self._head = self._tail = ""
@@ -38,7 +38,7 @@ class Ends:
         self._tail = (self._tail + text[-TAIL:])[-TAIL:]
 
     def take(self) -> TurnOutput:
-        """What has come since the last time."""
+        """Return what has come since the last call."""
         self.add(b"", final=True)
         dropped = self._chars - len(self._head) - len(self._tail)
         between = left_out(dropped) if dropped else ""
@@ -53,7 +53,7 @@ class Ends:
 
 
 class _Raw(io.RawIOBase):
-    """What lies under a stream: hands on to the ends."""
+    """The raw stream below a text stream, which writes to `Ends`."""
 
     def __init__(self, ends: Ends) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class _Raw(io.RawIOBase):
 
 
 class Streams:
-    """`sys.stdout` and `sys.stderr` of the code: one stream, so that what was printed stands in its order."""
+    """`sys.stdout` and `sys.stderr` of the code: one stream, which keeps the order of what is printed."""
 
     def __init__(self) -> None:
         self._ends = Ends()
         self._stream = self._open()
 
     def stream(self) -> io.TextIOWrapper:
-        """The stream; a new one where the code has closed or taken apart the last."""
+        """Return the stream; a new one if the code has closed or detached the last."""
         try:
             self._stream.flush()
         except ValueError:
@@ -84,7 +84,7 @@ class Streams:
         return self._stream
 
     def take(self) -> TurnOutput:
-        """What was printed since the last time."""
+        """Return what was printed since the last call."""
         self.stream()
         return self._ends.take()
 

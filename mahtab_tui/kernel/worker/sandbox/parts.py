@@ -1,16 +1,16 @@
-"""The strings of a sandbox that know more than their characters: parts of the text, and answers."""
+"""Strings of a sandbox with extra attributes: parts of the text, and answers."""
 
 from __future__ import annotations
 
 MOST_PLACES = 1_000
-"""Parts of a list that is handed on as their places."""
+"""A list of at most so many parts is handed on as their places."""
 
 FOUND_AGAIN = 64
-"""Characters from which a plain string is looked for in the text: shorter ones could stand anywhere."""
+"""Plain strings of at least so many characters are looked up in the text; shorter ones could be anywhere."""
 
 
 class Part(str):
-    """A part of the text: a str in every way, that also knows where it stands.
+    """A part of the text: a str that also knows where it is.
 
     start, end: its place in the text, in characters (end is exclusive). line: the number of its first line, from 1.
     Slices and other results of its methods are plain strings.
@@ -23,14 +23,14 @@ class Part(str):
     line: int
 
     def __new__(cls, text: str = "", start: int = 0, end: int = 0, line: int = 1) -> Part:
-        """Give the place with the characters; the defaults are for copies, which get theirs afterwards."""
+        """Set the place too; the defaults are for copies, whose place is set afterwards."""
         part = super().__new__(cls, text)
         part.start, part.end, part.line = start, end, line
         return part
 
 
 class SubAnswer(str):
-    """The answer of a sub-call: a str. failed: whether it says why there is none."""
+    """The answer of a sub-call: a str. failed: whether it says why there is no answer."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class SubAnswer(str):
 
 
 class Failure(SubAnswer):
-    """In place of an answer: "[failed: why]"."""
+    """Replaces an answer: "[failed: why]"."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class Final(BaseException):
 
 
 def answer_of(reply: dict[str, object]) -> SubAnswer:
-    """An answer as the engine gives it: {"text", "failed"}."""
+    """Convert an answer from the engine: {"text", "failed"}."""
     text = str(reply["text"])
     if not reply["failed"]:
         return SubAnswer(text)
@@ -58,7 +58,7 @@ def answer_of(reply: dict[str, object]) -> SubAnswer:
 
 
 def place_of(value: str, text: str) -> tuple[int, int] | None:
-    """Where a string stands in the text; None where that is not known."""
+    """Return where a string is in the text; None if unknown."""
     if isinstance(value, Part):
         return value.start, value.end
     if len(value) < FOUND_AGAIN and len(value) != len(text):
@@ -68,7 +68,7 @@ def place_of(value: str, text: str) -> tuple[int, int] | None:
 
 
 def places_of(values: object) -> list[list[int]]:
-    """Where the parts in a list stand, without the line ends at their ends; nothing where it is not a list of parts alone."""
+    """Return where the parts of a list are, without their trailing line breaks; empty unless all items are parts."""
     if not isinstance(values, (list, tuple)) or len(values) > MOST_PLACES or not all(isinstance(value, Part) for value in values):
         return []
     return [[part.start, part.start + len(part.rstrip("\n"))] for part in values]

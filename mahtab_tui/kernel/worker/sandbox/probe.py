@@ -1,4 +1,4 @@
-"""Trying what must not work: a sandbox that lets one of these through is not used."""
+"""Tries what must not work; a sandbox in which one of these attempts succeeds is not used."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _ATTEMPTS: dict[str, Callable[[], Any]] = {
 
 
 def files_are_closed() -> bool:
-    """Whether Landlock holds; asked before the filter would answer in its place."""
+    """Test Landlock, before the system call filter hides it."""
     return _refused(lambda: os.open("/", os.O_RDONLY))
 
 
 def holes() -> list[str]:
-    """What can be done that must not be; nothing, if the sandbox holds."""
+    """Return what is possible and must not be; empty if the sandbox is safe."""
     return [what for what, attempt in _ATTEMPTS.items() if not _refused(attempt)]
 
 
 def _refused(attempt: Callable[[], Any]) -> bool:
-    """Any other error than a refusal means that the attempt got through."""
+    """Tell whether an attempt was refused; any other error means that it was not."""
     try:
         attempt()
     except PermissionError:

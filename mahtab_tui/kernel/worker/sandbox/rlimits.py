@@ -1,26 +1,26 @@
-"""How much a sandbox may take of the machine."""
+"""Limits of a sandbox's resources."""
 
 from __future__ import annotations
 
 import resource
 
 BASE = 512 * 2**20
-"""Bytes of addresses beside what the text takes; Python and the loaded modules are in it."""
+"""Bytes of address space besides the text, Python and the loaded modules included."""
 
 TEXTS = 4
-"""How many times over the text may be in memory."""
+"""How many copies of the text fit into memory."""
 
 CPU_SECONDS = 1800
-"""Of a whole sandbox: a net under the time limit of each turn, which the host keeps."""
+"""Of a whole sandbox, in case the host fails to enforce the time limit of a turn."""
 
 DESCRIPTORS = 64
 
 THREAD_STACK = 2 * 2**20
-"""Bytes: of the usual 8 MiB there would be room for sixty threads."""
+"""Bytes; with the usual 8 MiB there would be room for only sixty threads."""
 
 
 def limit(text_bytes: int) -> None:
-    """Set the limits for good, with room for a text that takes so many bytes in memory."""
+    """Set the limits permanently, with room for a text of so many bytes."""
     memory = BASE + TEXTS * text_bytes
     _set(resource.RLIMIT_AS, memory)
     _set(resource.RLIMIT_CPU, CPU_SECONDS)

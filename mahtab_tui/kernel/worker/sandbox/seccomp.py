@@ -1,4 +1,4 @@
-"""Seccomp: the allow-list of system calls as a program that the kernel runs before each of them."""
+"""Seccomp: compiles the allow-list of system calls into a program that the kernel runs before each call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from .calls_allowed import AARCH64, ALLOWED, X86_64, AllowedCall, Check
 from .libc import set_filter
 
-# Classic BPF: an operation, where to go on if a comparison holds or not (instructions to skip), a value.
+# Classic BPF: an operation, how many instructions to skip if a comparison holds and if not, a value.
 _LOAD, _AND, _JUMP_EQUAL, _JUMP_FROM, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 _Instruction = tuple[int, int, int, int]
 
@@ -30,13 +30,13 @@ _CLONE3 = 435
 
 
 def machine() -> str | None:
-    """The architecture, if the filter is written for it."""
+    """Return the architecture, if the filter supports it."""
     name = os.uname().machine
     return name if name in _ARCHITECTURES and sys.byteorder == "little" and sys.maxsize > 2**32 else None
 
 
 def program(architecture: str) -> bytes:
-    """The filter, as an array of `struct sock_filter`."""
+    """Return the filter as an array of `struct sock_filter`."""
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, _ARCHITECTURES[architecture]),
@@ -50,13 +50,13 @@ def program(architecture: str) -> bytes:
         if number is not None:
             block = _block(call)
             code += [(_JUMP_EQUAL, 0, len(block), number), *block]
-    # The C library makes threads by `clone` where there is no `clone3`, whose arguments a filter cannot see.
+    # A filter cannot see the arguments of `clone3`. Without it, the C library makes threads by `clone`.
     code += [(_JUMP_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
 def apply(filter_program: bytes) -> None:
-    """Filter this thread's calls, and those of the threads it will make, for good. Raises `OSError`."""
+    """Filter the system calls of this thread and the threads that it makes, permanently. Raises `OSError`."""
     array = ctypes.create_string_buffer(filter_program, len(filter_program))
     packed = struct.pack("HP", len(filter_program) // 8, ctypes.addressof(array))
     header = ctypes.create_string_buffer(packed, len(packed))
@@ -64,7 +64,7 @@ def apply(filter_program: bytes) -> None:
 
 
 def _block(call: AllowedCall) -> list[_Instruction]:
-    """What is done for a call: it ends in a return whatever the arguments are."""
+    """Return the code for a system call; it always ends in a return."""
     code: list[_Instruction] = []
     for checks in call.alternatives:
         code += _alternative(checks)
@@ -74,7 +74,7 @@ def _block(call: AllowedCall) -> list[_Instruction]:
 
 
 def _alternative(checks: Sequence[Check]) -> list[_Instruction]:
-    """Return "allowed" if all the checks hold, or else go on behind this code."""
+    """Return code that allows the call if all checks hold, and otherwise continues after itself."""
     code: list[_Instruction] = [(_RETURN, 0, 0, _ALLOW)]
     for check in reversed(checks):
         code = _check(check, len(code)) + code
@@ -82,7 +82,7 @@ def _alternative(checks: Sequence[Check]) -> list[_Instruction]:
 
 
 def _check(check: Check, rest: int) -> list[_Instruction]:
-    """Go on behind this code if the check holds, or else `rest` instructions further."""
+    """Return code that continues after itself if the check holds, and otherwise skips `rest` more instructions."""
     code: list[_Instruction] = []
     place = _ARGUMENTS + 8 * check.argument
     mask = check.mask & 0xFFFF_FFFF

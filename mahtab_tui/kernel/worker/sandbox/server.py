@@ -1,9 +1,14 @@
-"""The fork server: has everything loaded, and forks a sandbox for each request.
+"""The fork server: loads everything once, and forks a sandbox for each request.
 
-It speaks JSON datagrams with its host. It says {"op": "hello", "missing": why there can be no sandbox, or ""}. Asked
-{"id"} with two descriptors (a socket, a file of the text) it answers {"op": "forked", "id", "pid"} with the process's
-descriptor, or {"op": "failed", "id", "why"}; and {"op": "ended", "id", "code"} when that process is over and reaped.
-It ends with the connection, and its children with it. No code of a model's ever runs in it.
+It exchanges JSON messages with its host:
+
+    {"op": "hello", "missing"}       from the server at its start; why there can be no sandbox, or ""
+    {"id"} + two descriptors         from the host: make a sandbox for this socket and this file of the text
+    {"op": "forked", "id", "pid"}    from the server, with a descriptor of the process
+    {"op": "failed", "id", "why"}    from the server instead
+    {"op": "ended", "id", "code"}    from the server when the process has been reaped
+
+It ends with the connection, and its children with it. A model's code never runs in it.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from . import child, libc, lockdown, modules, zones
 _REQUEST = 1024
 """Bytes."""
 _TRIES, _PAUSE = 60, 0.05
-"""How often it is tried to make a process, and the seconds between."""
+"""How often a fork is tried, and the seconds between two tries."""
 
 
 class _Sandbox(NamedTuple):
@@ -43,25 +48,25 @@ def main(fd: int) -> None:
     if missing:
         _say(host, {"op": "hello", "missing": missing})
         return
-    _go_first()
+    _prefer_to_die()
     modules.preload()
     zones.load()
     modules.close_imports()
-    _tell_nothing()
+    _hide_machine()
     server = _Server(host, lockdown.prepare())
-    gc.freeze()  # the collector of a child would write to all that is shared with it
+    gc.freeze()  # a child's garbage collector would write to all shared memory
     _say(host, {"op": "hello", "missing": ""})
     server.run()
 
 
-def _go_first() -> None:
-    """Where memory runs out, the system shall end a sandbox and not the host."""
+def _prefer_to_die() -> None:
+    """Make the system kill sandboxes, not the host, when memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
         score.write("500")
 
 
-def _tell_nothing() -> None:
-    """What all sandboxes have: neither folder, environment, interpreter nor machine to know of; and `help` and `exit`, which are site.py's."""
+def _hide_machine() -> None:
+    """Hide folder, environment, interpreter and machine from the sandboxes, and add `help` and `exit`, which site.py would add."""
     os.chdir("/")
     os.environ.clear()
     sys.executable = ""
@@ -79,7 +84,7 @@ class _Server:
         self._poll = select.poll()
         self._poll.register(host, select.POLLIN)
         self._sandboxes: dict[int, _Sandbox] = {}
-        """By the descriptor of the process."""
+        """By the process's descriptor."""
 
     def run(self) -> None:
         while True:
@@ -90,14 +95,14 @@ class _Server:
                     return
 
     def _request(self) -> bool:
-        """Fork a sandbox; False where the host has gone."""
+        """Fork a sandbox; False if the host has gone."""
         data, fds, _, _ = socket.recv_fds(self._host, _REQUEST, 2)
         if not data:
             return False
         number = json.loads(data)["id"]
         parent = os.getpid()
         try:
-            if len(fds) < 2:  # there was no room for them
+            if len(fds) < 2:  # this process has no descriptors left
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             pid = fork()
             if pid == 0:
@@ -117,7 +122,7 @@ class _Server:
             os._exit(1)
 
     def _forked(self, number: int, pid: int) -> None:
-        """Raises `OSError` where there is no descriptor for it; the process is gone then."""
+        """Report a new process. Kills it and raises `OSError` if it cannot get a descriptor."""
         try:
             process = libc.process_handle(pid)
         except OSError:
@@ -137,7 +142,7 @@ class _Server:
 
 
 def fork() -> int:
-    """As `os.fork`. A sandbox that makes threads without end takes all process numbers for a moment, until the host ends it: that is waited for."""
+    """Fork, and wait if there is no process number left, because a sandbox makes threads without end until the host kills it."""
     for _ in range(_TRIES):
         try:
             return os.fork()

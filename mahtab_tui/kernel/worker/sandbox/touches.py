@@ -1,4 +1,4 @@
-"""Telling the engine which parts of the text the code looks at."""
+"""Reports to the engine which parts of the text the code reads."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from .host import Host
 
 MOST_A_CALL = 1_000
 MOST_IN_ALL = 20_000
-"""Spans that are told before the rest is kept quiet: a loop over peek must not flood the engine."""
+"""Spans that are reported at most, so that a loop over peek cannot flood the engine."""
 
 
 class Touches:
-    """What one sandbox has told. Several threads may use it; the limit is then nearly exact."""
+    """Reports spans of one sandbox. Several threads may use it; the limit is then only nearly exact."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._left = MOST_IN_ALL
 
     def tell(self, how: str, spans: Iterable[tuple[int, int]]) -> None:
-        """Tell of spans in order; those that meet, or have but a line end between them, become one."""
+        """Report spans, given in order; those that touch or have only a line break between them are merged."""
         merged = merge(spans)[: self._left]
         self._left -= len(merged)
         for first in range(0, len(merged), MOST_A_CALL):
@@ -27,7 +27,7 @@ class Touches:
 
 
 def merge(spans: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """Spans in order, neighbours as one, empty ones left out."""
+    """Merge neighbouring spans, given in order, and drop empty ones."""
     merged: list[list[int]] = []
     for start, end in spans:
         if start >= end:

@@ -1,4 +1,4 @@
-"""Runs a turn's code in the names of the sandbox, and tells what became of it."""
+"""Runs a turn's code in the sandbox's namespace."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from typing import Any
 from ..awaiting import EventLoop
 from ..interrupts import Interrupts
 from ..tracebacks import cell_filename, format_safely, syntax_error
-from .conversation import Conversation
+from .connection import EngineConnection
 from .output import Streams
 
 _COROUTINE = 0x80
 _LIBRARY = os.path.dirname(os.__file__) + os.sep
-"""The standard library's folder: whose it is does not concern the model."""
+"""The standard library's folder, which is removed from tracebacks."""
 
 _DEEP_ENOUGH = 400
-"""Python calls that can be nested, at the least, when a turn begins."""
+"""The lowest recursion limit that a turn may start with."""
 
 
-class _NotCompiled(Exception):
-    """The code is not Python; the cause says why."""
+class _CompileError(Exception):
+    """The code is not valid Python; the cause says why."""
 
 
 class Turns:
-    """One namespace, one turn at a time, on the main thread."""
+    """Runs turns in one namespace on the main thread."""
 
-    def __init__(self, names: dict[str, Any], conversation: Conversation, interrupts: Interrupts) -> None:
-        # A module, because dataclasses and others look for the names of a class's module there.
+    def __init__(self, names: dict[str, Any], connection: EngineConnection, interrupts: Interrupts) -> None:
+        # A real module, because dataclasses and others look up the module of a class.
         self._main = ModuleType("__main__")
         self._main.__dict__["__builtins__"] = builtins
         self._names = names
-        self._conversation = conversation
+        self._conversation = connection
         self._interrupts = interrupts
         self._streams = Streams()
         self._loop = EventLoop()
@@ -45,7 +45,7 @@ class Turns:
         self._builtins = dict(builtins.__dict__)
 
     def run(self, number: int, code: str) -> dict[str, Any]:
-        """Run the code to its end: the fields of the "done" frame. Never raises for what the code does."""
+        """Run the code and return the fields of the "done" frame. Errors of the code are not raised."""
         start = time.perf_counter()
         self._prepare()
         status = "ok"
@@ -67,12 +67,12 @@ class Turns:
         }
 
     def _prepare(self) -> None:
-        """What an earlier turn may have replaced is put back."""
+        """Restore what an earlier turn may have replaced."""
         sys.settrace(None)
         if sys.getrecursionlimit() < _DEEP_ENOUGH:
             sys.setrecursionlimit(1000)
         sys.modules["__main__"] = self._main
-        # Its own `grep` is the code's affair; a name that is gone, and the only way to answer, are not.
+        # The code may define its own `grep`, but missing names are restored, and so is FINAL, the only way to answer.
         self._main.__dict__.update({name: value for name, value in self._names.items() if name == "FINAL" or name not in self._main.__dict__})
         sys.stdout = sys.stderr = self._streams.stream()
         self._interrupts.install()
@@ -93,16 +93,16 @@ class Turns:
         return self._loop.run(result) if code.co_flags & _COROUTINE else result
 
     def _report(self, error: BaseException) -> str:
-        """Print how the code ended; returns the status."""
+        """Print the error that ended the code, and return the status."""
         if isinstance(error, SystemExit):
             return "ok"
-        if isinstance(error, _NotCompiled) and error.__cause__ is not None:
+        if isinstance(error, _CompileError) and error.__cause__ is not None:
             text = syntax_error(error.__cause__).text
         elif self._conversation.finished:
             return "final"
         else:
             try:
-                with self._interrupts.allowed():  # its `__str__` is the code's, too
+                with self._interrupts.allowed():  # its `__str__` may be the code's
                     text = format_safely(error)
             except KeyboardInterrupt:
                 text = "KeyboardInterrupt\n"
@@ -111,7 +111,7 @@ class Turns:
 
 
 def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
-    """The statements, and the last expression, whose value is shown."""
+    """Compile the statements, and separately the last expression, whose value is shown."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         tree: ast.Module = compile(code, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
@@ -122,4 +122,4 @@ def _compile(code: str, filename: str) -> tuple[CodeType, CodeType | None]:
             last = compile(ast.Expression(shown.value), filename, "eval", flags, True)
         return compile(ast.Module(statements, tree.type_ignores), filename, "exec", flags, True), last
     except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise _NotCompiled from error
+        raise _CompileError from error

@@ -1,4 +1,4 @@
-"""Values as text: what FINAL and the sub-calls are given."""
+"""Converts values to text for FINAL and sub-calls."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pprint
 from typing import Any
 
 ANSWER_LIMIT = 40_000
-"""Characters of an answer at the most."""
+"""The most characters that an answer may have."""
 
 _ONE_LINE = 120
 
 
 def readable(value: object) -> str:
-    """Any value as text: strings as they are, lists, dicts and sets as JSON, where JSON has what they hold, all else as Python shows it."""
+    """Return a value as text: strings as they are, lists, dicts and sets as JSON if possible, all else as Python shows it."""
     if isinstance(value, str):
         return str(value)
     if not isinstance(value, (list, tuple, dict, set, frozenset)):
@@ -27,9 +27,9 @@ def readable(value: object) -> str:
 
 
 def subset_text(name: str, value: object) -> str:
-    """What a sub-call is to read: a str as it is, a list of strings as lines, other lists, dicts and numbers as `readable` has them.
+    """Return the text for a sub-call: a str as it is, a list of strings as lines, other lists, dicts and numbers as `readable` does.
 
-    name: the function that was called, for the error. Raises TypeError for what is no text in any sense (a function, an iterator, None).
+    name: the function that was called, for the error. Raises TypeError for other types (a function, an iterator, None).
     """
     if isinstance(value, str):
         return value
@@ -41,7 +41,7 @@ def subset_text(name: str, value: object) -> str:
 
 
 def wrong_type(name: str, argument: str, wanted: str, value: Any) -> TypeError:
-    """The error for an argument of a wrong type, as a sentence."""
+    """Make the error for an argument of a wrong type."""
     return TypeError(f"{name}: {argument} must be {wanted}, not {_kind(value)}")
 
 

@@ -1,4 +1,4 @@
-"""Time zones: read before the sandbox closes, since `zoneinfo` opens their files when they are asked for."""
+"""Reads all time zones before the sandbox is locked down, since `zoneinfo` opens their files only when they are needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAGIC = b"TZif"
 
 
 def load() -> None:
-    """Read all that the system has, and have `zoneinfo` find them in memory."""
+    """Read the system's time zones, and make `zoneinfo` find them in memory."""
     zones: dict[str, bytes] = {}
     for root in reversed(zoneinfo.TZPATH):
         for folder, folders, names in os.walk(root):

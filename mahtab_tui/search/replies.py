@@ -1,4 +1,4 @@
-"""One answer of a model, heard on the engine's loop."""
+"""Reads one answer of a model for the engine's loop."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from langchain_core.messages.ai import UsageMetadata
 
 _MERGED = 0.03
-"""Seconds of words that are told at once."""
+"""Words are passed on at most once in so many seconds."""
 _STOP_AGAIN = 0.1
-"""Seconds after which a stop is repeated: one that comes before the answer has begun is lost."""
+"""Seconds before a stop is repeated, since one that comes before the answer starts is lost."""
 
 OnWords = Callable[[str | None], None]
-"""Is told what a model says, piece by piece; None where the answer begins anew, so that what was told of it does not count any more."""
+"""Gets what a model says piece by piece, and None when the answer starts again and earlier pieces no longer count."""
 
 
 class Reply(NamedTuple):
@@ -35,41 +35,41 @@ class Reply(NamedTuple):
 
     text: str
     cut: bool
-    """It reached the model's limit of tokens."""
+    """Whether it reached the model's token limit."""
     usage: Usage | None
     """What the call has used; None where the model did not say."""
 
 
 class ReplyReader:
-    """Folds the pieces of an answer; words are told in portions."""
+    """Joins the pieces of an answer, and passes its words on in portions."""
 
     def __init__(self, llm: BaseChatModel, on_words: OnWords) -> None:
         self._llm = llm
         self._on_words = on_words
         self._words: list[str] = []
-        self._told = 0
-        self._told_at = 0.0
+        self._sent = 0
+        self._sent_at = 0.0
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
     def take(self, chunk: BaseMessage) -> None:
         if begins_anew(chunk.response_metadata):
             self._words.clear()
-            self._told = 0
+            self._sent = 0
             self._on_words(None)
         if words := str(chunk.text):
             self._words.append(words)
             now = time.monotonic()
-            if now - self._told_at >= _MERGED:
-                self._told_at = now
-                self._tell()
+            if now - self._sent_at >= _MERGED:
+                self._sent_at = now
+                self._send()
         if (usage := getattr(chunk, "usage_metadata", None)) is not None:
             self._usage = add_usage(self._usage, usage)
         self._metadata |= chunk.response_metadata
 
-    def said(self) -> Reply:
-        """The whole, at its end. Raises `ModelError` where the service refused to answer."""
-        self._tell()
+    def reply(self) -> Reply:
+        """Return the whole answer at its end. Raises `ModelError` if the service refused to answer."""
+        self._send()
         if is_refused(self._metadata):
             raise ModelError(REFUSED)
         text = str(self._metadata.get("final_text") or "".join(self._words))
@@ -80,35 +80,35 @@ class ReplyReader:
         """What the call has used; None where the model did not say."""
         return told_usage(self._llm, self._usage, self._metadata)
 
-    def _tell(self) -> None:
-        if self._told < len(self._words):
-            self._on_words(encodable("".join(self._words[self._told :])))
-            self._told = len(self._words)
+    def _send(self) -> None:
+        if self._sent < len(self._words):
+            self._on_words(encodable("".join(self._words[self._sent :])))
+            self._sent = len(self._words)
 
 
 class ThreadedReader:
-    """A model without a native asynchronous interface, read on a thread of its own: it must not hold up the program's end."""
+    """Reads a model that has no native asynchronous interface on a daemon thread, which cannot delay the program's exit."""
 
     def __init__(self, llm: BaseChatModel, messages: list[BaseMessage], on_words: OnWords) -> None:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[Reply] = self._loop.create_future()
         self._llm = llm
         self._messages = messages
-        self.hearing = ReplyReader(llm, lambda words: self._tell(on_words, words))
+        self.reader = ReplyReader(llm, lambda words: self._send(on_words, words))
         self._stopped = threading.Event()
-        # An answer that nobody waits for any more may end in an error.
+        # An answer that nobody waits for may end in an error: take note of it, so that asyncio does not log it.
         self.ended.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         threading.Thread(target=self._read, name="rlm-model", daemon=True).start()
 
     def stop(self) -> None:
-        """End the answer, and say so until it has ended."""
+        """Stop the model, again and again until the answer has ended."""
         self._stopped.set()
         if not self.ended.done() and isinstance(self._llm, Stoppable):
             self._llm.stop()
             self._loop.call_later(_STOP_AGAIN, self.stop)
 
     def _read(self) -> None:
-        said: Reply | None = None
+        reply: Reply | None = None
         failure: Exception = ModelError("The call was stopped.")
         try:
             for chunk in self._llm.stream(self._messages):
@@ -116,26 +116,26 @@ class ThreadedReader:
                     if not isinstance(self._llm, Stoppable):
                         break
                     continue
-                self.hearing.take(chunk)
+                self.reader.take(chunk)
             else:
-                said = self.hearing.said()
-        except Exception as error:  # the thread's outermost frame: it is raised where the answer is waited for
+                reply = self.reader.reply()
+        except Exception as error:  # the thread's outermost frame; the waiting coroutine raises it
             failure = error
-        except BaseException as error:  # a provider's loop was cancelled, its code wants to leave: this is not its process to end
-            failure = left(error)
+        except BaseException as error:  # the provider's code exits or is cancelled, which must not end this process
+            failure = as_model_error(error)
         with contextlib.suppress(RuntimeError):  # the loop has been closed
-            self._loop.call_soon_threadsafe(self._end, said, failure)
+            self._loop.call_soon_threadsafe(self._end, reply, failure)
 
-    def _tell(self, on_words: OnWords, words: str | None) -> None:
+    def _send(self, on_words: OnWords, words: str | None) -> None:
         self._loop.call_soon_threadsafe(on_words, words)
 
-    def _end(self, said: Reply | None, failure: Exception) -> None:
-        if said is not None:
-            self.ended.set_result(said)
+    def _end(self, reply: Reply | None, failure: Exception) -> None:
+        if reply is not None:
+            self.ended.set_result(reply)
         else:
             self.ended.set_exception(failure)
 
 
-def left(error: BaseException) -> ModelError:
-    """What becomes of an error that is meant to end a program or a task (`SystemExit`)."""
+def as_model_error(error: BaseException) -> ModelError:
+    """Turn an exception that is meant to end a program or a task (`SystemExit`) into a `ModelError`."""
     return ModelError(f"The model could not answer: {type(error).__name__} {error}".rstrip() + ".")

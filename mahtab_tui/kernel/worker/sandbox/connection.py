@@ -1,4 +1,4 @@
-"""What the code in a sandbox says to the engine, and what it hears."""
+"""The connection from the code in a sandbox to the engine."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MAX_FRAME = 64 * 2**20
 """Bytes of one message to the engine."""
 
 
-class Conversation:
-    """The `Host` of the names: calls that wait, messages that do not."""
+class EngineConnection:
+    """Implements `Host`: calls that wait for an answer, and messages that do not."""
 
     def __init__(self, fd: int, interrupts: Interrupts) -> None:
         self._channel = Channel(fd, interrupts, MAX_FRAME)
@@ -25,7 +25,7 @@ class Conversation:
         self._lock = threading.Lock()
         self._open: dict[int, queue.SimpleQueue[Frame]] = {}
         self.finished = False
-        """The final answer is given: nothing counts after it."""
+        """Whether the final answer was given; what comes after it is ignored."""
 
     def call(self, name: str, args: dict[str, Any]) -> Any:
         number = next(self._ids)
@@ -52,15 +52,15 @@ class Conversation:
             self.finished = True
 
     def ready(self) -> None:
-        """The sandbox is closed and waits for its first turn."""
+        """Report that the sandbox is locked down and waits for its first turn."""
         self._channel.send({"op": "ready"})
 
     def done(self, outcome: dict[str, Any]) -> None:
-        """A turn is over."""
+        """Report the end of a turn."""
         self._channel.send({"op": "done", **outcome})
 
     def deliver(self, frame: Frame) -> None:
-        """An answer came (the reading thread says so); nobody may wait for it any more."""
+        """Hand an answer to the thread that waits for it, if one still does. Called by the reading thread."""
         with self._lock:
             inbox = self._open.get(frame["id"])
         if inbox is not None:
@@ -70,4 +70,4 @@ class Conversation:
         try:
             self._channel.send(frame)
         except FrameError as error:
-            raise CallFailed(f"This is too much at once: {error}. Hand on parts of the context as they are, or less text.") from None
+            raise CallFailed(f"Too much text at once: {error}. Hand on parts of the context as they are, or less text.") from None

@@ -1,4 +1,4 @@
-"""What a node has found so far: what is left of it where its model fails before there is an answer."""
+"""What a node has found so far, for the case that its model fails before it answers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import deque
 from mahtab_tui.search.node import shortened
 
 MOST = 10_000
-"""Characters of each of the two kinds that are kept: the newest."""
+"""Characters that are kept of outputs, and of answers; the newest."""
 _LONGEST = 4_000
-"""Characters of one of them."""
+"""Characters of one output or answer."""
 _QUERY = 200
 
 
-class Found:
+class Findings:
     """The newest outputs of a node's code, and the newest answers of its sub-calls, which its code may not have printed."""
 
     def __init__(self) -> None:
@@ -24,33 +24,33 @@ class Found:
         return bool(self._printed or self._answers)
 
     def printed(self, text: str) -> None:
-        """Its code printed this, or its model said it instead of code."""
+        """Add what its code printed, or what its model said instead of code."""
         self._printed.add(text.strip())
 
     def answered(self, query: str, index: int, of: int, answer: str) -> None:
-        """A sub-call has answered: part `index` of `of`, from 0."""
+        """Add the answer of a sub-call: part `index` of `of`, from 0."""
         part = f" (part {index + 1} of {of})" if of > 1 else ""
         self._answers.add(f"{shortened(query, _QUERY)}{part}: {answer.strip()}")
 
     @property
     def answers(self) -> str:
-        """Those of the sub-calls, one below the other."""
+        """The answers of sub-calls, one below the other."""
         return self._answers.text
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """Answers and outputs."""
         answers = f"Answers on parts of the text:\n{self._answers.text}" if self._answers else ""
         printed = f"Printed by its code:\n{self._printed.text}" if self._printed else ""
         return "\n\n".join(part for part in (answers, printed) if part)
 
     def as_answer(self, reason: str) -> str:
-        """In place of an answer. reason: a sentence that says why there is none."""
+        """Return a text in place of an answer. reason: a sentence saying why there is none."""
         return f"The search ended before it had an answer. {reason} This is what it had found.\n\n{self.text}"
 
 
 class _Newest:
-    """Texts, of which the oldest go once there are too many."""
+    """Texts, of which the oldest are dropped when there are too many."""
 
     def __init__(self) -> None:
         self._texts: deque[str] = deque()
