@@ -10,7 +10,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from mahtab_tui.agent.tool_messages import in_words
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.sizes import tokens_in
+from mahtab_tui.llm.usage import tokens_in
 
 SHORT = 600
 """Characters of an output that is told shortened."""

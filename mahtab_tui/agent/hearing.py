@@ -14,7 +14,7 @@ from langchain_core.messages.ai import UsageMetadata, add_usage
 from mahtab_tui.agent.tool_messages import Call, gathered
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
-from mahtab_tui.llm.chunks import REFUSED, begins_anew, encodable, is_cut, is_refused
+from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused
 from mahtab_tui.llm.failures import explained
 from mahtab_tui.llm.pictures import pictures_in
 from mahtab_tui.llm.usage import estimated_usage, is_priced, told_usage
@@ -121,7 +121,7 @@ class _Hearing:
                 if self._options:
                     self._pieces.append(chunk)
                 self._sent = self._sent or bool(chunk.content or getattr(chunk, "tool_call_chunks", None))
-                if begins_anew(chunk.response_metadata) and self.tokens:
+                if has_restarted(chunk.response_metadata) and self.tokens:
                     self.tokens.clear()
                     self._on_token(None)
                 if not self._cancelled.is_set() and (token := str(chunk.text)):

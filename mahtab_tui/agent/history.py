@@ -13,7 +13,7 @@ from mahtab_tui.agent.host import AgentHost, Summary
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Agent, Notice, emit
 from mahtab_tui.llm import prompts
-from mahtab_tui.llm.windows import room_of
+from mahtab_tui.llm.usage import room_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

@@ -33,7 +33,7 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.base import SelfChecking
 from mahtab_tui.llm.chunks import encodable
 from mahtab_tui.llm.pictures import Picture, sees
-from mahtab_tui.llm.windows import room_of
+from mahtab_tui.llm.usage import room_of
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel

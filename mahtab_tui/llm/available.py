@@ -1,4 +1,4 @@
-"""Which models there are on this machine, and why those cannot be used that cannot."""
+"""Lists the models for this machine, with the reason for each that cannot be used."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import check_model
 
 _OLLAMA_LIMIT = 1.0
-"""Seconds that Ollama has for each sign of it."""
+"""Seconds to wait for each response of Ollama."""
 _MOST = 1_000_000
 """Bytes of its answer that are read."""
 _PROVIDERS = ("anthropic", "openai", "openrouter", "ollama")
 _CLAUDE = ("claude", "claude:opus", "claude:sonnet", "claude:haiku")
 
 
-class Found(NamedTuple):
-    """A model, or a provider's, of which a name is still to be given."""
+class ModelChoice(NamedTuple):
+    """A model, or a provider whose model is still to be named."""
 
     spec: str
-    """Ends with a colon where a name must follow."""
+    """Ends with a colon if a model's name must follow."""
     about: str
     problem: str = ""
-    """Why it cannot be used, as a sentence; empty where it can."""
+    """A sentence saying why it cannot be used; empty if it can."""
 
     @property
     def is_provider(self) -> bool:
         return self.spec.endswith(":")
 
 
-def found_models(chosen: Iterable[tuple[str, str]], used: Iterable[str], access: Mapping[str, Any]) -> list[Found]:
-    """The models that are known without asking anybody, those first that somebody has chosen. Loads nothing.
+def found_models(chosen: Iterable[tuple[str, str]], used: Iterable[str], access: Mapping[str, Any]) -> list[ModelChoice]:
+    """List the models that are known without network access, those already chosen first. Loads nothing.
 
-    chosen: the models that are set, with what each is set for. used: those of earlier sessions. access: `Settings.model_access`.
+    chosen: the models in the settings, with what each is for. used: those of earlier sessions. access: `Settings.model_access`.
     """
-    found: dict[str, Found] = {}
+    found: dict[str, ModelChoice] = {}
     for spec, about in (*chosen, *((spec, "used before") for spec in used), *_offered()):
         if spec not in found:
-            found[spec] = Found(spec, about, problem_of(spec, access))
+            found[spec] = ModelChoice(spec, about, problem_of(spec, access))
     return list(found.values())
 
 
 def problem_of(spec: str, access: Mapping[str, Any]) -> str:
-    """Why a model cannot be used, as far as that is known without asking it."""
+    """Say why a model cannot be used, as far as that is known without asking it; empty if it can."""
     try:
         check_model(f"{spec}NAME" if spec.endswith(":") else spec, **access)
     except ModelError as error:
@@ -64,8 +64,8 @@ def _offered() -> Iterator[tuple[str, str]]:
     yield "demo", "offline, by rules"
 
 
-def ollama_models() -> list[Found] | None:
-    """The models of the Ollama that runs here, or where OLLAMA_HOST says; None where none answers. Waits for it."""
+def ollama_models() -> list[ModelChoice] | None:
+    """Ask Ollama, here or at OLLAMA_HOST, for its models; None if it does not answer. Blocks."""
     address = ollama_address()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
@@ -74,11 +74,11 @@ def ollama_models() -> list[Found] | None:
         names = [str(model["name"]) for model in listed]
     except (OSError, ValueError, LookupError, TypeError, RecursionError, http.client.HTTPException):
         return None
-    return [Found(f"ollama:{name}", f"at {address}", problem_of(f"ollama:{name}", {})) for name in names]
+    return [ModelChoice(f"ollama:{name}", f"at {address}", problem_of(f"ollama:{name}", {})) for name in names]
 
 
 def ollama_address() -> str:
-    """Where Ollama answers, as its own programs find it."""
+    """Return Ollama's address, determined as its own programs do."""
     host = os.environ.get("OLLAMA_HOST", "").strip() or "127.0.0.1"
     scheme, _, rest = host.rpartition("://")
     rest = rest.rstrip("/").replace("0.0.0.0", "127.0.0.1")

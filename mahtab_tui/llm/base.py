@@ -1,4 +1,4 @@
-"""What every model here has in common."""
+"""Errors of models, and interfaces that only some models implement."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ if TYPE_CHECKING:
 
 
 class ModelError(Exception):
-    """The model cannot answer; the message is a sentence that says why and what to do."""
+    """The model cannot answer; the message is a sentence saying why and what to do."""
 
 
 class ModelBusy(ModelError):
-    """The service is overloaded, or its limit is reached: the same call may work in a moment."""
+    """The service is overloaded or its limit is reached; the same call may work in a moment."""
 
     def __init__(self, message: str, pause: float | None = None) -> None:
-        """pause: seconds that the service asks to be left alone, 0 where it does not say; None where the transport has asked again by itself."""
+        """pause: seconds to wait before the next try, 0 if the service does not say; None if the transport has already retried."""
         super().__init__(message)
         self.pause = pause
 
 
 class ContextTooLong(ModelError):
-    """What the model was sent is more than it can read at once."""
+    """The messages exceed the model's context window."""
 
 
 @runtime_checkable
 class Preparable(Protocol):
-    """A model that answers sooner where it has been made ready."""
+    """A model that answers sooner if it has been prepared."""
 
     def prepare(self, system: str) -> None:
-        """Make it ready for a question with this system prompt; returns at once. Raises `ModelError`."""
+        """Prepare for a question with this system prompt, in the background. Raises `ModelError`."""
 
 
 @runtime_checkable
 class SelfChecking(Protocol):
-    """A model that checks its own answers better by another one."""
+    """A model that provides another model to check its answers."""
 
     @property
     def checker(self) -> BaseChatModel:
         """The model for checks."""
 
     def close_checker(self) -> None:
-        """End what the model for checks holds: there are no more of them."""
+        """Close the model for checks."""
 
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A model whose generation can be ended from another thread."""
+    """A model whose generation can be stopped from another thread."""
 
     def stop(self) -> None:
-        """End the generation that runs; what came stays, the stream simply ends."""
+        """Stop the running generation: its stream ends, and what has come stays."""
 
     def close(self) -> None:
-        """Let go of processes and connections."""
+        """Close processes and connections."""

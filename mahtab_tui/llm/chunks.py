@@ -1,34 +1,42 @@
-"""What a model says, made whole: its text, and why it ended."""
+"""Reads LangChain's messages and chunks: their text, and why an answer ended."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from langchain_core.messages import BaseMessage
 
 _REASONS = ("stop_reason", "finish_reason", "done_reason")
-"""Where the providers say why an answer ended."""
+"""Fields in which providers say why an answer ended."""
 _CUT = ("max_tokens", "length", "MAX_TOKENS")
 _REFUSED = ("refusal", "content_filter")
-REFUSED = "The service's safeguards stopped the answer: it takes what was asked or said to be against its rules. Ask in other words, or choose another model."
-ANEW = {"anew": True}
-"""Response metadata of a piece with which an answer begins anew, after a connection broke off: what came before it does not count any more."""
+REFUSED = "The service's safeguards stopped the answer, because the question or the answer seemed to break its rules. Ask in other words, or choose another model."
+RESTARTED = {"anew": True}
+"""Response metadata of the chunk with which an answer starts again after a broken connection; earlier chunks no longer count."""
+
+
+def text_of(message: BaseMessage) -> str:
+    """Return a message's text, without pictures and calls."""
+    return str(message.text)
 
 
 def encodable(text: str) -> str:
-    """Text that can be sent: halves of surrogate pairs are joined, lone ones become U+FFFD."""
+    """Return text that can be encoded: surrogate pairs are joined, lone surrogates become U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def is_cut(metadata: Mapping[str, Any]) -> bool:
-    """Whether an answer reached the model's limit of tokens, by its response metadata."""
+    """Tell from its response metadata whether an answer reached the model's token limit."""
     return any(metadata.get(reason) in _CUT for reason in _REASONS)
 
 
 def is_refused(metadata: Mapping[str, Any]) -> bool:
-    """Whether the service's safeguards ended an answer, by its response metadata; `REFUSED` says so to the person."""
+    """Tell from its response metadata whether the service's safeguards ended an answer; `REFUSED` is the message for the user."""
     return any(metadata.get(reason) in _REFUSED for reason in _REASONS)
 
 
-def begins_anew(metadata: Mapping[str, Any]) -> bool:
-    """Whether an answer begins anew with the piece that has this response metadata."""
+def has_restarted(metadata: Mapping[str, Any]) -> bool:
+    """Tell from its response metadata whether an answer starts again with a chunk."""
     return "anew" in metadata

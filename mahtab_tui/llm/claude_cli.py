@@ -1,4 +1,4 @@
-"""Claude through the `claude` CLI, with the person's own login: persistent processes, text only."""
+"""Claude through the `claude` CLI with the user's login: persistent processes, text only."""
 
 from __future__ import annotations
 
@@ -16,52 +16,51 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import ConfigDict, PrivateAttr
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.chunks import ANEW
-from mahtab_tui.llm.claude_conversation import Conversation, flattened
-from mahtab_tui.llm.claude_events import Anew, Notice, Turn
+from mahtab_tui.llm.chunks import RESTARTED, text_of
+from mahtab_tui.llm.claude_conversation import ClaudeConversation, flattened
+from mahtab_tui.llm.claude_events import ClaudeNotice, ClaudeTurn, Restart
 from mahtab_tui.llm.claude_login import login_hint
 from mahtab_tui.llm.claude_process import REACTION, ClaudeProcess, environment
-from mahtab_tui.llm.spoken import text_of
 
 PROCESSES = 2
-"""Conversations that are kept open: the person's, and that of its summaries. Each process takes about 215 MB."""
-_LOOK = 0.1
-"""Seconds between two looks at whether the answer is to stop."""
+"""Conversations that are kept open: the user's, and that of its summaries. Each process takes about 215 MB."""
+_CHECK_STOP = 0.1
+"""Seconds between two checks whether the answer shall stop."""
 
 
 class ChatClaudeCLI(BaseChatModel):
-    """A LangChain chat model over the CLI. Several threads may ask; one answer is given at a time."""
+    """A LangChain chat model over the CLI. Several threads may use it; it gives one answer at a time."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     model: str | None = None
-    """None: the CLI's own default."""
+    """None: the CLI's default."""
     max_tokens: int | None = None
-    """Of one answer, thinking among them; the CLI goes on by itself after it. None: as many as the model gives."""
+    """Of one message, thinking included; the CLI continues by itself after it. None: the model's limit."""
     effort: Literal["low"] | None = None
-    """How much it thinks; None: as the person has it, else the model's own."""
+    """How much it thinks; None: as in the user's settings, otherwise the model's default."""
     thinking: bool = True
-    """Whether it thinks at all before it answers."""
+    """Whether it thinks before it answers."""
     folder: Callable[[], str] | None = None
-    """Where it runs, asked before each call, since it tells its model of that. None, or a folder that cannot be entered: in this program's folder. It
-    reads nothing there."""
+    """Returns the folder to run in, before each call, since the CLI tells its model the folder; it reads nothing there. This program's folder if
+    None, or if the folder cannot be entered."""
     timeout: float = 120.0
-    """Seconds without any event before the answer is given up."""
+    """Seconds without any event before the answer is abandoned."""
     use_api_key: bool = False
-    """Whether the process gets ANTHROPIC_API_KEY of the environment, which is billed in place of the login."""
+    """Whether the process gets the environment's ANTHROPIC_API_KEY, which is billed instead of the login."""
     processes: int = PROCESSES
-    """Conversations that are kept open."""
+    """How many conversations are kept open."""
     spare: bool = False
-    """Whether each conversation has one question only, so that another process is started as soon as one was used."""
+    """Whether each conversation has only one question, so that a new process is started as soon as one was used."""
     on_notice: Callable[[str, str], None] | None = None
-    """Told what the person should know: retries, billing."""
+    """Called with what the user should know: retries, billing."""
 
     tells_cost: ClassVar[bool] = True
     priced_as: ClassVar[str] = "anthropic"
     window: ClassVar[int] = 200_000
     sees: ClassVar[bool] = False
 
-    _conversations: list[Conversation] = PrivateAttr(default_factory=list)
+    _conversations: list[ClaudeConversation] = PrivateAttr(default_factory=list)
     _one_at_a_time: Any = PrivateAttr(default_factory=threading.Lock)
     _making: Any = PrivateAttr(default_factory=threading.Lock)
     _stopped: threading.Event = PrivateAttr(default_factory=threading.Event)
@@ -75,7 +74,7 @@ class ChatClaudeCLI(BaseChatModel):
 
     @property
     def checker(self) -> ChatClaudeCLI:
-        """The same model for checks of its own answers: at low effort, in a process of its own. It is stopped and closed with this one."""
+        """The same model for checks of its answers: at low effort, in a process of its own. It is stopped and closed with this one."""
         with self._making:
             if self._checker is None:
                 fields = {name: getattr(self, name) for name in type(self).model_fields}
@@ -84,13 +83,13 @@ class ChatClaudeCLI(BaseChatModel):
             return self._checker
 
     def close_checker(self) -> None:
-        """End the processes for checks."""
+        """Close the model for checks."""
         checker, self._checker = self._checker, None
         if checker is not None:
             checker.close()
 
     def prepare(self, system: str) -> None:
-        """Start the process for a question with this system prompt, unless one is there or an answer is being given. Raises `ModelError`."""
+        """Start the process for a question with this system prompt, unless there is one or an answer is running. Raises `ModelError`."""
         if not self._one_at_a_time.acquire(blocking=False):
             return
         try:
@@ -101,13 +100,13 @@ class ChatClaudeCLI(BaseChatModel):
             self._one_at_a_time.release()
 
     def stop(self) -> None:
-        """End the answer that is being given; what came stays."""
+        """Stop the running answer; what has come stays."""
         self._stopped.set()
         if self._checker is not None:
             self._checker.stop()
 
     def close(self) -> None:
-        """End the processes; nothing is left of them. An answer that is being given ends with its process, without being asked first."""
+        """End all processes. A running answer ends with its process, without an interrupt first."""
         self._stopped.set()
         self._closed = True
         if self._checker is not None:
@@ -126,23 +125,23 @@ class ChatClaudeCLI(BaseChatModel):
             system = "\n\n".join(text_of(message) for message in messages if isinstance(message, SystemMessage))
             told = [(message.type, text_of(message)) for message in messages if not isinstance(message, SystemMessage)]
             conversation, prompt = self._conversation(system, told)
-            turn = Turn(conversation.process.spent, login_hint(use_api_key=self.use_api_key))
+            turn = ClaudeTurn(conversation.process.spent, login_hint(use_api_key=self.use_api_key))
             failure: ModelError | None = None
             try:
                 conversation.process.ask(prompt)
                 try:
                     yield from self._answer(conversation.process, turn)
                     turn.check()
-                except ModelError as error:  # what it has used counts all the same
+                except ModelError as error:  # its usage is still counted
                     failure = error
             except BaseException:
-                # What the process knows is not certain any more.
+                # What the process knows is now uncertain.
                 self._drop(conversation)
                 raise
             conversation.process.spent = turn.spent
             if failure or not turn.ended or not conversation.process.alive:
                 self._drop(conversation)
-            else:  # also where it was stopped: it knows that by itself
+            else:  # also if it was stopped, which the process knows
                 conversation.told = [*told, ("ai", turn.text)]
             if self.spare:
                 threading.Thread(target=self._replace, args=(conversation, system), name="claude-spare", daemon=True).start()
@@ -162,8 +161,8 @@ class ChatClaudeCLI(BaseChatModel):
         answer = AIMessage(text, response_metadata=message.response_metadata, usage_metadata=usage)
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
-    def _conversation(self, system: str, told: Sequence[tuple[str, str]]) -> tuple[Conversation, str]:
-        """A process that knows all but the last message, and what to send it; else a new process and the whole as one message."""
+    def _conversation(self, system: str, told: Sequence[tuple[str, str]]) -> tuple[ClaudeConversation, str]:
+        """Return a process that knows all but the last message, and that message; otherwise a new process and everything as one message."""
         folder = self._folder()
         fitting = [conversation for conversation in self._conversations if conversation.process.fits(system, folder)]
         if (found := next((conversation for conversation in fitting if conversation.goes_on_with(told)), None)) is not None:
@@ -176,69 +175,73 @@ class ChatClaudeCLI(BaseChatModel):
     def _folder(self) -> str:
         return self.folder() if self.folder is not None else ""
 
-    def _begin(self, system: str, folder: str) -> Conversation:
-        """A new process, in the place of the one that was not used for longest where there are too many."""
+    def _begin(self, system: str, folder: str) -> ClaudeConversation:
+        """Start a process. If there are too many, the least recently used one ends."""
         for waiting in [conversation for conversation in self._conversations if not conversation.told]:
-            self._drop(waiting)  # the question for which it was started did not come
+            self._drop(waiting)  # the question that it was started for did not come
         while len(self._conversations) >= self.processes:
             self._conversations.pop(0).process.close()
         env = environment(self.max_tokens, thinking=self.thinking, use_api_key=self.use_api_key)
         process = ClaudeProcess(system, model=self.model, effort=self.effort, folder=folder, env=env)
-        conversation = Conversation(process)
+        conversation = ClaudeConversation(process)
         self._conversations.append(conversation)
         return conversation
 
-    def _replace(self, used: Conversation, system: str) -> None:
-        """Another process in the place of one that has answered its one question."""
+    def _replace(self, used: ClaudeConversation, system: str) -> None:
+        """Replace a process that has answered its one question."""
         with self._one_at_a_time:
             if self._closed:
                 return
             self._drop(used)
-            with contextlib.suppress(ModelError):  # said when it is needed
+            with contextlib.suppress(ModelError):  # reported when the process is needed
                 self._begin(system, self._folder())
 
-    def _drop(self, conversation: Conversation) -> None:
+    def _drop(self, conversation: ClaudeConversation) -> None:
         with contextlib.suppress(ValueError):
             self._conversations.remove(conversation)
         conversation.process.close()
 
-    def _answer(self, process: ClaudeProcess, turn: Turn) -> Iterator[ChatGenerationChunk]:
-        """The words of a turn as they come, until it ends or is stopped."""
+    def _answer(self, process: ClaudeProcess, turn: ClaudeTurn) -> Iterator[ChatGenerationChunk]:
+        """Yield the words of a turn as they come, until it ends or is stopped."""
         heard = time.monotonic()
         stopping = 0.0
         while not turn.ended:
             try:
-                event = process.next_event(_LOOK)
+                event = process.next_event(_CHECK_STOP)
             except queue.Empty:
                 event = {}
             now = time.monotonic()
             if event is None:
                 if stopping:
                     return
-                raise ModelError(f"{process.ending()} Ask again; what was said stays.")
+                raise ModelError(f"{process.ending()} Ask again; what was said so far stays.")
             if event:
                 heard = now
             for said in turn.fold(event):
-                if isinstance(said, Notice):
+                if isinstance(said, ClaudeNotice):
                     self._tell(said)
                 elif stopping:
                     continue
-                elif isinstance(said, Anew):
-                    yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=ANEW))
+                elif isinstance(said, Restart):
+                    yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=RESTARTED))
                     yield ChatGenerationChunk(message=AIMessageChunk(content=said.text))
                 else:
                     yield ChatGenerationChunk(message=AIMessageChunk(content=said))
             self._tell_billing(turn.key_source)
             if self._stopped.is_set():
-                stopping = stopping or _begin_stop(process, now)
-                if not _go_on_stopping(process, now - stopping):
-                    return
+                if not stopping:
+                    process.interrupt()
+                    stopping = now
+                elif now - stopping > 2 * REACTION:
+                    return  # `close` kills it
+                elif now - stopping > REACTION:
+                    process.signal_group(signal.SIGINT)
             elif now - heard > self.timeout:
-                raise ModelError(f"The model has given no sign for {self.timeout:.0f} s, so the answer was given up.")
+                raise ModelError(f"The model has not responded for {self.timeout:.0f} s, so the answer was abandoned.")
 
-    def _last_chunk(self, turn: Turn) -> ChatGenerationChunk:
+    def _last_chunk(self, turn: ClaudeTurn) -> ChatGenerationChunk:
         metadata: dict[str, Any] = {"model_name": turn.model or self.model or "claude"}
-        if turn.ended:  # else nobody has told the cost
+        if turn.ended:  # otherwise the cost is unknown
             metadata["cost_usd"] = turn.cost
         if (turn.began_anew or turn.text != turn.streamed) and not self._stopped.is_set():
             metadata["final_text"] = turn.text
@@ -257,7 +260,7 @@ class ChatClaudeCLI(BaseChatModel):
         )
         return ChatGenerationChunk(message=message)
 
-    def _tell(self, notice: Notice) -> None:
+    def _tell(self, notice: ClaudeNotice) -> None:
         if notice.once in self._told_once:
             return
         if notice.once:
@@ -267,18 +270,4 @@ class ChatClaudeCLI(BaseChatModel):
 
     def _tell_billing(self, source: str) -> None:
         if source and source != "none":
-            self._tell(Notice("info", f"Answers are billed to a key, not to a subscription (apiKeySource: {source}).", "billing"))
-
-
-def _begin_stop(process: ClaudeProcess, now: float) -> float:
-    process.interrupt()
-    return now
-
-
-def _go_on_stopping(process: ClaudeProcess, waited: float) -> bool:
-    """Whether to wait on for a process that was asked to stop; one that does not react is signalled, then left to be killed."""
-    if waited > 2 * REACTION:
-        return False
-    if waited > REACTION:
-        process.signal_group(signal.SIGINT)
-    return True
+            self._tell(ClaudeNotice("info", f"Answers are billed to a key, not to a subscription (apiKeySource: {source}).", "billing"))

@@ -1,4 +1,4 @@
-"""What a `claude` process knows of a conversation, and a conversation as one message for a process that knows nothing of it."""
+"""What a `claude` process knows of a conversation, and how to tell everything to a new process."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mahtab_tui.llm.prompts import STOPPED_ANSWER
 _TURN_TAGS = ("conversation", "human", "assistant")
 
 
-class Conversation:
-    """A process and what it has been told; nothing while it waits for its first question."""
+class ClaudeConversation:
+    """A process and the messages that it knows; none before its first question."""
 
     def __init__(self, process: ClaudeProcess) -> None:
         self.process = process
         self.told: list[tuple[str, str]] = []
-        """(type, text) of each message that the process knows."""
+        """(type, text) of each message."""
 
     def goes_on_with(self, told: Sequence[tuple[str, str]]) -> bool:
-        """Whether a conversation is the one that the process knows, and one more message."""
+        """Tell whether a conversation is the one that the process knows plus one message."""
         return bool(self.told) and len(told) == len(self.told) + 1 and all(map(_is_known, told, self.told))
 
 
 def flattened(messages: Sequence[tuple[str, str]]) -> str:
-    """A conversation as one message, for a process that knows nothing of it. No text in it can forge a turn."""
+    """Return a conversation as one message for a new process. No text in it can forge a turn."""
     if len(messages) == 1:
         return messages[0][1]
     *before, (_, last) = [("assistant" if kind == "ai" else "human", escape_tags(told(text), *_TURN_TAGS)) for kind, text in messages]
@@ -35,7 +35,7 @@ def flattened(messages: Sequence[tuple[str, str]]) -> str:
 
 
 def _is_known(told: tuple[str, str], known: tuple[str, str]) -> bool:
-    """Whether a message is one that a process knows. Of an answer that was stopped the process may know more than was heard of it."""
+    """Tell whether a process knows a message. It may know more of a stopped answer than has arrived."""
     if told == known:
         return True
     heard = told[1].removesuffix(STOPPED_ANSWER)

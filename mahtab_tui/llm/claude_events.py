@@ -1,4 +1,4 @@
-"""What the `claude` CLI prints in a turn, and what it comes to. The shapes are those of version 2.1."""
+"""Reads the events that the `claude` CLI prints in a turn, as version 2.1 formats them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 from mahtab_tui.llm.chunks import REFUSED
 
 SYNTHETIC = "<synthetic>"
-"""The model's name in messages that the CLI itself has written: errors, never answers."""
+"""The model's name in messages by the CLI itself, which are errors."""
 
 _BY_STATUS = {
-    401: "The login or key of `claude` is not accepted. Run `claude`, then /login in it. {hint}",
+    401: "The login or key of `claude` was not accepted. Run `claude`, then /login in it. {hint}",
     403: "This account may not use the model: {said}",
     429: "The service's limit for this account is reached: {said}",
     500: "The service failed: {said} Ask again in a moment.",
@@ -23,7 +23,7 @@ _BUSY = (429, 500, 529)
 _BY_KIND = {
     "authentication_failed": "Nobody is logged in to `claude`. Run `claude`, then /login in it. {hint}",
     "billing_error": "The account cannot pay for the answer: {said}",
-    "model_not_found": "The model is not there, or not for this account: {said}",
+    "model_not_found": "The model does not exist or is not available to this account: {said}",
 }
 _REASONS = {
     "overloaded": "The service is overloaded",
@@ -36,78 +36,76 @@ _LIMITS = {
     "seven_day_opus": "weekly Opus",
     "seven_day_sonnet": "weekly Sonnet",
 }
-_COMPACTED = "`claude` has replaced the beginning of this conversation by a summary of its own, so the model may have forgotten details of it."
+_COMPACTED = "`claude` has replaced the beginning of this conversation by its own summary, so the model may have forgotten details."
 
 
-class Notice(NamedTuple):
-    """Something that the person should know."""
+class ClaudeNotice(NamedTuple):
+    """A message for the user."""
 
     level: str
     text: str
     once: str = ""
-    """Names what needs to be said only once; empty where it is said each time."""
+    """A key for messages that are shown only once; empty for others."""
 
 
-class Anew(NamedTuple):
-    """The answer begins anew: what was streamed of it does not count any more."""
+class Restart(NamedTuple):
+    """The answer starts again; what was streamed no longer counts."""
 
     text: str
-    """What of it still stands."""
+    """The part of it that is kept."""
 
 
-class Usage(NamedTuple):
-    """Tokens."""
-
+class TokenCounts(NamedTuple):
     new: int = 0
-    """Read, and neither from the cache nor written to it."""
+    """Read, but neither from the cache nor written to it."""
     cache_read: int = 0
     cache_creation: int = 0
     output: int = 0
 
     @property
     def input(self) -> int:
-        """All that was read."""
+        """All tokens read."""
         return self.new + self.cache_read + self.cache_creation
 
 
-class Spent(NamedTuple):
-    """What a process has used since it began."""
+class ProcessTotals(NamedTuple):
+    """What a process has used since its start."""
 
     cost: float = 0.0
     """US dollars."""
-    usage: Usage = Usage()
+    usage: TokenCounts = TokenCounts()
 
 
-NOTHING_SPENT = Spent()
+NOTHING_SPENT = ProcessTotals()
 
 
-class Turn:
-    """Folds the events of one turn. Key order and unknown events do not matter."""
+class ClaudeTurn:
+    """Folds the events of one turn; unknown events are ignored."""
 
-    def __init__(self, before: Spent = NOTHING_SPENT, login_hint: str = "") -> None:
-        """before: what the process had used when the turn began. login_hint: what to say as well where the login is not accepted."""
+    def __init__(self, before: ProcessTotals = NOTHING_SPENT, login_hint: str = "") -> None:
+        """before: what the process had used before the turn. login_hint: added to the message if the login is not accepted."""
         self.streamed = ""
-        """What was streamed, as far as it stands."""
+        """What was streamed and still counts."""
         self.began_anew = False
-        """Whether some of what was streamed does not stand."""
+        """Whether some of what was streamed no longer counts."""
         self.ended = False
         self.model = ""
         self.stop_reason: str | None = None
         self.spent = before
-        """What the process has used, with this turn as far as it has been told."""
+        """What the process has used, this turn included as far as it is known."""
         self.key_source = ""
         self._before = before
         self._login_hint = login_hint
         self._whole: list[str] = []
         self._standing = (0, 0)
-        """How much of `streamed` and of `_whole` is from messages that ended well."""
+        """How much of `streamed` and of `_whole` comes from messages that ended normally."""
         self._cut = False
         self._error: tuple[str, str] | None = None
         self._result: Mapping[str, Any] = {}
-        self._streamed_usage = Usage()
-        """Of the messages that have ended."""
-        self._message_usage = Usage()
-        """Of the message that is being streamed."""
+        self._streamed_usage = TokenCounts()
+        """For the messages that have ended."""
+        self._message_usage = TokenCounts()
+        """For the message that is being streamed."""
 
     @property
     def cost(self) -> float:
@@ -115,24 +113,27 @@ class Turn:
         return max(0.0, self.spent.cost - self._before.cost)
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> TokenCounts:
         """Tokens of this turn.
 
-        The CLI tells them in three places, each of which leaves something out: the models' sums, calls that broke off; the result, what
-        the CLI has asked for itself, and everything after an interrupt; the stream, what was not streamed. So the greatest count holds.
+        The CLI reports them in three places, of which each is incomplete, so the greatest count is taken:
+
+        modelUsage of the result    lacks calls that broke off
+        usage of the result         lacks the CLI's own calls, and everything after an interrupt
+        stream events               lack what was not streamed
         """
-        sums = Usage(*(now - then for now, then in zip(self.spent.usage, self._before.usage, strict=True)))
+        sums = TokenCounts(*(now - then for now, then in zip(self.spent.usage, self._before.usage, strict=True)))
         told = _usage(_mapping(self._result.get("usage")))
         streamed = _each(sum, self._streamed_usage, self._message_usage)
         return _each(max, sums, told, streamed)
 
     @property
     def text(self) -> str:
-        """The answer: what the whole messages say, else what was streamed."""
+        """The answer: the complete messages, or what was streamed."""
         return "".join(self._whole) or self.streamed
 
-    def fold(self, event: Mapping[str, Any]) -> Iterator[str | Anew | Notice]:
-        """Take in an event; gives words as they come, and what the person should know."""
+    def fold(self, event: Mapping[str, Any]) -> Iterator[str | Restart | ClaudeNotice]:
+        """Fold an event; yields words as they come, restarts, and messages for the user."""
         kind = event.get("type")
         if kind == "stream_event":
             yield from self._stream(_mapping(event.get("event")))
@@ -146,13 +147,13 @@ class Turn:
             self._finish(event)
 
     def check(self) -> None:
-        """Raises `ModelError` where the turn ended in an error."""
+        """Raise `ModelError` if the turn ended in an error."""
         result = self._result
         interrupted = result.get("terminal_reason") == "aborted_streaming"
         if not result.get("is_error") or interrupted:
             return
         if result.get("subtype") == "error_max_turns":
-            raise ModelError("The model wanted to use a tool of its own, which it does not have here. Ask again in other words.")
+            raise ModelError("The model tried to use a tool that it does not have here. Ask again in other words.")
         said = self._error[0] if self._error else str(result.get("result") or "; ".join(map(str, result.get("errors") or ())))
         kind = self._error[1] if self._error else ""
         if result.get("terminal_reason") == "prompt_too_long" or "prompt is too long" in said.lower():
@@ -164,7 +165,7 @@ class Turn:
         failure = ModelBusy if status in _BUSY else ModelError
         raise failure(sentence.format(said=said.strip(), hint=self._login_hint).strip())
 
-    def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Anew]:
+    def _stream(self, event: Mapping[str, Any]) -> Iterator[str | Restart]:
         kind, delta = event.get("type"), _mapping(event.get("delta"))
         if kind == "message_start":
             yield from self._begin_message(_mapping(event.get("message")))
@@ -179,8 +180,8 @@ class Turn:
             if delta.get("stop_reason") != "refusal":
                 self._standing = (len(self.streamed), len(self._whole))
 
-    def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Anew]:
-        """Another message of the turn: the one before it stands only if it ended well. A stream that broke off is tried again; a refused message is replaced."""
+    def _begin_message(self, message: Mapping[str, Any]) -> Iterator[Restart]:
+        """Start the turn's next message. The last one counts only if it ended normally: the CLI repeats a broken stream and replaces a refused message."""
         self._streamed_usage = _each(sum, self._streamed_usage, self._message_usage)
         self._message_usage = _usage(_mapping(message.get("usage")))
         streamed, whole = self._standing
@@ -188,7 +189,7 @@ class Turn:
         if len(self.streamed) > streamed:
             self.streamed = self.streamed[:streamed]
             self.began_anew = True
-            yield Anew(self.streamed)
+            yield Restart(self.streamed)
 
     def _assistant(self, event: Mapping[str, Any]) -> None:
         message = _mapping(event.get("message"))
@@ -200,12 +201,12 @@ class Turn:
             return
         self.model = str(message.get("model") or self.model)
         if text:
-            # After the token limit the CLI goes on by itself, in the middle of a sentence.
+            # After the token limit the CLI continues in the middle of a sentence.
             if self._whole and not self._cut:
                 self._whole.append("\n\n")
             self._whole.append(text)
 
-    def _system(self, event: Mapping[str, Any]) -> Iterator[Notice]:
+    def _system(self, event: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
         if event.get("subtype") == "init":
             self.key_source = str(event.get("apiKeySource") or "")
             self.model = str(event.get("model") or self.model)
@@ -213,40 +214,40 @@ class Turn:
             reason = _REASONS.get(str(event.get("error")), "The connection failed")
             seconds = float(event.get("retry_delay_ms") or 0) / 1000
             tries = f"{event.get('attempt')} of {event.get('max_retries')}"
-            yield Notice("warning", f"{reason}; trying again ({tries}) in {seconds:.0f} s.")
+            yield ClaudeNotice("warning", f"{reason}; trying again ({tries}) in {seconds:.0f} s.")
         elif event.get("subtype") == "informational":
-            yield Notice("warning" if event.get("level") == "warning" else "info", f"claude: {event.get('content')}")
+            yield ClaudeNotice("warning" if event.get("level") == "warning" else "info", f"claude: {event.get('content')}")
         elif event.get("subtype") == "compact_boundary":
-            yield Notice("warning", _COMPACTED)
+            yield ClaudeNotice("warning", _COMPACTED)
 
     def _finish(self, event: Mapping[str, Any]) -> None:
         self.ended = True
         self._result = event
         sums = [_camel_usage(_mapping(used)) for used in _mapping(event.get("modelUsage")).values()]
         usage = _each(max, self._before.usage, _each(sum, *sums)) if sums else self._before.usage
-        self.spent = Spent(float(event.get("total_cost_usd") or self.spent.cost), usage)
+        self.spent = ProcessTotals(float(event.get("total_cost_usd") or self.spent.cost), usage)
         self.stop_reason = event.get("stop_reason") or self.stop_reason
 
 
-def _limit_notices(info: Mapping[str, Any]) -> Iterator[Notice]:
-    """What the person should know of the account's limits; nothing while there is enough left."""
+def _limit_notices(info: Mapping[str, Any]) -> Iterator[ClaudeNotice]:
+    """Yield a message if one of the account's limits is reached or nearly reached."""
     status, kind, until = info.get("status"), str(info.get("rateLimitType") or ""), _day_and_time(info.get("resetsAt"))
     limit = f"The {_LIMITS[kind]} limit of the account" if kind in _LIMITS else "The limit of the account"
-    again = f" It begins anew {until}." if until else ""
+    again = f" It resets {until}." if until else ""
     extra = bool(info.get("isUsingOverage"))
     once = f"limit {status} {kind} {until} {extra}"
     if extra:
-        yield Notice("warning", f"{limit} is used up: answers are billed as extra usage now.{again}", once)
+        yield ClaudeNotice("warning", f"{limit} is used up; answers are now billed as extra usage.{again}", once)
     elif status == "rejected":
-        yield Notice("warning", f"{limit} is reached.{again}", once)
+        yield ClaudeNotice("warning", f"{limit} is reached.{again}", once)
     elif status == "allowed_warning":
         used = info.get("utilization")
         share = f": {used:.0%} of it is used" if isinstance(used, float) and 0 <= used <= 1 else ""
-        yield Notice("warning", f"{limit} is nearly reached{share}.{again}", once)
+        yield ClaudeNotice("warning", f"{limit} is nearly reached{share}.{again}", once)
 
 
 def _day_and_time(seconds: object) -> str:
-    """A moment as the person reads it, from seconds since 1970; empty where it is none."""
+    """Format a time, given in seconds since 1970, for the user; empty if invalid."""
     if not isinstance(seconds, int):
         return ""
     try:
@@ -259,22 +260,22 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
-    """Of one message, or of a result."""
+def _usage(usage: Mapping[str, Any]) -> TokenCounts:
+    """Read the counts of a message or a result."""
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
-    return Usage(*(_count(usage.get(name)) for name in names))
+    return TokenCounts(*(_count(usage.get(name)) for name in names))
 
 
-def _camel_usage(usage: Mapping[str, Any]) -> Usage:
-    """Of one model, in the sums that a result brings."""
+def _camel_usage(usage: Mapping[str, Any]) -> TokenCounts:
+    """Read the counts of one model in a result."""
     names = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
-    return Usage(*(_count(usage.get(name)) for name in names))
+    return TokenCounts(*(_count(usage.get(name)) for name in names))
 
 
 def _count(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _each(fold: Callable[[Iterable[int]], int], *usages: Usage) -> Usage:
-    """Fold counts field by field."""
-    return Usage(*(fold(counts) for counts in zip(*usages, strict=True)))
+def _each(fold: Callable[[Iterable[int]], int], *usages: TokenCounts) -> TokenCounts:
+    """Combine counts field by field."""
+    return TokenCounts(*(fold(counts) for counts in zip(*usages, strict=True)))

@@ -1,7 +1,7 @@
-"""How the `claude` program reaches its service: the person's login, gateway or key, as they have set them up for it.
+"""How the `claude` program reaches its service: with the login, gateway or key that the user has set up for it.
 
-The one thing that is kept from it is ANTHROPIC_API_KEY of the environment, which it would bill in place of the login. A gateway's address is
-never kept from it: prompts would go where the person does not want them.
+Only the environment's ANTHROPIC_API_KEY is withheld from it, because it would bill the key instead of the login. A gateway's address is
+never withheld, since prompts would then go where the user does not want them.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ from urllib.parse import urlsplit
 
 KEY = "ANTHROPIC_API_KEY"
 _GATEWAY = "ANTHROPIC_BASE_URL"
-PERSONS_SETTINGS = ("--safe-mode", "--setting-sources", "user")
-"""The person's own settings say how their service is reached (`env`, `apiKeyHelper`). Safe mode leaves out their hooks, memory, skills and plug-ins."""
+USER_SETTINGS = ("--safe-mode", "--setting-sources", "user")
+"""The user's settings say how to reach the service (`env`, `apiKeyHelper`). Safe mode ignores their hooks, memory, skills and plug-ins."""
 _PATIENCE = 20
-"""Seconds that `claude auth status` may take; it takes one at most."""
+"""Seconds that `claude auth status` may take; usually less than one."""
 
 
 class LoginStatus(NamedTuple):
-    """What `claude auth status` says."""
+    """The output of `claude auth status`."""
 
     logged_in: bool
     method: str
-    """As in "claude.ai, max" or "api_key_helper"; empty where nobody is logged in."""
+    """Such as "claude.ai, max" or "api_key_helper"; empty if nobody is logged in."""
 
 
 def login_environment(*, use_api_key: bool) -> dict[str, str]:
-    """The environment that a `claude` is started with. use_api_key: whether the key is given to it also where no gateway needs it."""
+    """Return the environment for `claude`. use_api_key: pass the key even if no gateway needs it."""
     return {name: value for name, value in os.environ.items() if name != KEY or not _is_withheld(use_api_key)}
 
 
 def login_hint(*, use_api_key: bool) -> str:
-    """What a person should know whose login is not accepted: where requests go, and the key that was not used. Empty where there is nothing."""
+    """Return a hint for when the login is not accepted: where requests go, and which key was not used. May be empty."""
     hints = []
     if gateway := gateway_address():
         hints.append(f"Requests go to {gateway} ({_GATEWAY}).")
     if _is_withheld(use_api_key):
-        hints.append(f"{KEY} is set but not given to `claude`, which would bill it: `mahtab-tui config set claude_api_key true` gives it.")
+        hints.append(f"{KEY} is set but was not passed to `claude`, which would bill it. To pass it: `mahtab-tui config set claude_api_key true`.")
     return " ".join(hints)
 
 
 def gateway_address() -> str:
-    """The host that `claude` sends its requests to, if the person has set that; else empty. As `claude` does, it reads its settings before the environment."""
+    """Return the gateway that the user has set for `claude`, or an empty string. Like `claude`, it prefers the settings to the environment."""
     file = Path(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), "settings.json")
     try:
         address = json.loads(file.read_bytes())["env"][_GATEWAY]
@@ -55,7 +55,7 @@ def gateway_address() -> str:
 
 
 def _host(address: str) -> str:
-    """The host of an address, with scheme and port: neither a password nor a key in its path or query."""
+    """Return scheme, host and port of an address, without path and query, which may hold a password or key."""
     if not address:
         return ""
     try:
@@ -67,9 +67,9 @@ def _host(address: str) -> str:
 
 
 def login_status(executable: str, *, use_api_key: bool) -> LoginStatus | None:
-    """Ask `claude` whether somebody is logged in; None where it does not say. Raises `OSError`, `subprocess.TimeoutExpired`."""
+    """Ask `claude` whether it is logged in; None if it does not say. Raises `OSError`, `subprocess.TimeoutExpired`."""
     answer = subprocess.run(
-        [executable, *PERSONS_SETTINGS, "auth", "status"],
+        [executable, *USER_SETTINGS, "auth", "status"],
         env=login_environment(use_api_key=use_api_key),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -86,5 +86,5 @@ def login_status(executable: str, *, use_api_key: bool) -> LoginStatus | None:
 
 
 def _is_withheld(use_api_key: bool) -> bool:
-    """Whether a key is set and not given to `claude`. Behind a gateway the key is the gateway's: without it the login would be sent there."""
+    """Tell whether a key is withheld from `claude`. A gateway gets the key, since otherwise the login would be sent there."""
     return bool(os.environ.get(KEY)) and not use_api_key and not gateway_address()

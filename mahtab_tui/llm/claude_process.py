@@ -1,4 +1,4 @@
-"""One `claude` process: its command line, its environment, its lines, its end."""
+"""One `claude` process: command line, environment, input and output, end."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ from typing import Any
 
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.claude_events import NOTHING_SPENT
-from mahtab_tui.llm.claude_login import PERSONS_SETTINGS, login_environment
+from mahtab_tui.llm.claude_login import USER_SETTINGS, login_environment
 from mahtab_tui.system.processes import tied
 
 _NEUTRAL = json.dumps({"outputStyle": "default", "permissions": {"defaultMode": "default"}})
-"""Settings that come before the person's own: their output style would go into every answer, also into those of the checks."""
+"""Overrides the user's settings, since their output style would affect every answer, even checks."""
 RETRIES = 4
 REACTION = 2.0
-"""Seconds that the process has to react to an interrupt, and then to a signal."""
+"""Seconds that the process gets to react to an interrupt, and then to a signal."""
 
 
 def environment(max_tokens: int | None = None, *, thinking: bool = True, use_api_key: bool = False) -> dict[str, str]:
-    """The process' environment. max_tokens: of one answer; None: what the person has set, else as many as the model gives."""
+    """Return the process's environment. max_tokens: of one message; None: as the user has set it, otherwise the model's limit."""
     env = login_environment(use_api_key=use_api_key) | {
-        # Without it an @path anywhere in a prompt makes the CLI read that file and send it.
+        # Otherwise an @path anywhere in a prompt would make the CLI read that file and send it.
         "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
         "CLAUDE_CODE_MAX_RETRIES": str(RETRIES),
-        # What is too long for the model is made shorter where the person is told of it; a summary of the CLI's own is a hidden call.
+        # We shorten long conversations and tell the user; a summary by the CLI would be a hidden call.
         "DISABLE_AUTO_COMPACT": "1",
     }
-    if max_tokens is not None:  # thinking is of these, and must leave room for the answer
+    if max_tokens is not None:  # thinking counts towards it, and must leave room for the answer
         env |= {"CLAUDE_CODE_MAX_OUTPUT_TOKENS": str(max_tokens), "MAX_THINKING_TOKENS": str(max_tokens // 2)}
     return env if thinking else env | {"CLAUDE_CODE_DISABLE_THINKING": "1"}
 
 
 def command(executable: str, model: str | None, effort: str | None, system_file: str) -> list[str]:
-    """The command line: text only, no tools, nothing read from the folder; prompts come on stdin."""
+    """Return the command line: text only, no tools, nothing read from the folder; prompts come on stdin."""
     argv = [executable, "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
     argv += ["--system-prompt-file", system_file, "--tools", "", "--strict-mcp-config"]
-    argv += [*PERSONS_SETTINGS, "--settings", _NEUTRAL]
+    argv += [*USER_SETTINGS, "--settings", _NEUTRAL]
     argv += ["--no-session-persistence", "--disable-slash-commands", "--max-turns", "1"]
     argv += ["--effort", effort] if effort else []
     return [*argv, "--model", model] if model else argv
 
 
 class ClaudeProcess:
-    """A process in a session of its own, so that its whole group can be ended. It leaves no file: what it is to read has no name."""
+    """A process in its own session, so that its whole group can be ended. It leaves no file, since the prompt's file has no name."""
 
     def __init__(self, system: str, *, model: str | None, effort: str | None = None, folder: str, env: Mapping[str, str]) -> None:
-        """folder: where it runs; this program's where that is empty or cannot be entered. Raises `ModelError`."""
+        """folder: where it runs; this program's folder if empty or not accessible. Raises `ModelError`."""
         executable = shutil.which("claude")
         if executable is None:
             raise ModelError("The program `claude` is not on the PATH. Install Claude Code, or choose another model, as in /model demo.")
         self._system = system
         self._folder = folder
         self.spent = NOTHING_SPENT
-        """What it has used since it began."""
+        """What it has used since its start."""
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._errors: deque[str] = deque(maxlen=20)
         self._writing = threading.Lock()
@@ -74,7 +74,7 @@ class ClaudeProcess:
         def start() -> subprocess.Popen[bytes]:
             return _start(system, folder, env, lambda file: command(executable, model, effort, file))
 
-        # Neither thread holds this object: it is ended, too, when nobody has it any more.
+        # Neither thread refers to this object, so that the process also ends when the object is garbage-collected.
         reading = (start, started, self._lines, self._errors)
         self._threads = [threading.Thread(target=_live, args=reading, name="claude", daemon=True)]
         self._threads[0].start()
@@ -84,11 +84,11 @@ class ClaudeProcess:
             raise ModelError(f"`claude` could not be started: {error.strerror}.") from None
         self._threads.append(threading.Thread(target=_read_errors, args=(self._child, self._errors), name="claude", daemon=True))
         self._threads[1].start()
-        # Also where nobody calls `close`: at the interpreter's end, or when the model is dropped.
+        # Ends the process even without `close`: when the interpreter exits or the model is garbage-collected.
         self._finalizer = weakref.finalize(self, _end, self._child)
 
     def fits(self, system: str, folder: str) -> bool:
-        """Whether it goes on, with this system prompt and in this folder."""
+        """Tell whether it is alive and has this system prompt and folder."""
         return self.alive and (self._system, self._folder) == (system, folder)
 
     @property
@@ -100,14 +100,14 @@ class ClaudeProcess:
         return self._child.pid
 
     def ask(self, text: str) -> None:
-        """Send a user turn; on a thread, since neither side may wait for the other."""
+        """Send a question on a thread, so that neither side can block the other."""
         while self._next_stale() is not None:
             pass
         message = {"type": "user", "message": {"role": "user", "content": text}, "client_composed": True}
         threading.Thread(target=self._write, args=(message,), name="claude-write", daemon=True).start()
 
     def next_event(self, timeout: float) -> dict[str, Any] | None:
-        """The next event; None where the process has ended. Raises `queue.Empty` after `timeout` seconds."""
+        """Return the next event, or None if the process has ended. Raises `queue.Empty` after `timeout` seconds."""
         event = self._lines.get(timeout=timeout)
         if event is None:
             self._lines.put(None)
@@ -119,12 +119,12 @@ class ClaudeProcess:
         threading.Thread(target=self._write, args=(request,), name="claude-write", daemon=True).start()
 
     def signal_group(self, number: signal.Signals) -> None:
-        """Send a signal to it and what it has started."""
+        """Send a signal to the process and its children."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)
 
     def ending(self) -> str:
-        """How it ended, and what it said last, as a sentence."""
+        """Describe how it ended and its last error output in a sentence."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(REACTION)
         self._threads[1].join(REACTION)
@@ -136,13 +136,13 @@ class ClaudeProcess:
         return f"`claude` ended {how}{': ' + said if said else ''}."
 
     def close(self) -> None:
-        """End it and its group; nothing is left."""
+        """End the process and its group."""
         self._finalizer()
         for thread in self._threads:
             thread.join(REACTION)
 
     def _next_stale(self) -> dict[str, Any] | None:
-        """What is left of the turn before (an answer to a control request, say)."""
+        """Take an event that is left from the last turn, such as an answer to a control request."""
         try:
             event = self._lines.get_nowait()
         except queue.Empty:
@@ -160,7 +160,7 @@ class ClaudeProcess:
 
 
 def _start(system: str, folder: str, env: Mapping[str, str], argv: Callable[[str], list[str]]) -> subprocess.Popen[bytes]:
-    """Start it, with the command line for a file of the system prompt, on the thread that it is to end with (see `tied`). Raises `OSError`."""
+    """Start the process on the thread with which it shall end (see `tied`). argv: makes the command line from the prompt's file. Raises `OSError`."""
     with tempfile.TemporaryFile() as file:
         file.write(system.encode("utf-8", "replace"))
         file.seek(0)
@@ -182,7 +182,7 @@ def _live(
     lines: queue.Queue[dict[str, Any] | None],
     errors: deque[str],
 ) -> None:
-    """Start the process and read what it says to its end; the thread lives as long as the process."""
+    """Start the process and read its output until it ends."""
     try:
         child = start()
     except BaseException as error:
@@ -210,7 +210,7 @@ def _read_errors(child: subprocess.Popen[bytes], errors: deque[str]) -> None:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a process group: a parent that is gone does not stop it by itself."""
+    """End a process group, which would otherwise outlive this program."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGTERM)
     try:

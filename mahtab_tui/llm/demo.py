@@ -1,4 +1,4 @@
-"""The demo model: offline, by rules, and it says so. It shows the whole loop on real variables."""
+"""The demo model: offline, answers by rules, and says so. It shows the whole loop on real variables."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from langchain_core.outputs import ChatGenerationChunk
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.chunks import text_of
 from mahtab_tui.llm.demo_reading import read_failure, read_question, read_results, read_variables
-from mahtab_tui.llm.demo_rules import NO_COLUMN, REAL_MODEL, Plan, plan, repair
+from mahtab_tui.llm.demo_rules import NO_COLUMN, REAL_MODEL, DemoAnswer, plan, repair
 from mahtab_tui.llm.demo_search import WHO, search_answer
-from mahtab_tui.llm.spoken import Spoken, text_of
+from mahtab_tui.llm.scripted import ScriptedChatModel
 
 TOKENS_PER_SECOND = 80.0
 SEARCH_TOKENS_PER_SECOND = 600.0
-"""A search says much that few read."""
+"""Searches produce much text that few read."""
 _FIX = re.compile(r"\b(?:fix|mend|repair|error|wrong|fail\w*|traceback|exception|bug)\b", re.IGNORECASE)
 _LONG = 1_500
 
 
-class ChatDemo(Spoken):
-    """Answers by rules. Raises `ModelError` where none of them has an answer."""
+class ChatDemo(ScriptedChatModel):
+    """Answers by rules. Raises `ModelError` if no rule applies."""
 
     @property
     def _llm_type(self) -> str:
@@ -45,7 +46,7 @@ class ChatDemo(Spoken):
 
 
 def answer(messages: list[BaseMessage]) -> str:
-    """What the demo says to a conversation. Raises `ModelError` where its rules have no answer."""
+    """Return the demo's next answer in a conversation. Raises `ModelError` if no rule applies."""
     texts = [text_of(message) for message in messages if isinstance(message, HumanMessage)]
     last = texts[-1] if texts else ""
     if '"is_complete"' in last:
@@ -53,7 +54,7 @@ def answer(messages: list[BaseMessage]) -> str:
     if results := read_results(last) if "<assistant-repl-out" in last and "<variables>" not in last else []:
         return _told([result.output for result in results if result.output], failed=any(result.failed for result in results))
     if "skipped block" in last and "<variables>" not in last:
-        return "I leave it at that, as you wish."
+        return "I leave it at that."
     first = not any(isinstance(message, AIMessage) for message in messages)
     question, variables = read_question(last), read_variables(texts)
     failure = read_failure(texts) if _FIX.search(question) else None
@@ -66,14 +67,14 @@ def _judgement(prompt: str) -> str:
     return json.dumps({"is_complete": not failed, "reasoning": reasoning, "next_action": "Mend the error." if failed else ""})
 
 
-def _fenced(plan: Plan) -> str:
+def _fenced(plan: DemoAnswer) -> str:
     return f"{plan.words}\n\n```python\n{plan.code}\n```\n" if plan.code else plan.words
 
 
 def _told(outputs: list[str], *, failed: bool) -> str:
     text = "\n".join(outputs)
     if failed:
-        raise ModelError(f"The code that the demo model wrote has failed: {text.splitlines()[-1] if text else 'nothing was printed'}. {REAL_MODEL}")
+        raise ModelError(f"The demo model's code failed: {text.splitlines()[-1] if text else 'nothing was printed'}. {REAL_MODEL}")
     if text.startswith(NO_COLUMN):
         raise ModelError(text)
     if not text or text == "(nothing was printed)":

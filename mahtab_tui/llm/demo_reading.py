@@ -1,4 +1,4 @@
-"""What the demo model reads out of a conversation: the question, the variables, the last error, the results of its code."""
+"""Reads what the demo model needs from a conversation: the question, the variables, the last error, the output of its code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CELL = re.compile(r'cell="(\d+)"')
 _ERROR = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Warning))(?:: (.*))?$", re.MULTILINE)
 
 
-class Known(NamedTuple):
+class KnownVariable(NamedTuple):
     """A variable as the context lists it."""
 
     name: str
@@ -26,43 +26,43 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A cell that raised."""
+class FailedCell:
+    """A cell that raised an exception."""
 
     code: str
     kind: str
     """The exception's type."""
     message: str
     line: str
-    """The line of the cell that raised, where the traceback shows it."""
+    """The line of the cell that raised it, if the traceback shows it."""
 
 
 @dataclass(frozen=True)
-class Result:
-    """What a cell of the demo's own printed."""
+class CellOutput:
+    """What a cell of the demo printed."""
 
     output: str
     failed: bool
 
 
 def read_question(text: str) -> str:
-    """The user's words, which stand after the context."""
+    """Return the user's words, which follow the context."""
     return _CONTEXT.sub("", text).strip()
 
 
-def read_variables(texts: Sequence[str]) -> list[Known]:
-    """The variables that were told last."""
+def read_variables(texts: Sequence[str]) -> list[KnownVariable]:
+    """Return the variables from the newest message that lists them."""
     for text in reversed(texts):
         if found := _VARIABLES.findall(text):
             matches = (_VARIABLE.match(line) for line in found[-1].split("\n"))
-            return [Known(m[1], m[2], m[3] or "") for m in matches if m]
+            return [KnownVariable(m[1], m[2], m[3] or "") for m in matches if m]
     return []
 
 
-def read_failure(texts: Sequence[str]) -> Failure | None:
-    """The last cell that raised, with its code."""
+def read_failure(texts: Sequence[str]) -> FailedCell | None:
+    """Return the last cell that raised an exception."""
     codes: dict[str, str] = {}
-    last: Failure | None = None
+    last: FailedCell | None = None
     for text in texts:
         for attrs, code in _CODE.findall(text):
             if cell := _CELL.search(attrs):
@@ -74,15 +74,15 @@ def read_failure(texts: Sequence[str]) -> Failure | None:
     return last
 
 
-def _failure(code: str, output: str) -> Failure | None:
+def _failure(code: str, output: str) -> FailedCell | None:
     errors = _ERROR.findall(output)
     if not errors:
         return None
     lines = [line.strip() for line in output.split("\n")]
     shown = next((line for line in reversed(lines) if line and line in code), "")
-    return Failure(code, errors[-1][0].rpartition(".")[2], errors[-1][1], shown)
+    return FailedCell(code, errors[-1][0].rpartition(".")[2], errors[-1][1], shown)
 
 
-def read_results(text: str) -> list[Result]:
-    """The outputs that a message brings back."""
-    return [Result(output.strip("\n"), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]
+def read_results(text: str) -> list[CellOutput]:
+    """Return the outputs in a message."""
+    return [CellOutput(output.strip("\n"), 'status="error"' in attrs) for attrs, output in _OUTPUT.findall(text)]

@@ -1,6 +1,6 @@
-"""The demo model in a search: it looks for the words of the query, and asks about parts of a text that has them too often; all by rules.
+"""The demo model in a search: looks for the query's words by rules, and asks about parts if too many lines match.
 
-It keeps nothing: where it stands follows from what it said before and from what its code printed.
+It has no state: the next step follows from its earlier answers and from what its code printed.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage
 
+from mahtab_tui.llm.chunks import text_of
 from mahtab_tui.llm.search_lines import LAST_CALL, OUTPUT, PLAIN, QUERY, SEARCH, TEXT
-from mahtab_tui.llm.spoken import text_of
 
 WHO = "Demo model (rules, no AI): "
 BARE = "Answer with lines alone, as 'line N: its words'."
-"""What the demo adds to the query of a sub-call whose lines it will join."""
+"""Added to the query of sub-calls whose lines will be joined."""
 FEW = 200
-"""Matching lines for which no part is asked about."""
+"""Up to so many matching lines, no sub-calls are made."""
 PARTS = 8
 
 _STOP = frozenset(
@@ -63,7 +63,7 @@ FINAL(("" if bare else who + have + ":\\n") + "\\n".join(listed[:most])[:30_000]
 
 
 def search_answer(messages: Sequence[BaseMessage]) -> str | None:
-    """What the demo says in a search; None where the conversation is none."""
+    """Return the demo's next answer in a search; None if the conversation is not a search."""
     if not messages or not isinstance(messages[0], SystemMessage):
         return None
     system, texts = text_of(messages[0]), [text_of(message) for message in messages[1:]]
@@ -76,7 +76,7 @@ def search_answer(messages: Sequence[BaseMessage]) -> str | None:
 
 
 def patterns_of(query: str) -> dict[str, str]:
-    """The words to look for, and a regular expression for each that leaves its ending open."""
+    """Return the words to look for, with a regular expression for each that allows other endings."""
     found = (word for word in re.findall(r"\w{3,}", query.replace(BARE, "").lower()) if word not in _STOP)
     return {word: rf"(?i)\b{re.sub(_ENDING, '', word)}" for word in found}
 
@@ -123,6 +123,6 @@ def _code(words: str, source: str) -> str:
 
 
 def _between(tag: str, message: str) -> str:
-    """What stands between a tag and its end, which nothing inside can forge."""
+    """Return the text between a tag and its end tag, which nothing inside can forge."""
     found = re.search(rf"<{tag}(?: [^>]*)?>\n(.*)\n</{tag}>", message, re.DOTALL)
     return found[1] if found else ""

@@ -1,4 +1,4 @@
-"""What a provider's code raises, as one sentence."""
+"""Turns exceptions of providers' code into sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mahtab_tui.bus.masking import masked
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError
 
 _LONGEST = 300
-"""Characters of what a service says of itself."""
+"""Characters of a service's own message."""
 _TOO_LONG = (
     "context_length_exceeded",
     "context length",
@@ -35,30 +35,33 @@ _BUSY = {
     524: "The service took too long",
     529: "The service is overloaded",
 }
-"""HTTP states after which the same call may work in a moment."""
+"""HTTP statuses after which the same call may work in a moment."""
 _BUSY_KINDS = {"overloaded_error": 529, "rate_limit_error": 429, "rate_limit_exceeded": 429, "api_error": 500, "server_error": 500}
-"""The same, as an error is called in the middle of a stream, where there is no state."""
+"""The statuses of errors in the middle of a stream, which have only a name."""
 _FINAL = {
-    400: "The service does not take the request",
+    400: "The service rejected the request",
     402: "The account cannot pay for the answer",
     403: "This account may not use the model",
-    404: "The model is not there, or not for this account",
-    413: "The request is too big for the service",
-    422: "The service does not take the request",
+    404: "The model does not exist or is not available to this account",
+    413: "The request is too large for the service",
+    422: "The service rejected the request",
 }
 _UNREACHABLE = ("ConnectError", "ConnectionError", "ConnectionRefusedError", "gaierror")
 _NO_ANSWER = {"JSONDecodeError", "UnicodeDecodeError", "ValidationError", "ResponseValidationError", "OpenRouterDefaultError"}
-"""What cannot be read; the last two are of OpenRouter's package."""
+"""Responses that cannot be read; the last two are from OpenRouter's package."""
 _NOTHING = "No generation"
-"""LangChain found no answer in a stream."""
+"""LangChain's message for a stream without an answer."""
 _CODE = re.compile(r"\(code: (\d{3})\)")
-"""So it tells of an error in the middle of a stream."""
+"""How LangChain reports an error in the middle of a stream."""
 _UNPAID = ("insufficient_quota", "credit balance")
-"""These come as a limit or a wrong request, and waiting does not help."""
+"""These come with the status of a limit or a bad request, but waiting does not help."""
 
 
 def explained(error: Exception, *, key: str = "", secret: str = "", timeout: float | None = None) -> ModelError:
-    """What a provider's code raised, for a person. key: the variable that holds the key. secret: the key, which is not told. timeout: seconds of silence that were waited for."""
+    """Convert an exception of a provider's code for the user.
+
+    key: the variable that holds the key. secret: the key, to be masked. timeout: the seconds of silence that were allowed.
+    """
     if isinstance(error, ModelError):
         return error
     status, said = _status(error), _said(error, secret)
@@ -71,7 +74,7 @@ def explained(error: Exception, *, key: str = "", secret: str = "", timeout: flo
     if any(mark in kind for mark in _UNPAID):
         return ModelError(f"The account cannot pay for the answer{reason}")
     if status == 401:
-        return ModelError(f"The key is not accepted{reason}" + (f" Check {key}." if key else ""))
+        return ModelError(f"The key was not accepted{reason}" + (f" Check {key}." if key else ""))
     if status in _BUSY:
         return ModelBusy(f"{_BUSY[status]}{reason}", pause_asked_for(error))
     if status in _FINAL:
@@ -79,23 +82,23 @@ def explained(error: Exception, *, key: str = "", secret: str = "", timeout: flo
     names = {cls.__name__ for cls in type(error).__mro__}
     if any("Timeout" in name for name in names):
         waited = f" for {timeout:g} s" if timeout is not None else ""
-        return ModelError(f"The model has given no sign{waited}, so the answer was given up.")
+        return ModelError(f"The model has not responded{waited}, so the answer was abandoned.")
     if any(type(cause).__name__ in _UNREACHABLE for cause in _causes(error)):
         return ModelError(f"The service cannot be reached: {_innermost(error)}.")
     if names & {"TransportError", "APIConnectionError"}:
         return ModelError("The connection broke off in the middle of the answer.")
     if names & _NO_ANSWER or _NOTHING in said:
-        return ModelError("What the service sent is not an answer of a model.")
+        return ModelError("The service sent something that is not a model's answer.")
     return ModelError(f"The model could not answer: {type(error).__name__}{reason}")
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether the same call may work in a moment."""
+    """Tell whether the same call may work in a moment."""
     return isinstance(explained(error), ModelBusy)
 
 
 def pause_asked_for(error: Exception) -> float:
-    """Seconds that a service asks to be left alone; 0 where it does not say."""
+    """Return the seconds that a service asks to wait; 0 if it does not say."""
     if isinstance(error, ModelBusy):
         return error.pause or 0.0
     headers: Any = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None) or {}
@@ -119,7 +122,7 @@ def _number(value: object) -> int | None:
 
 
 def _bodies(error: Exception) -> Iterator[Mapping[str, Any]]:
-    """What the service says of an error: the innermost mapping first."""
+    """Yield the service's descriptions of an error, the innermost first."""
     body = getattr(error, "body", None)
     if isinstance(body, str):
         try:
@@ -141,9 +144,9 @@ def _code(error: Exception) -> str:
 
 
 def _said(error: Exception, secret: str) -> str:
-    """The service's own words, in one line."""
+    """Return the service's message as one line, masked."""
     words = _field(error, "message") or str(getattr(error, "error", "") or getattr(error, "message", "") or error)
-    line = str(masked(" ".join(words.split()), secret))  # before it is cut, which could leave a part of the key
+    line = str(masked(" ".join(words.split()), secret))  # masked before it is cut, which could leave a part of the key
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 

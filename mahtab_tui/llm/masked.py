@@ -1,4 +1,4 @@
-"""Messages as a model is told them: without the session's secrets."""
+"""Masks the session's secrets in messages to models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def masked_messages(messages: Sequence[Message], secrets: Secrets) -> list[Message]:
-    """The messages; those in which there is a secret are copies without it."""
+    """Return the messages; those with secrets are replaced by masked copies."""
     if not secrets.forms.secrets:
         return list(messages)
     return [_masked(message, secrets) for message in messages]
@@ -26,7 +26,7 @@ def _masked(message: Message, secrets: Secrets) -> Message:
 
 
 def _content(content: Any, secrets: Secrets) -> Any:
-    """A text, or blocks of which some have a text; the others are pictures and calls, whose text the model itself has said."""
+    """Mask a text, or the text blocks of a list; other blocks are pictures, and calls, which the model wrote itself."""
     if isinstance(content, str):
         return secrets.mask(content)
     if isinstance(content, list):

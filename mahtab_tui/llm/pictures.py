@@ -1,4 +1,4 @@
-"""Pictures as models take them: not larger than they look at, of one format or two, and without what a file tells of its maker."""
+"""Prepares pictures for models: scaled, as PNG or JPEG, and without the file's metadata."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SIDE = 1_568
-"""Pixels of the longer side; what is larger, Claude makes as small by itself, and others smaller."""
+"""Pixels of the longer side; Claude scales larger pictures down to this, other models to less."""
 MOST = 10
-"""Pictures that go with one call; of more the newest."""
+"""Pictures in one call; of more, the newest."""
 LARGEST_FILE = 50_000_000
-"""Bytes of a file that is read."""
+"""Larger files (in bytes) are not read."""
 _LARGEST_SENT = 1_500_000
-"""Bytes of a PNG; what would be larger becomes a JPEG, which is less sharp."""
+"""A PNG that would have more bytes is sent as a JPEG, which is less sharp."""
 _PIXELS = 50_000_000
-"""Of a picture that is decoded."""
+"""Larger pictures are not decoded."""
 _MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP|BM.{4}\0{4}", re.DOTALL)
 HEAD = 16
-"""Bytes by which a picture's file is known."""
+"""How many first bytes identify a picture's file."""
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP")
 _QUALITIES = (90, 75, 40)
-"""Of a JPEG, one after the other until it is small enough; by the last one noise is, too."""
+"""Tried for a JPEG until it is small enough; with the last one even noise is."""
 
 
-class NoPicture(Exception):
-    """It is none that can be read; the message is a sentence."""
+class PictureError(Exception):
+    """The picture cannot be read; the message is a sentence."""
 
 
 class Picture(NamedTuple):
-    """One that is ready to be sent."""
+    """A picture that is ready to send."""
 
     mime: str
     data: str
@@ -49,55 +49,55 @@ class Picture(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The same for the same picture."""
+        """A digest of the data."""
         return hashlib.sha256(self.data.encode()).hexdigest()[:16]
 
     @property
     def tokens(self) -> int:
-        """About how many it takes, rather too many than too few: Claude counts 750 pixels as one."""
+        """An estimate, rather too high than too low: Claude counts a token for 750 pixels."""
         return 100 + self.width * self.height // 750
 
     @property
     def bytes(self) -> int:
-        """How long its file is."""
+        """Size of its file."""
         return len(self.data) * 3 // 4
 
 
-class Measures(NamedTuple):
-    """What the head of a file tells."""
+class PictureSize(NamedTuple):
+    """What the start of a file tells."""
 
     width: int
     height: int
     moves: bool
-    """It has more frames than the first, which alone is sent."""
+    """Whether it has several frames, of which only the first is sent."""
 
 
 def is_picture(head: bytes) -> bool:
-    """Whether a file that begins so says that it is one."""
+    """Tell from its first bytes whether a file is a picture."""
     return _MAGIC.match(head) is not None
 
 
-def measured(file: IO[bytes]) -> Measures:
-    """A picture's size by the head of its file; nothing is decoded. Raises `NoPicture`."""
+def size_from_head(file: IO[bytes]) -> PictureSize:
+    """Read a picture's size without decoding it. Raises `PictureError`."""
     image = _opened(file)
-    return Measures(image.width, image.height, _moves(image))
+    return PictureSize(image.width, image.height, _moves(image))
 
 
 def scaled(data: bytes) -> Picture:
-    """A picture's file made ready: its first frame, upright, on white, at most `SIDE` pixels long. Takes up to a second or two.
+    """Prepare a picture: its first frame, upright, on white, at most `SIDE` pixels long. Takes up to two seconds.
 
-    Raises `NoPicture`.
+    Raises `PictureError`.
     """
     image = _opened(io.BytesIO(data))
     try:
-        image.draft("RGB", (SIDE, SIDE))  # of a JPEG, no more is decoded than is needed
+        image.draft("RGB", (SIDE, SIDE))  # decode a JPEG only as far as needed
         return _encoded(_on_white(image), photo=image.format == "JPEG")
-    except Exception as error:  # what Pillow raises for broken files can be anything
-        raise NoPicture("The picture cannot be read: its file is damaged.") from error
+    except Exception as error:  # Pillow may raise anything for broken files
+        raise PictureError("The picture cannot be read: its file is damaged.") from error
 
 
 def sees(llm: BaseChatModel) -> bool | None:
-    """Whether a model takes pictures: as it says itself, or LangChain's tables; None where nobody tells."""
+    """Tell whether a model accepts pictures, by its own attribute or LangChain's tables; None if unknown."""
     told = getattr(llm, "sees", None)
     if told is None:
         told = (getattr(llm, "profile", None) or {}).get("image_inputs")
@@ -105,7 +105,7 @@ def sees(llm: BaseChatModel) -> bool | None:
 
 
 def pictures_in(messages: Iterable[BaseMessage]) -> int:
-    """How many pictures go with messages."""
+    """Count the pictures in messages."""
     blocks = (block for message in messages if isinstance(message.content, list) for block in message.content)
     return sum(isinstance(block, dict) and block.get("type") == "image" for block in blocks)
 
@@ -115,21 +115,21 @@ def _opened(file: IO[bytes]) -> Image:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of its size
+            warnings.simplefilter("ignore")  # about its size
             image = Image.open(file, formats=_FORMATS)
     except Image.DecompressionBombError:
-        raise NoPicture("The picture has too many pixels to be read.") from None
-    except Exception as error:  # what Pillow raises for broken files can be anything
-        raise NoPicture("The picture cannot be read: its file is damaged.") from error
+        raise PictureError("The picture has too many pixels to be read.") from None
+    except Exception as error:  # Pillow may raise anything for broken files
+        raise PictureError("The picture cannot be read: its file is damaged.") from error
     if image.width * image.height > _PIXELS:
-        raise NoPicture(f"The picture has {image.width:,} × {image.height:,} pixels, which is too many to be read.")
+        raise PictureError(f"The picture has {image.width:,} × {image.height:,} pixels, which is too many.")
     return image
 
 
 def _moves(image: Image) -> bool:
     try:
         return bool(getattr(image, "is_animated", False))
-    except Exception:  # it looks for the second frame, which may be broken
+    except Exception:  # Pillow reads the second frame, which may be broken
         return True
 
 

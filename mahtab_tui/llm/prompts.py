@@ -1,4 +1,4 @@
-"""Every text that is sent to a model, except those of a search."""
+"""All texts that are sent to models, except those of searches."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _SURROUNDINGS = "<surroundings>\n", "\n</surroundings>"
 
 
 def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[HostFunction] = (), loaded: Mapping[str, str] | None = None) -> str:
-    """The system prompt, which stays the same from call to call: the task, the format, the functions, all skills by name, and the loaded ones."""
+    """Return the system prompt, which is the same in every call: task, format, functions, names of all skills, loaded skills."""
     listed = [*TOOLS, *(ListedTool(function.name, _signature(function), function.doc.split("\n")[0]) for function in functions)]
     tools = "\n".join(f"- {tool.name}{tool.signature}: {tool.summary}" for tool in listed)
     text = _SYSTEM.format(tools=tools, limit=OUTPUT_LIMIT)
@@ -115,7 +115,7 @@ def system_prompt(skills: Mapping[str, str] | None = None, functions: Sequence[H
 
 
 def _listed(skills: Mapping[str, str]) -> str:
-    """One line for each skill, as many as fit; the model can search for the rest."""
+    """List as many skills as fit, one a line; the model can search for the rest."""
     lines, room = [], SKILLS_ROOM
     for name, description in sorted(skills.items()):
         lines.append(told(f"- {name}: {description}"))
@@ -132,27 +132,27 @@ def _signature(function: HostFunction) -> str:
 
 
 def edited(block: int) -> str:
-    """Tells the model that the person changed a block before it ran; the code that ran follows."""
+    """Tell the model that the user changed a block before it ran; the code that ran follows."""
     return f"The person edited block {block + 1} of your code. This is what ran:"
 
 
 def skipped(block: int, reason: str) -> str:
-    """Tells the model that the person skipped a block."""
+    """Tell the model that the user skipped a block."""
     return f"The person skipped this code (block {block + 1}){f': {reason}' if reason.strip() else '.'}"
 
 
 def refused(block: int, why: str) -> str:
-    """Tells the model why a block was refused."""
+    """Tell the model why a block was refused."""
     return f"Block {block + 1} of your code was not run. {why}"
 
 
 def not_run(block: int) -> str:
-    """Tells the model that a block did not run because an earlier one failed or was refused."""
+    """Tell the model that a block did not run because an earlier one failed or was refused."""
     return f"Block {block + 1} of your code was not run, because the one before it failed."
 
 
 def summary_request(before: str, said: Sequence[tuple[str, str]]) -> str:
-    """The prompt that asks for a summary. before: the summary of everything earlier. said: (type, text) of each message."""
+    """Return the prompt that asks for a summary. before: the earlier summary. said: (type, text) of each message."""
     names = {"human": "person", "ai": "assistant"}
     escaped = [(names[kind], escape_tags(told(text), "conversation", *names.values())) for kind, text in said]
     messages = "\n\n".join(f"<{name}>\n{text}\n</{name}>" for name, text in escaped)
@@ -160,14 +160,14 @@ def summary_request(before: str, said: Sequence[tuple[str, str]]) -> str:
 
 
 def earlier_conversation(summary: str, *, whole: bool = True) -> str:
-    """The summary that replaces the conversation's beginning. whole: it covers all of that beginning."""
+    """Format the summary that replaces the conversation's beginning. whole: whether it covers all of it."""
     text = escape_tags(defuse(told(summary)), *_SECTIONS)
     text = text if whole else f"{text}\n{_NO_SUMMARY}".strip()
     return f"<earlier-conversation>\n{text}\n</earlier-conversation>"
 
 
 def suggestion_request(text: str, variables: Sequence[Variable], python: bool) -> list[tuple[str, str]]:
-    """The messages that ask for a completion of a text."""
+    """Return the messages that ask for a completion of a text."""
     kind = "Python at an interactive prompt" if python else "a question to an assistant that can run Python"
     return [
         ("system", _SUGGEST.format(kind=kind)),
@@ -176,7 +176,7 @@ def suggestion_request(text: str, variables: Sequence[Variable], python: bool) -
 
 
 def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLES) -> str:
-    """One line for each variable, ``name: type = summary``; functions and modules last, private names omitted."""
+    """Format one line for each variable, ``name: type = summary``; functions and modules last, private names omitted."""
     shown = sorted((v for v in variables if not v.private), key=lambda v: v.kind != "data")
     lines = [_line(f"{v.name}: {v.type}{f' = {v.summary}' if v.summary else ''}") for v in shown[:max_vars]]
     if len(shown) > max_vars:
@@ -185,7 +185,7 @@ def render_variables(variables: Sequence[Variable], max_vars: int = MAX_VARIABLE
 
 
 def render_context(variables: Sequence[Variable], activity: str, prior: str = "", attachments: str = "") -> str:
-    """The sections that stand before a question.
+    """Format the sections that precede a question.
 
     activity: what happened since the model last spoke, as XML of the bus. attachments: what the person attached, likewise. prior: the last
     exchange of an earlier session.
@@ -200,7 +200,7 @@ def render_context(variables: Sequence[Variable], activity: str, prior: str = ""
 
 
 def render_surroundings(folder: str, python: str, executable: str) -> str:
-    """Where and when code runs. folder: the kernel's working directory. python: its version; empty if not known yet."""
+    """Format where and when code runs. folder: the kernel's working directory. python: its version; empty if not known yet."""
     system = platform.uname()
     lines = [
         f"Working directory: {folder}",
@@ -214,7 +214,7 @@ def render_surroundings(folder: str, python: str, executable: str) -> str:
 
 
 def last_surroundings(texts: Iterable[str]) -> str:
-    """The newest account of the surroundings in a conversation; empty if there is none."""
+    """Return the newest account of the surroundings in a conversation; empty if there is none."""
     begin, end = _SURROUNDINGS
     for text in reversed([*texts]):
         _, begun, rest = text.rpartition(begin)
@@ -225,10 +225,10 @@ def last_surroundings(texts: Iterable[str]) -> str:
 
 
 def user_turn(context: str, question: str) -> str:
-    """The person's turn: the context, then the question."""
+    """Join context and question."""
     return f"{context}\n\n{question}" if context else question
 
 
 def _line(text: str) -> str:
-    """Text as one line: names and values may contain anything."""
+    """Return text as one line, since names and values may contain anything."""
     return " ".join(told(text).split("\n"))

@@ -1,4 +1,4 @@
-"""From a model's name to a model."""
+"""Makes models from their names."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ OnNotice = Callable[[str, str], None]
 """Takes a level ("info", "warning", "error") and a sentence."""
 
 MakeLLM = Callable[..., "BaseChatModel"]
-"""`get_llm`, or what stands in for it: takes a name and `on_notice`."""
+"""`get_llm` or a replacement: takes a name and `on_notice`."""
 
 
 class _Package(NamedTuple):
-    """A LangChain package that brings a provider's models."""
+    """A LangChain package for a provider's models."""
 
     module: str
     cls: str
     key: str = ""
-    """The variable that holds the key; empty where there is none."""
+    """The variable that holds the key; empty if it needs none."""
 
     @property
     def install(self) -> str:
-        """The command that brings it, with the prices."""
+        """The command that installs it, with the prices."""
         return f"pip install {self.module.replace('_', '-')} genai-prices"
 
 
@@ -44,37 +44,37 @@ _PACKAGES = {
     "ollama": _Package("langchain_ollama", "ChatOllama"),
 }
 _OWN_SERVICE = _PACKAGES["openai"]._replace(key="OPENAI_COMPATIBLE_API_KEY")
-"""A service at a `base_url`, which is not sent the key of OpenAI."""
+"""A service at a `base_url`, which must not get the OpenAI key."""
 _TIMEOUT = 120.0
 _OLLAMA_WINDOW = 16_384
-"""Tokens that Ollama is told to read at once. By itself it reads a few thousand, and forgets the beginning without a word."""
+"""Context window requested from Ollama. By default it reads a few thousand tokens and silently drops the beginning."""
 KNOWN = "claude, claude:MODEL, anthropic:MODEL, openai:MODEL, openrouter:MODEL, ollama:MODEL, demo, replay:FILE"
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """Provider and model of a name. Raises `ModelError` for an unknown one."""
+    """Split a name into provider and model. Raises `ModelError` for an unknown provider."""
     provider, _, model = spec.strip().partition(":")
     if provider.startswith("claude-") and not model:
         return "claude", provider
     if provider in ("claude", "demo") or (provider in (*_PACKAGES, "replay") and model):
         return provider, model
-    raise ModelError(f"There is no model {spec!r}. Known are: {KNOWN}.")
+    raise ModelError(f"There is no model {spec!r}. Possible names: {KNOWN}.")
 
 
 def full_name(spec: str, provider: str | None) -> str:
-    """A model's name with its provider, which is this one where the name begins with none; None: nothing is added."""
+    """Add a provider to a model's name that has none; None: add nothing."""
     spec = spec.strip()
     known = spec.partition(":")[0] in (*_PACKAGES, "claude", "demo", "replay")
     return spec if known or not spec or provider is None else f"{provider}:{spec}"
 
 
 def default_model() -> str:
-    """``claude`` where the CLI is on the PATH, else ``demo``."""
+    """Return ``claude`` if the CLI is on the PATH, otherwise ``demo``."""
     return "claude" if shutil.which("claude") else "demo"
 
 
 def model_label(spec: str) -> str:
-    """A short name for whoever speaks: the provider for those with one voice, else the model."""
+    """Return a short name for display: the model's, or the provider's if it has only one."""
     provider, _, model = spec.strip().partition(":")
     if provider.startswith("claude"):
         return "claude"
@@ -82,7 +82,7 @@ def model_label(spec: str) -> str:
 
 
 def check_name(spec: str) -> None:
-    """Find out whether a name is a model's, wherever that is; a file of prepared answers is read. Raises `ModelError`."""
+    """Check that a name is valid; reads a replay file. Raises `ModelError`."""
     provider, model = split_spec(spec)
     if provider == "replay":
         from mahtab_tui.llm.replay_file import read_replay
@@ -98,7 +98,7 @@ def check_model(
     api_keys: Mapping[str, str] | None = None,
     claude_api_key: bool = False,
 ) -> None:
-    """Find out early, without loading anything, whether a model can be had; the rest: as `get_llm` takes it. Raises `ModelError`."""
+    """Check early, without loading anything, whether a model is available; arguments as for `get_llm`. Raises `ModelError`."""
     spec = full_name(spec, provider)
     check_name(spec)
     provider, _ = split_spec(spec)
@@ -124,17 +124,16 @@ def get_llm(
     max_tokens: int | None = None,
     thinking: bool = True,
 ) -> BaseChatModel:
-    """A model by its name. Raises `ModelError` for one that is not known or cannot be had.
+    """Make a model from its name. Raises `ModelError` for an unknown or unavailable one.
 
-    timeout: seconds without a sign of it before it is given up. on_notice: told what the person should know (retries, billing).
-    folder: the folder that a model of the CLI's runs in, asked before each call, since the CLI tells its model where it runs; by default this
-    program's.
-    provider: of a name that begins with none.
-    base_url: where a service that is compatible with OpenAI's answers, for the models of ``openai:``.
-    api_keys: keys that are not in the environment, by the provider's name; of the service at a `base_url`: "openai_compatible".
-    claude_api_key: whether the CLI gets ANTHROPIC_API_KEY of the environment.
-    max_tokens: of one answer; by default as many as the model gives.
-    thinking: whether a model of the CLI's thinks before it answers.
+    timeout: seconds without a response before an answer is abandoned. on_notice: called with what the user should know (retries, billing).
+    folder: returns the folder for the `claude` CLI before each call, since the CLI tells its model where it runs; by default this program's.
+    provider: for a name without one.
+    base_url: the address of a service compatible with OpenAI's, for models of ``openai:``.
+    api_keys: keys that are not in the environment, by provider; "openai_compatible" for the service at `base_url`.
+    claude_api_key: whether the CLI gets the environment's ANTHROPIC_API_KEY.
+    max_tokens: of one answer; by default the model's limit.
+    thinking: whether a model of the CLI thinks before it answers.
     """
     spec = full_name(spec, provider)
     provider, model = split_spec(spec)
@@ -170,18 +169,18 @@ def _packaged(package: _Package, key: str, provider: str, model: str, timeout: f
 
     from mahtab_tui.llm.remote import ChatRemote
 
-    # Asking again is left to whoever can tell the person of it, and be stopped.
+    # The caller retries, because it can tell the user and be stopped.
     arguments: dict[str, Any] = {"model": model, "api_key": key, "timeout": timeout, "max_retries": 0}
     priced_as = provider
     if package is _OWN_SERVICE:
         arguments["base_url"] = priced_as = str(base_url)
     if provider == "openai":
-        arguments |= {"stream_usage": True, "stream_chunk_timeout": None}  # the connection's own limit counts signs of life, too
+        arguments |= {"stream_usage": True, "stream_chunk_timeout": None}  # the connection's timeout counts keep-alives too
     elif provider == "openrouter":
         arguments |= {
             "timeout": int(timeout * 1000),
             "app_title": "mahtab-tui",
-            "model_kwargs": {"retries": None},  # max_retries=0 would mean an hour of them
+            "model_kwargs": {"retries": None},  # max_retries=0 would mean retries for an hour
         }
     elif provider == "ollama":
         arguments = {"model": model, "client_kwargs": {"timeout": timeout}, "num_ctx": _OLLAMA_WINDOW}
@@ -204,7 +203,7 @@ def _packaged(package: _Package, key: str, provider: str, model: str, timeout: f
             window=_OLLAMA_WINDOW if provider == "ollama" else most.get("max_input_tokens"),
             sees=most.get("image_inputs", True if provider == "anthropic" else None),
         )
-    except Exception as error:  # the package's own checks: a bad name, an address that is none
+    except Exception as error:  # the package's own checks: a bad name or address
         raise ModelError(f"{provider}:{model} cannot be used: {_first_line(error, key)}") from None
 
 
@@ -213,7 +212,7 @@ def _first_line(error: Exception, key: str) -> str:
 
 
 def _key(package: _Package, spec: str, api_keys: Mapping[str, str] | None) -> str:
-    """The key, from the environment or the settings; a service of the person's own may do without. Raises `ModelError`."""
+    """Return the key from the environment or the settings; a service at a `base_url` may need none. Raises `ModelError`."""
     if not package.key:
         return ""
     key = os.environ.get(package.key) or (api_keys or {}).get(package.key.removesuffix("_API_KEY").lower(), "")

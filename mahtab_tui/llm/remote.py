@@ -1,4 +1,4 @@
-"""A model behind HTTP, through its LangChain package: any thread may ask it, and whoever stops listening closes the connection."""
+"""A model behind HTTP, through its LangChain package. Any thread may use it; closing a stream closes its connection."""
 
 from __future__ import annotations
 
@@ -20,42 +20,42 @@ from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.failures import explained
 
 _SIGN = 0.1
-"""Seconds of silence after which an empty piece is given, so that a listener can leave."""
+"""Seconds of silence before an empty chunk is yielded, so that the reader can stop."""
 _STARTING = threading.Lock()
-"""Two first answers at once must not start two loops."""
+"""Prevents two first answers from starting two loops."""
 _REASONS = ("finish_reason", "stop_reason", "done_reason")
 
 
 class ChatRemote(BaseChatModel):
-    """A provider's model, whose failures are sentences (`ModelError`). It asks once; asking again is for the caller."""
+    """A provider's model, whose failures are sentences (`ModelError`). It does not retry."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     inner: BaseChatModel
     model: str
     provider: str
-    """As it is named before the colon."""
+    """The part of the name before the colon."""
     priced_as: str
-    """Whose prices hold: a provider of genai-prices, the address of a service, "" where nobody knows, "local" where nothing is paid."""
+    """Whose prices apply: a provider of genai-prices, a service's address, "" if unknown, "local" if free."""
     timeout: float
-    """Seconds without a sign of the service before the answer is given up."""
+    """Seconds without a response before the answer is abandoned."""
     key: str = ""
     """The variable that holds the key."""
     secret: SecretStr = SecretStr("")
     """The key."""
     max_tokens: int | None = None
-    """Of one answer; None where that is not known."""
+    """Of one answer; None if unknown."""
     window: int | None = None
-    """Tokens that the model reads at once; None where that is not known."""
+    """The context window in tokens; None if unknown."""
     sees: bool | None = None
-    """Whether it takes pictures; None where that is not known."""
+    """Whether it accepts pictures; None if unknown."""
 
     @property
     def _llm_type(self) -> str:
         return self.provider
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, Any]:
-        """As the provider's package has it."""
+        """Bind tools as the provider's package does."""
         bound: Any = self.inner.bind_tools(tools, **kwargs)
         return self.bind(**bound.kwargs)
 
@@ -92,7 +92,7 @@ class ChatRemote(BaseChatModel):
             async for chunk in self.inner.astream(messages, stop=stop, **kwargs):
                 put(chunk)
             put(None)
-        except Exception as error:  # the provider's own code
+        except Exception as error:  # the provider's code
             put(error)
 
     def _generate(self, messages: list[BaseMessage], stop: list[str] | None = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
@@ -101,7 +101,7 @@ class ChatRemote(BaseChatModel):
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """One loop for all of them: the packages keep connections for a whole process, which belong to the loop that opened them."""
+    """Return the loop for all models: the packages keep connections for the whole process, which belong to the loop that opened them."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="models", daemon=True).start()
     return loop

@@ -1,4 +1,4 @@
-"""A model that answers from a file: for tests, talks and runs that can be repeated."""
+"""A model that answers from a file, for tests, talks and repeatable runs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from langchain_core.outputs import ChatGenerationChunk
 from pydantic import PrivateAttr
 
 from mahtab_tui.llm.base import ModelError
+from mahtab_tui.llm.chunks import text_of
 from mahtab_tui.llm.replay_file import ReplayLine, read_replay
-from mahtab_tui.llm.spoken import Spoken, text_of
+from mahtab_tui.llm.scripted import ScriptedChatModel
 
 
-class ChatReplay(Spoken):
-    """The first unused line that matches the last message answers. Several threads may ask."""
+class ChatReplay(ScriptedChatModel):
+    """Answers with the first unused line that matches the last message. Several threads may use it."""
 
     lines: list[ReplayLine]
     source: str
@@ -27,7 +28,7 @@ class ChatReplay(Spoken):
 
     @classmethod
     def from_file(cls, path: Path) -> ChatReplay:
-        """Raises `ModelError` where the file cannot be used."""
+        """Read a file. Raises `ModelError` if it is invalid."""
         return cls(lines=read_replay(path), source=str(path))
 
     @property
@@ -35,7 +36,7 @@ class ChatReplay(Spoken):
         return "replay"
 
     def worst_cost(self) -> float | None:
-        """The dearest of the answers that are left; None where one does not say its cost."""
+        """Return the cost of the most expensive answer left; None if one has no cost."""
         with self._lock:
             costs = [line.usage.cost for number, line in enumerate(self.lines) if number not in self._used and not line.error]
         return None if None in costs else max((cost for cost in costs if cost is not None), default=0.0)
@@ -65,4 +66,4 @@ class ChatReplay(Spoken):
                     if not line.repeat:
                         self._used.add(number)
                     return line
-        raise ModelError(f"The replay file {self.source} has no answer left that matches.")
+        raise ModelError(f"The replay file {self.source} has no matching answer left.")

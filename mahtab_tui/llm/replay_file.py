@@ -1,7 +1,7 @@
 """Files of prepared answers: JSON lines.
 
 Each line: ``text`` (the answer) or ``error`` (the model fails with this sentence); optional ``match`` (a regular expression that the last
-message must contain), ``repeat`` (answer as often as asked; else once), ``tokens_per_second``, ``usage`` (``input_tokens``,
+message must contain), ``repeat`` (use this line any number of times; otherwise once), ``tokens_per_second``, ``usage`` (``input_tokens``,
 ``output_tokens``, ``cost``).
 """
 
@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from mahtab_tui.llm.base import ModelError
 
 
-class Usage(BaseModel):
-    """What an answer is said to have cost."""
+class ReplayUsage(BaseModel):
+    """The usage that the model reports for an answer."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,7 +37,7 @@ class ReplayLine(BaseModel):
     match: str | None = None
     repeat: bool = False
     tokens_per_second: float | None = Field(None, gt=0)
-    usage: Usage = Usage()
+    usage: ReplayUsage = ReplayUsage()
 
     @field_validator("match")
     @classmethod
@@ -57,12 +57,12 @@ class ReplayLine(BaseModel):
         return value
 
     def answers(self, message: str) -> bool:
-        """Whether this line answers a message."""
+        """Tell whether this line matches a message."""
         return self.match is None or re.search(self.match, message) is not None
 
 
 def read_replay(path: Path) -> list[ReplayLine]:
-    """The lines of a replay file. Raises `ModelError` naming the file, the line and what is wrong with it."""
+    """Read a replay file. Raises `ModelError` with file, line and reason."""
     try:
         if path.exists() and not path.is_file():
             raise ModelError(f"The replay file {path} is not a file.")
@@ -72,20 +72,20 @@ def read_replay(path: Path) -> list[ReplayLine]:
     except UnicodeDecodeError:
         raise ModelError(f"The replay file {path} is not UTF-8 text.") from None
     lines = []
-    # Only a line feed ends a line: JSON may hold U+2028 and the like as they are.
+    # Only a line feed ends a line: JSON may contain U+2028 and the like.
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                # Not pydantic's own parser, which refuses the lone surrogates that a model may send.
+                # Not pydantic's parser, which rejects the lone surrogates that a model may send.
                 lines.append(ReplayLine.model_validate(json.loads(line)))
             except json.JSONDecodeError as error:
-                raise ModelError(f"{path}, line {number}: this is no JSON: {error.msg} (column {error.colno}).") from None
+                raise ModelError(f"{path}, line {number}: invalid JSON: {error.msg} (column {error.colno}).") from None
             except ValidationError as error:
                 first = error.errors()[0]
                 where = ".".join(map(str, first["loc"]))
                 raise ModelError(f"{path}, line {number}: {where + ': ' if where else ''}{first['msg']}.") from None
-            except (ValueError, RecursionError):  # a number of more than some thousand digits, brackets without end
-                raise ModelError(f"{path}, line {number}: this is too long a number, or nested too deeply.") from None
+            except (ValueError, RecursionError):  # a number of thousands of digits, or brackets nested too deeply
+                raise ModelError(f"{path}, line {number}: a number is too long, or the JSON is nested too deeply.") from None
     if not lines:
         raise ModelError(f"The replay file {path} has no answers in it.")
     return lines

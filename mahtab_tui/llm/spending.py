@@ -1,4 +1,4 @@
-"""What a conversation has cost so far, and what it may cost."""
+"""What a session has spent on models, and its limit."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from mahtab_tui.bus.records import Record, Usage
 
 
 class UsageStats(BaseModel):
-    """Sums over the calls of models."""
+    """Sums over model calls."""
 
     cost: float = 0.0
-    """US dollars, of the calls whose price is known."""
+    """US dollars for the calls whose price is known."""
     input_tokens: int = 0
-    """All that were read, those from the cache and those written to it among them."""
+    """All tokens read, including those from the cache and those written to it."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_creation_tokens: int = 0
     calls: int = 0
     unpriced_calls: int = 0
-    """Calls whose price is not known."""
+    """Calls whose price is unknown."""
 
     def add(self, used: Usage) -> None:
         """Count one call."""
@@ -37,28 +37,28 @@ class UsageStats(BaseModel):
 
 
 class OverBudget(Exception):
-    """A call would cost more than is left; the message is a sentence."""
+    """A call could cost more than is left; the message is a sentence."""
 
     def __init__(self, message: str, *, later: bool = False) -> None:
-        """later: there may be enough once the calls that run now have ended."""
+        """later: whether there may be enough when the running calls have ended."""
         super().__init__(message)
         self.later = later
 
 
 class Spending:
-    """What the models of a session have used, and how much they may. Any thread may use it."""
+    """Counts what the models of a session use, and enforces a limit. Any thread may use it."""
 
     def __init__(self, max_usd: Callable[[], float | None] = lambda: None) -> None:
-        """max_usd: the limit at this moment, in US dollars; None where there is none."""
+        """max_usd: returns the current limit in US dollars; None if there is none."""
         self.total = UsageStats()
         self.turns: dict[int, UsageStats] = {}
-        """By the number of the question."""
+        """By number of the question."""
         self.trees: dict[str, UsageStats] = {}
-        """By the name of the search."""
+        """By name of the search."""
         self._max_usd = max_usd
         self._held = 0.0
-        self._untold = ""
-        """The model of a call that did not tell its price, while there was a limit."""
+        self._unpriced_model = ""
+        """The model of a call that did not report its price while there was a limit."""
         self._lock = threading.Lock()
 
     @property
@@ -67,13 +67,13 @@ class Spending:
         return self._max_usd()
 
     def resume(self, past: Iterable[Record]) -> None:
-        """Take in the `usage` records of a session that is resumed."""
+        """Count the `usage` records of a session that is resumed."""
         for record in past:
             if isinstance(record, Usage):
                 self.fold(record)
 
     def fold(self, used: Usage) -> None:
-        """Take in what a call has used, also one of the past."""
+        """Count a call, possibly of the past."""
         with self._lock:
             self.total.add(used)
             if used.tree is not None:
@@ -82,16 +82,16 @@ class Spending:
                 self.turns.setdefault(used.turn, UsageStats()).add(used)
 
     def count(self, used: Usage) -> None:
-        """Take in what a call has used that was just made."""
+        """Count a call that was just made."""
         self.fold(used)
         if used.cost is None and self.max_usd is not None:
-            self._untold = used.model or "the model"
+            self._unpriced_model = used.model or "the model"
 
     @contextmanager
     def afford(self, model: str, worst: Callable[[], float | None]) -> Iterator[None]:
-        """While a call goes on, whose cost is counted before it ends. Raises `OverBudget` where it could come to more than the limit.
+        """Enclose a call, whose cost is counted inside. Raises `OverBudget` if it could exceed the limit.
 
-        worst: asked, where there is a limit, how many US dollars it may come to; None where nobody knows.
+        worst: returns the most that it may cost in US dollars, None if unknown; called only if there is a limit.
         """
         if self.max_usd is None:
             yield
@@ -110,19 +110,21 @@ class Spending:
         limit = self.max_usd
         if limit is None:
             return
-        if self._untold:
-            raise OverBudget(f"A call of {self._untold} did not tell its price, so the limit of ${limit:.2f} (max_usd) cannot be kept any more.")
+        if self._unpriced_model:
+            raise OverBudget(
+                f"A call of {self._unpriced_model} did not report its price, so the limit of ${limit:.2f} (max_usd) can no longer be enforced."
+            )
         if usd is None:
-            raise OverBudget(f"The price of {model} is not known, so the limit of ${limit:.2f} (max_usd) cannot be kept. Choose another model.")
+            raise OverBudget(f"The price of {model} is unknown, so the limit of ${limit:.2f} (max_usd) cannot be enforced. Choose another model.")
         if self.total.cost + self._held + usd > limit:
             left = max(0.0, limit - self.total.cost - self._held)
             raise OverBudget(
-                f"The model was not asked: it could cost up to ${usd:.4f}, and ${left:.4f} are left of the ${limit:.2f} that the session may cost (max_usd).",
+                f"The model was not asked: the call could cost up to ${usd:.4f}, and ${left:.4f} of the session's limit of ${limit:.2f} (max_usd) is left.",
                 later=self.total.cost + usd <= limit,
             )
 
     def table(self) -> str:
-        """All of it for a person: the session, each question, each search, a line each."""
+        """Format a table for the user: a line for the session, each question and each search."""
         with self._lock:
             rows = [
                 ("session", self.total),
@@ -131,7 +133,7 @@ class Spending:
             ]
             lines = [f"{'':<16}{'calls':>6}{'read':>12}{'of cache':>12}{'written':>10}  cost", *(_row(*row) for row in rows)]
         if (limit := self.max_usd) is not None:
-            lines.append(f"The session may cost ${limit:.2f} (max_usd): ${max(0.0, limit - self.total.cost):.4f} are left.")
+            lines.append(f"The session's limit is ${limit:.2f} (max_usd); ${max(0.0, limit - self.total.cost):.4f} is left.")
         return "\n".join(lines)
 
 

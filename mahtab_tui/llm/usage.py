@@ -1,4 +1,4 @@
-"""What one call of a model has used and cost."""
+"""What a model call uses and costs, and how much a model may read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from urllib.parse import urlsplit
 
 from mahtab_tui.bus.records import Usage
-from mahtab_tui.llm.sizes import tokens_in
 
 if TYPE_CHECKING:
     from genai_prices.types import PriceCalculation
@@ -16,20 +15,42 @@ if TYPE_CHECKING:
     from langchain_core.messages.ai import UsageMetadata
 
 LOCAL = "local"
-"""Of whose models nobody asks a price."""
+"""The provider of free models."""
 _DEAR = (5e-6, 25e-6)
-"""US dollars of a read and a written token, for estimates before a call has told what it cost."""
+"""US dollars for a token read and a token written by an expensive model, for estimates if prices are unknown."""
 _MANY = 1_000
-"""Tokens whose price is asked for."""
+"""Tokens to look up a price for."""
 _MOST = 32_000
-"""Tokens of an answer whose most is not known."""
+"""Tokens of the longest answer, if unknown."""
 _OWN_MACHINE = ("localhost", "127.0.0.1", "::1")
+_BYTES_PER_TOKEN = 3
+"""UTF-8 bytes, a safe value for English (four), code and Chinese (three)."""
+_FRAME = 10
+"""Tokens around each message."""
+_PICTURE = 3_400
+"""Tokens of the largest picture that is sent (see `pictures.Picture.tokens`)."""
+_UNKNOWN_WINDOW = 64_000
+"""Tokens that a model is assumed to read if unknown; one that reads less fails, and is asked again with less."""
+_ANSWER_ROOM = 8_192
+"""Tokens kept for the answer; at most a quarter of the window."""
+
+
+def tokens_in(texts: Iterable[str], pictures: int = 0) -> int:
+    """Estimate the tokens of messages with these texts and so many pictures, rather too high than too low."""
+    return pictures * _PICTURE + sum(_FRAME + len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN for text in texts)
+
+
+def room_of(llm: BaseChatModel) -> int:
+    """Return how many tokens may be sent to a model, without its answer, as its package or the tables of genai-prices tell."""
+    told = getattr(llm, "window", None)
+    window = told if isinstance(told, int) else known_window(llm) or _UNKNOWN_WINDOW
+    return window - min(_ANSWER_ROOM, window // 4)
 
 
 def told_usage(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mapping[str, Any]) -> Usage | None:
-    """What a call has used, from what LangChain's chunks said; None where the model told nothing.
+    """Read what a call has used from LangChain's chunks; None if the model reported nothing.
 
-    cost: US dollars as the transport told it, else from the tables of genai-prices; None where nobody knows the price.
+    The cost is what the transport reported, otherwise from the tables of genai-prices; None if unknown.
     """
     if usage is None and "cost_usd" not in metadata:
         return None
@@ -38,7 +59,7 @@ def told_usage(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mappin
     model = str(metadata.get("model_name") or metadata.get("model") or "")
     read, written = counts.get("input_tokens", 0), counts.get("output_tokens", 0)
     from_cache, to_cache = details.get("cache_read", 0), details.get("cache_creation", 0)
-    told = metadata.get("cost")  # so OpenRouter tells it
+    told = metadata.get("cost")  # OpenRouter's field
     if "cost_usd" in metadata:
         cost = metadata["cost_usd"]
     else:
@@ -47,12 +68,12 @@ def told_usage(llm: BaseChatModel, usage: UsageMetadata | None, metadata: Mappin
 
 
 def _is_amount(told: object) -> TypeGuard[float]:
-    """Whether it is a number that can be summed: a service may tell anything."""
+    """Tell whether it is a number that can be summed; a service may send anything."""
     return isinstance(told, int | float) and not isinstance(told, bool) and 0 <= told < math.inf
 
 
 def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str, pictures: int = 0) -> Usage:
-    """What a call has used that ended before the model could tell: what was sent, and what had come."""
+    """Estimate the usage of a call that ended before the model reported it, from what was sent and received."""
     model = model_name(llm)
     read, written = tokens_in(asked, pictures), tokens_in([said])
     cost = price(priced_as(llm), model, read, written)
@@ -60,7 +81,7 @@ def estimated_usage(llm: BaseChatModel, asked: Iterable[str], said: str, picture
 
 
 def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> float | None:
-    """US dollars that a call may come to, by the size of what is sent and the most that the model writes; None where nobody knows its price."""
+    """Return the US dollars that a call may cost at most, from what is sent and the longest answer; None if the price is unknown."""
     told = getattr(llm, "worst_cost", None)
     if callable(told):
         cost: float | None = told()
@@ -73,24 +94,24 @@ def worst_cost(llm: BaseChatModel, asked: Iterable[str], pictures: int = 0) -> f
 
 
 def usd_per_token(llm: BaseChatModel) -> tuple[float, float]:
-    """US dollars of a read and of a written token; a dear model's where they are not known before a call."""
+    """Return US dollars for a token read and a token written; those of an expensive model if unknown."""
     read, written = (price(priced_as(llm), model_name(llm), *counts) for counts in ((_MANY, 0), (0, _MANY)))
     return _DEAR if read is None or written is None else (read / _MANY, written / _MANY)
 
 
 def is_priced(llm: BaseChatModel) -> bool:
-    """Whether it is known what a call has cost, if only after it."""
+    """Tell whether the cost of a call is known, if only after it."""
     return bool(getattr(llm, "tells_cost", False)) or price(priced_as(llm), model_name(llm), _MANY, _MANY) is not None
 
 
 def model_name(llm: BaseChatModel) -> str:
-    """The model as its provider calls it; empty where it has no name."""
+    """Return the provider's name for a model; empty if it has none."""
     name = getattr(llm, "model_name", None) or getattr(llm, "model", None)
     return name if isinstance(name, str) else ""
 
 
 def priced_as(llm: BaseChatModel) -> str:
-    """Whose prices hold for a model; see `price`."""
+    """Return whose prices apply to a model; see `price`."""
     named = getattr(llm, "priced_as", None)
     return named if isinstance(named, str) else llm._llm_type.removesuffix("-chat").removeprefix("chat-")
 
@@ -98,10 +119,10 @@ def priced_as(llm: BaseChatModel) -> str:
 def price(
     provider: str, model: str, input_tokens: int, output_tokens: int, cache_read_tokens: int = 0, cache_creation_tokens: int = 0
 ) -> float | None:
-    """US dollars for a call, by genai-prices; None where the price is not known. What runs on the person's own machine costs nothing.
+    """Return US dollars for a call by genai-prices; None if unknown. Models on the user's machine are free.
 
-    input_tokens: all of them, those from the cache too. provider: as genai-prices names it ("openai", "anthropic"), the address of a
-    service, or `LOCAL`.
+    input_tokens: including those from the cache. provider: its name in genai-prices ("openai", "anthropic"), a service's address, or
+    `LOCAL`.
     """
     if provider in (LOCAL, "ollama") or urlsplit(provider).hostname in _OWN_MACHINE:
         return 0.0
@@ -117,7 +138,7 @@ def price(
 
 
 def known_window(llm: BaseChatModel) -> int | None:
-    """Tokens that a model reads at once, by the tables of genai-prices."""
+    """Return a model's context window in tokens, by genai-prices; None if unknown."""
     provider = priced_as(llm)
     found = None if provider == LOCAL else _looked_up(provider, model_name(llm), input_tokens=1, output_tokens=1)
     return None if found is None else found.model.context_window
@@ -126,11 +147,11 @@ def known_window(llm: BaseChatModel) -> int | None:
 def _looked_up(provider: str, model: str, **used: int) -> PriceCalculation | None:
     try:
         from genai_prices import Usage, calc_price
-    except ImportError:  # it comes with the extras of the models that are paid for
+    except ImportError:  # it is installed with the packages of paid models
         return None
     try:
         if "://" in provider:
             return calc_price(Usage(**used), model_ref=model, provider_api_url=provider)
         return calc_price(Usage(**used), model_ref=model, provider_id="openrouter" if "/" in model else provider or None)
-    except (LookupError, ValueError):  # a model that its tables lack, counts that do not add up
+    except (LookupError, ValueError):  # an unknown model, or inconsistent counts
         return None

@@ -114,7 +114,7 @@ class Budget:
     def hold(self, amount: Amount) -> Amount:
         """Reserve an amount. Raises `BudgetSpent` and reserves nothing if it exceeds a limit."""
         if self._unpriced:
-            raise BudgetSpent("A call did not tell its price, so the limit in dollars cannot be kept any more.")
+            raise BudgetSpent("A call did not report its price, so the limit in dollars can no longer be enforced.")
         wanted = self.spent.plus(self._held).plus(amount)
         limits = self._limits
         if limits.max_calls is not None and wanted.calls > limits.max_calls:

@@ -103,7 +103,7 @@ def read_log(path: Path) -> LogContents:
                 damaged += 1
     if damaged and not records and not known:
         raise ValueError(f"{path} is not the log of a search.")
-    return LogContents(records, f"{damaged:,} damaged {'line' if damaged == 1 else 'lines'} of {path} left out." if damaged else "")
+    return LogContents(records, f"Damaged lines of {path} were left out: {damaged:,}." if damaged else "")
 
 
 def replay(records: Sequence[Record], speed: float | None = None) -> Iterator[tuple[float, Record]]:

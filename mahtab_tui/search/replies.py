@@ -15,7 +15,7 @@ from langchain_core.messages.ai import add_usage
 
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ModelError, Stoppable
-from mahtab_tui.llm.chunks import REFUSED, begins_anew, encodable, is_cut, is_refused
+from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused
 from mahtab_tui.llm.usage import told_usage
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class ReplyReader:
         self._metadata: dict[str, Any] = {}
 
     def take(self, chunk: BaseMessage) -> None:
-        if begins_anew(chunk.response_metadata):
+        if has_restarted(chunk.response_metadata):
             self._words.clear()
             self._sent = 0
             self._on_words(None)

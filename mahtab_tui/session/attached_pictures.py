@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from mahtab_tui.kernel.base import Kernel
 from mahtab_tui.kernel.looking import Look
-from mahtab_tui.llm.pictures import HEAD, LARGEST_FILE, Measures, NoPicture, Picture, is_picture, measured, scaled
+from mahtab_tui.llm.pictures import HEAD, LARGEST_FILE, Picture, PictureError, PictureSize, is_picture, scaled, size_from_head
 from mahtab_tui.session.attached_texts import opened, size_of
 
 Shown = Callable[[int], Sequence[str]]
@@ -27,20 +27,20 @@ class Sized(NamedTuple):
 
 
 def measured_file(path: Path) -> str | None:
-    """A picture's pixels and bytes, by the head of its file; None for a file of another kind. Raises `NoPicture`, and `OSError`."""
+    """A picture's pixels and bytes, by the head of its file; None for a file of another kind. Raises `PictureError`, and `OSError`."""
     with opened(path) as file:
         if not is_picture(file.read(HEAD)):
             return None
         file.seek(0)
-        return _in_words(measured(file), os.fstat(file.fileno()).st_size)
+        return _in_words(size_from_head(file), os.fstat(file.fileno()).st_size)
 
 
 def picture_of_file(path: Path) -> Sized:
-    """The picture in a file. Raises `NoPicture`, and `OSError`."""
+    """The picture in a file. Raises `PictureError`, and `OSError`."""
     with opened(path) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
-        raise NoPicture(f"The picture's file is too large: at most {size_of(LARGEST_FILE)} are read.")
+        raise PictureError(f"The picture's file is too large: at most {size_of(LARGEST_FILE)} are read.")
     return _sized(data)
 
 
@@ -55,26 +55,26 @@ def measured_variable(kernel: Kernel, name: str) -> str | None:
 
 
 def picture_of_variable(kernel: Kernel, name: str) -> Sized:
-    """A variable's picture; drawing it may run its own code. Raises `NoPicture` and `KernelError`."""
+    """A variable's picture; drawing it may run its own code. Raises `PictureError` and `KernelError`."""
     return _sized(Look(kernel).picture((("name", name),)))
 
 
 def measured_here(data: str) -> str:
-    """A picture's pixels and bytes. Raises `NoPicture`."""
-    return _in_words(measured(io.BytesIO(base64.b64decode(data))), len(data) * 3 // 4)
+    """A picture's pixels and bytes. Raises `PictureError`."""
+    return _in_words(size_from_head(io.BytesIO(base64.b64decode(data))), len(data) * 3 // 4)
 
 
 def picture_here(data: str) -> Sized:
-    """A picture that a cell has shown. Raises `NoPicture`."""
+    """A picture that a cell has shown. Raises `PictureError`."""
     return _sized(base64.b64decode(data))
 
 
 def _sized(data: bytes) -> Sized:
-    was, picture = measured(io.BytesIO(data)), scaled(data)
+    was, picture = size_from_head(io.BytesIO(data)), scaled(data)
     of = "" if max(was.width, was.height) == max(picture.width, picture.height) else f" of {was.width:,} × {was.height:,}"
     frame = ", first frame" if was.moves else ""
     return Sized(picture, f"{picture.width:,} × {picture.height:,} px{of}, {size_of(picture.bytes)}{frame}")
 
 
-def _in_words(measures: Measures, size: int) -> str:
+def _in_words(measures: PictureSize, size: int) -> str:
     return f"{measures.width:,} × {measures.height:,} px, {size_of(size)}{', first frame' if measures.moves else ''}"

@@ -13,7 +13,7 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.bus.records import UserAttachment
 from mahtab_tui.kernel.base import Kernel, KernelError
 from mahtab_tui.knowledge.encodings import BinaryFile
-from mahtab_tui.llm.pictures import MOST, NoPicture, Picture
+from mahtab_tui.llm.pictures import MOST, Picture, PictureError
 from mahtab_tui.session import attached_pictures as pictures
 from mahtab_tui.session import attached_texts as texts
 from mahtab_tui.session.attached_paths import LeadsOut, Place, followed
@@ -106,7 +106,7 @@ class Attachments:
             path, link_to = self._place(mention.name)
             about = os.stat(path)
             size = pictures.measured_file(path) if stat.S_ISREG(about.st_mode) else None
-        except (NoPicture, LeadsOut) as error:
+        except (PictureError, LeadsOut) as error:
             return Chip(mention.label, str(error), missing=True)
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
@@ -134,7 +134,7 @@ class Attachments:
         try:
             found = [data for cell in _cells(mention) for data in self._shown(cell)]
             sizes = [pictures.measured_here(data) for data in found]
-        except (StoreError, NoPicture) as error:
+        except (StoreError, PictureError) as error:
             return Chip(mention.label, str(error), missing=True)
         if not sizes:
             return Chip(mention.label, "it has shown no picture", missing=True)
@@ -158,7 +158,7 @@ class Attachments:
             if self._is_cells(mention):
                 return self._of_cells(mention, chip)
             return [self._attachment(mention, chip, stopped)]
-        except (KernelError, StoreError, NoPicture, LeadsOut) as error:
+        except (KernelError, StoreError, PictureError, LeadsOut) as error:
             return [Attachment(chip.label, "", problem=str(error))]
         except BinaryFile:
             return [Attachment(chip.label, chip.size, problem="a binary file")]
@@ -193,7 +193,7 @@ class Attachments:
             return Attachment(chip.label, chip.size, text)
         try:
             picture, size = pictures.picture_of_variable(self._kernel, name)
-        except (KernelError, NoPicture) as error:
+        except (KernelError, PictureError) as error:
             return Attachment(chip.label, chip.size, f"{text}\n[It is not shown: {error}]")
         return Attachment(chip.label, size, text, picture=picture)
 

@@ -49,4 +49,4 @@ def test_what_is_hidden_and_replaced_is_not_told_and_stays_so_when_the_session_g
     again.wait("replaced")
     again.type("`and now?")
     again.press("enter")
-    again.wait("has no answer left|only of the apple")
+    again.wait("has no matching answer left|only of the apple")

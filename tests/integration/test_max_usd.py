@@ -16,7 +16,7 @@ from tests.integration.sessions import Opened
 from tests.records import made
 from tests.services import OPENAI, Service, refusing, serving
 
-REFUSED = "The model was not asked: it could cost up to $0.4000, and $0.2000 are left of the $1.00 that the session may cost (max_usd)."
+REFUSED = "The model was not asked: the call could cost up to $0.4000, and $0.2000 of the session's limit of $1.00 (max_usd) is left."
 
 
 def priced(text: str, cost: float | None = 0.4, **more: Any) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def test_what_a_resumed_session_has_cost_counts(open_session: Callable[..., Open
 def test_a_model_of_unknown_price_is_refused(open_session: Callable[..., Opened]) -> None:
     it = open_session(priced("Yes.", None), max_usd=1.0)
     it.session.submit("ask", "one")
-    sentence = "The price of replay is not known, so the limit of $1.00 (max_usd) cannot be kept. Choose another model."
+    sentence = "The price of replay is unknown, so the limit of $1.00 (max_usd) cannot be enforced. Choose another model."
     assert it.store.wait(tags.NOTICE, level="error").text == sentence
     assert not [record for record in it.store.records if record.tag == tags.USAGE]
 
@@ -131,4 +131,4 @@ def test_headless_a_failure_of_the_service_is_one_sentence(openai: Service, proj
     openai.replies = [refusing(401, "Incorrect\x1b]52;c;aGFja2Vk\x07 API key\x1b[2J provided.")]
     assert ask_once("How many?", load_settings(model="openai:gpt-4o"), [], as_json=False) == FAILED
     told = capsys.readouterr().err
-    assert told.splitlines() == ["mahtab-tui: The key is not accepted: Incorrect API key provided. Check OPENAI_API_KEY."]
+    assert told.splitlines() == ["mahtab-tui: The key was not accepted: Incorrect API key provided. Check OPENAI_API_KEY."]

@@ -35,11 +35,11 @@ class _Recording(threading.Event):
 @pytest.mark.parametrize(
     ("status", "kind", "sentence"),
     [
-        (400, "invalid_request_error", "The service does not take the request: No, since."),
-        (401, "authentication_error", "The key is not accepted: No, since."),
+        (400, "invalid_request_error", "The service rejected the request: No, since."),
+        (401, "authentication_error", "The key was not accepted: No, since."),
         (402, "billing_error", "The account cannot pay for the answer: No, since."),
         (403, "permission_error", "This account may not use the model: No, since."),
-        (404, "not_found_error", "The model is not there, or not for this account: No, since."),
+        (404, "not_found_error", "The model does not exist or is not available to this account: No, since."),
     ],
 )
 def test_a_refusal_is_one_sentence(service: Service, protocol: Protocol, status: int, kind: str, sentence: str) -> None:
@@ -143,7 +143,7 @@ def test_a_service_that_is_not_there_is_one_sentence(protocol: Protocol, service
 
 def test_a_stream_that_stalls_is_given_up(service: Service, protocol: Protocol) -> None:
     answer = ask(service, protocol, protocol.sending([protocol.words("Well"), service.stall]), timeout=1.5)
-    assert (answer.text, answer.failure) == ("Well", "The model has given no sign for 1.5 s, so the answer was given up.")
+    assert (answer.text, answer.failure) == ("Well", "The model has not responded for 1.5 s, so the answer was abandoned.")
     assert service.left.wait(PATIENCE), "the connection is closed"
 
 
@@ -186,7 +186,7 @@ def test_garbage_is_one_sentence(service: Service, protocol: Protocol, pieces: l
 
 def test_a_page_in_the_place_of_an_answer_is_one_sentence(service: Service, protocol: Protocol) -> None:
     answer = ask(service, protocol, Reply([b"<html>Log in here</html>"], headers={"content-type": "text/html"}))
-    assert answer.failure == "What the service sent is not an answer of a model."
+    assert answer.failure == "The service sent something that is not a model's answer."
 
 
 def test_a_word_of_two_million_characters_comes_whole(service: Service, protocol: Protocol) -> None:
@@ -202,7 +202,7 @@ def test_an_address_that_is_none_is_one_sentence() -> None:
 
 def test_a_model_without_its_error_classes_raises_sentences(service: Service) -> None:
     service.replies = [refusing(401, "Incorrect API key provided.")]
-    with pytest.raises(ModelError, match=r"The key is not accepted: Incorrect API key provided\. Check OPENAI_API_KEY\."):
+    with pytest.raises(ModelError, match=r"The key was not accepted: Incorrect API key provided\. Check OPENAI_API_KEY\."):
         get_llm(OPENAI.spec).invoke("hi")
 
 

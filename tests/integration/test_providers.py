@@ -11,8 +11,7 @@ from langchain_core.messages import HumanMessage
 from mahtab_tui.agent.hearing import hear
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.usage import model_name, priced_as, worst_cost
-from mahtab_tui.llm.windows import room_of
+from mahtab_tui.llm.usage import model_name, priced_as, room_of, worst_cost
 from tests.integration.asking import PATIENCE, ask, get_key
 from tests.services import OLLAMA, OPENAI, OPENROUTER, Protocol, Reply, Service, refusing
 

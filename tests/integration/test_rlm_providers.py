@@ -102,7 +102,7 @@ def test_a_service_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_limit_in_dollars_needs_a_price() -> None:
-    with pytest.raises(ModelError, match="The price of openai:our-own is not known"):
+    with pytest.raises(ModelError, match="The price of openai:our-own is unknown"):
         rlm("what?", TEXT * 10, model="openai:our-own", max_usd=1)
 
 

@@ -24,7 +24,7 @@ FAILING = {
     "nokey": "Run `claude`, then /login",
     "credit": "cannot pay",
     "err400": "too long for the model",
-    "err401": "is not accepted",
+    "err401": "was not accepted",
     "err403": "may not use the model",
     "err404": "The model is not there",
     "err429": "limit",

@@ -18,7 +18,7 @@ from mahtab_tui.agent.runner import run_graph
 from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.llm.chunks import REFUSED
-from mahtab_tui.llm.claude_events import Anew, Turn
+from mahtab_tui.llm.claude_events import ClaudeTurn, Restart
 from mahtab_tui.llm.spending import Spending
 from mahtab_tui.session.suggestions import Suggestions
 from mahtab_tui.tui.panes.transcript.entries import Words
@@ -49,9 +49,9 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     desk.session.close()
 
 
-def folded(name: str) -> tuple[Turn, list[Any]]:
+def folded(name: str) -> tuple[ClaudeTurn, list[Any]]:
     """The turn of a recording, and what it said."""
-    turn = Turn()
+    turn = ClaudeTurn()
     said = [said for line in (RECORDINGS / f"{name}.jsonl").read_text().splitlines() for said in turn.fold(json.loads(line))]
     return turn, said
 
@@ -118,7 +118,7 @@ def test_an_answer_that_is_tried_again_is_shown_anew(name: str) -> None:
     turn, said = folded(name)
     shown = ""
     for words in said:
-        if isinstance(words, Anew):
+        if isinstance(words, Restart):
             shown = words.text
         elif isinstance(words, str):
             shown += words
@@ -142,7 +142,7 @@ def test_a_refusal_at_the_end_is_told_and_no_answer(install_claude: InstallClaud
 
 
 def test_what_stands_of_an_answer_stays_when_its_rest_is_tried_again() -> None:
-    turn = Turn()
+    turn = ClaudeTurn()
 
     def stream(**event: Any) -> list[Any]:
         return list(turn.fold({"type": "stream_event", "event": event}))
@@ -155,7 +155,7 @@ def test_what_stands_of_an_answer_stays_when_its_rest_is_tried_again() -> None:
     stream(type="message_delta", delta={"stop_reason": "max_tokens"})
     stream(type="message_start")
     words("and the mid")
-    assert stream(type="message_start") == [Anew("The beginning ")]
+    assert stream(type="message_start") == [Restart("The beginning ")]
     words("and the end.")
     assert turn.text == "The beginning and the end."
 
@@ -190,7 +190,7 @@ def test_a_prompt_that_is_too_long_is_asked_once_more_with_less(install_claude: 
             ["The five-hour limit of the account is nearly reached: 85% of it is used."],
         ),
         ({"status": "rejected", "rateLimitType": "seven_day"}, ["The weekly limit of the account is reached."]),
-        ({"status": "allowed", "isUsingOverage": True}, ["The limit of the account is used up: answers are billed as extra usage now."]),
+        ({"status": "allowed", "isUsingOverage": True}, ["The limit of the account is used up; answers are now billed as extra usage."]),
         ({"status": 7, "resetsAt": 10**30, "utilization": "x", "rateLimitType": []}, []),
     ],
 )
@@ -206,6 +206,6 @@ def test_limits_of_the_account_are_told_once(
 
 def test_when_a_limit_begins_anew_is_told_as_a_time_of_day(monkeypatch: pytest.MonkeyPatch) -> None:
     event = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1_700_000_000}}
-    [notice] = Turn().fold(event)
+    [notice] = ClaudeTurn().fold(event)
     assert not isinstance(notice, str)
-    assert "It begins anew on Tuesday at " in notice.text or "It begins anew on Wednesday at " in notice.text
+    assert "It resets on Tuesday at " in notice.text or "It resets on Wednesday at " in notice.text

@@ -83,7 +83,7 @@ def test_settings_without_a_gateway_are_none(home: Path, settings: object) -> No
 def test_whom_nobody_lets_in_is_told_of_the_key_that_was_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path / "bin", monkeypatch, "recording", recording="nokey")
     monkeypatch.setenv(KEY, "a key")
-    with pytest.raises(ModelError, match=rf"Run `claude`, then /login in it\. {KEY} is set but not given .*config set claude_api_key true"):
+    with pytest.raises(ModelError, match=rf"Run `claude`, then /login in it\. {KEY} is set but was not passed .*config set claude_api_key true"):
         get_llm("claude").invoke([HumanMessage("hello")])
     monkeypatch.delenv(KEY)
     with pytest.raises(ModelError, match=r"then /login in it\.$"):
@@ -114,5 +114,5 @@ def test_the_doctor_asks_claude_who_is_logged_in(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv(KEY, "a key")
     found = doctor._login(str(shutil.which("claude")))
     assert found.startswith(line)
-    assert (f"{KEY} is set but not given" in found) is ("not known" not in line)
+    assert (f"{KEY} is set but was not passed" in found) is ("not known" not in line)
     assert fake.told == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]

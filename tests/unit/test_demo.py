@@ -140,7 +140,7 @@ def test_what_no_rule_fits_is_a_failure_and_not_passed_over(text: str) -> None:
 @pytest.mark.parametrize("name", NAMESPACE)
 def test_what_it_cannot_do_it_says_with_examples_that_work(name: str) -> None:
     namespace = {name: NAMESPACE[name]}
-    with pytest.raises(ModelError, match="none of them fits") as failure:
+    with pytest.raises(ModelError, match="none of them applies") as failure:
         answer(question("write me a poem about the moon", namespace=namespace))
     assert "/model claude" not in str(failure.value)
     for example in [line[2:] for line in str(failure.value).splitlines() if line.startswith("- ")]:

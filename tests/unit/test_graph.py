@@ -15,7 +15,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from mahtab_tui.agent import Callbacks, create_initial_state, create_repl_graph, run_graph, should_continue, should_execute
 from mahtab_tui.bus import tags
-from mahtab_tui.llm.spoken import Spoken
+from mahtab_tui.llm.scripted import ScriptedChatModel
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, last_text, words
 
 
@@ -123,7 +123,7 @@ def test_a_failing_model_ends_the_turn_with_a_sentence(desk: Desk) -> None:
     assert [message.type for message in state["messages"]] == ["human", "ai", "human", "ai"]
 
 
-class Breaking(Spoken):
+class Breaking(ScriptedChatModel):
     """A provider whose connection breaks in the middle of an answer."""
 
     @property
@@ -218,7 +218,7 @@ def test_no_checkpoint_is_left_when_a_callback_raises(desk: Desk) -> None:
     assert desk.doings() == ["thinking", "failed"]
 
 
-class Hostile(Spoken):
+class Hostile(ScriptedChatModel):
     """A model that says what it should not."""
 
     text: str

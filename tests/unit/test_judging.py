@@ -15,7 +15,7 @@ from mahtab_tui.agent.routes import ReflectionMode
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.llm.prompts import CLOSING, JUDGING
-from mahtab_tui.llm.spoken import Spoken
+from mahtab_tui.llm.scripted import ScriptedChatModel
 from tests.agents import COMPLETE, INCOMPLETE, Desk, code, words
 
 MAX_TURNS = 5
@@ -48,7 +48,7 @@ KINDS: dict[str, tuple[Callable[[int], Script], int, int]] = {
 """The script of each question of a kind, and how many calls it takes with a check of its own and without."""
 
 
-class Worker(Spoken):
+class Worker(ScriptedChatModel):
     """A model that follows a script, and knows when it is done."""
 
     script: Script

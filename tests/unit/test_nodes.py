@@ -16,7 +16,7 @@ from mahtab_tui.agent.results import LIMIT, render_results
 from mahtab_tui.agent.state import AgentState, ExecutionResult
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
-from mahtab_tui.llm.spoken import Spoken
+from mahtab_tui.llm.scripted import ScriptedChatModel
 from tests.agents import COMPLETE, INCOMPLETE, Desk, last_text, words
 
 
@@ -70,7 +70,7 @@ def test_generate_node(desk: Desk) -> None:
     }
 
 
-class Breaking(Spoken):
+class Breaking(ScriptedChatModel):
     """A provider whose connection breaks in the middle of an answer."""
 
     @property
@@ -89,7 +89,7 @@ def test_generate_node_keeps_what_was_said_before_the_model_failed(desk: Desk) -
     assert str(update["messages"][-1].text).startswith("Half of an\n\n[")
 
 
-class CutOff(Spoken):
+class CutOff(ScriptedChatModel):
     """A provider that ends an answer at its limit of tokens."""
 
     @property

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageDraw
 
-from mahtab_tui.llm.pictures import HEAD, SIDE, Measures, NoPicture, is_picture, measured, scaled, sees
+from mahtab_tui.llm.pictures import HEAD, SIDE, PictureError, PictureSize, is_picture, scaled, sees, size_from_head
 from tests.pictures import bomb, encoded, moving, noise, seen
 
 HEADS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF\x10\0\0\0WEBPVP8 ", b"BM\x99\0\0\0\0\0\0\0")
@@ -21,7 +21,7 @@ HEADS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF\x10\0\0\0W
 def test_a_large_picture_is_made_smaller_and_keeps_its_shape(kind: str) -> None:
     data = encoded(Image.new("RGB", (3_136, 400), "red"), kind)
     assert is_picture(data[:HEAD])
-    assert measured(io.BytesIO(data)) == Measures(3_136, 400, False)
+    assert size_from_head(io.BytesIO(data)) == PictureSize(3_136, 400, False)
     picture = scaled(data)
     assert (picture.width, picture.height) == seen(picture).size == (SIDE, 200)
     assert picture.mime in ("image/png", "image/jpeg")
@@ -47,7 +47,7 @@ def test_a_line_of_pixels_stays_one() -> None:
 
 def test_of_a_moving_picture_the_first_frame_is_sent() -> None:
     data = moving("red", "blue")
-    assert measured(io.BytesIO(data)).moves
+    assert size_from_head(io.BytesIO(data)).moves
     assert seen(scaled(data)).getpixel((3, 3)) == (255, 0, 0)
 
 
@@ -80,17 +80,17 @@ def test_sixteen_bits_of_grey_are_not_all_white() -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(60_000, 60_000), (10_000, 10_000), (2**31 - 1, 1)])
 def test_a_bomb_is_refused_unread(width: int, height: int) -> None:
-    with pytest.raises(NoPicture, match=r"too many|damaged"):
+    with pytest.raises(PictureError, match=r"too many|damaged"):
         scaled(bomb(width, height))
-    with pytest.raises(NoPicture, match=r"too many|damaged"):
-        measured(io.BytesIO(bomb(width, height)))
+    with pytest.raises(PictureError, match=r"too many|damaged"):
+        size_from_head(io.BytesIO(bomb(width, height)))
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
 def test_half_a_file_is_said_to_be_damaged(kind: str, part: float) -> None:
     whole = encoded(noise(50, 50), kind)
-    with pytest.raises(NoPicture, match="damaged"):
+    with pytest.raises(PictureError, match="damaged"):
         scaled(whole[: int(part * len(whole))])
 
 
@@ -98,8 +98,8 @@ def test_half_a_file_is_said_to_be_damaged(kind: str, part: float) -> None:
 @given(st.sampled_from(HEADS), st.binary(max_size=300))
 @example(HEADS[2], b"\xff\xff\xff\xff")
 def test_no_file_is_more_than_a_sentence(head: bytes, rest: bytes) -> None:
-    for read in (scaled, lambda data: measured(io.BytesIO(data))):
-        with contextlib.suppress(NoPicture):
+    for read in (scaled, lambda data: size_from_head(io.BytesIO(data))):
+        with contextlib.suppress(PictureError):
             read(head + rest)
 
 

@@ -13,11 +13,11 @@ from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
 from mahtab_tui.llm.base import ModelError
-from mahtab_tui.llm.chunks import ANEW
+from mahtab_tui.llm.chunks import RESTARTED
 from mahtab_tui.llm.claude_cli import ChatClaudeCLI
 from mahtab_tui.llm.replay import ChatReplay
 from mahtab_tui.llm.replay_file import ReplayLine
-from mahtab_tui.llm.spoken import Spoken
+from mahtab_tui.llm.scripted import ScriptedChatModel
 from mahtab_tui.search.models import CLI_CONCURRENCY, CONCURRENCY, Model
 from tests.recursion_scripts import ScriptedModel
 
@@ -46,7 +46,7 @@ class Threaded(BaseChatModel):
             assert self.go_on.wait(20)
 
 
-class Talker(Spoken):
+class Talker(ScriptedChatModel):
     """Says its own number until it is stopped, or the number of the message."""
 
     talkers: Any
@@ -153,7 +153,7 @@ async def test_each_conversation_goes_through_a_replay_file_by_itself() -> None:
     one, two = model.conversation(*ASKED), model.conversation(*ASKED)
     said = [(await conversation.say(ignore)).text for conversation in (one, two, one, two)]
     assert said == ["first", "first", "second", "second"]
-    with pytest.raises(ModelError, match="no answer left"):
+    with pytest.raises(ModelError, match="no matching answer left"):
         await one.say(ignore)
 
 
@@ -161,7 +161,7 @@ async def test_words_of_an_answer_that_begins_anew_do_not_count() -> None:
     class Retried(ScriptedModel):
         def _stream(self, *args: Any, **kwargs: Any) -> Iterator[ChatGenerationChunk]:
             yield ChatGenerationChunk(message=AIMessageChunk(content="Hello fr"))
-            yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=ANEW))
+            yield ChatGenerationChunk(message=AIMessageChunk(content="", response_metadata=RESTARTED))
             yield ChatGenerationChunk(message=AIMessageChunk(content="Hello from here."))
 
     heard: list[str | None] = []

@@ -24,13 +24,15 @@ def test_any_text_is_an_answer(tmp_path: Path, text: str, escaped: bool) -> None
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"text": "a"', "line 2: this is no JSON"),
+        ('{"text": "a"', "line 2: invalid JSON"),
         ('{"txt": "a"}', "line 2: Value error, it has neither text nor error"),
         ('{"text": "a", "more": 1}', "line 2: more: "),
         ('{"text": "a", "match": "("}', "line 2: match: Value error, not a regular expression"),
         ('["text"]', "line 2: "),
-        pytest.param("[" * 100_000, "line 2: this is too long a number, or nested too deeply.", id="deep"),
-        pytest.param('{"tokens_per_second": ' + "9" * 5_000 + "}", "line 2: this is too long a number, or nested too deeply.", id="long number"),
+        pytest.param("[" * 100_000, "line 2: a number is too long, or the JSON is nested too deeply.", id="deep"),
+        pytest.param(
+            '{"tokens_per_second": ' + "9" * 5_000 + "}", "line 2: a number is too long, or the JSON is nested too deeply.", id="long number"
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, said: str) -> None:

@@ -11,9 +11,8 @@ import pytest
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.demo import ChatDemo
 from mahtab_tui.llm.providers import get_llm
-from mahtab_tui.llm.sizes import tokens_in
 from mahtab_tui.llm.spending import OverBudget, Spending
-from mahtab_tui.llm.usage import price, worst_cost
+from mahtab_tui.llm.usage import price, tokens_in, worst_cost
 
 
 def call(cost: float | None, **more: Any) -> Usage:
@@ -33,7 +32,7 @@ def test_usage_is_told_for_the_session_each_question_and_each_search() -> None:
         ["search", "a1", "1", "1,000", "0", "10", "$0.1250"],
     ]
     assert spending.total.cache_creation_tokens == 7
-    assert spending.table().endswith("The session may cost $2.00 (max_usd): $1.3750 are left.")
+    assert spending.table().endswith("The session's limit is $2.00 (max_usd); $1.3750 is left.")
 
 
 def test_without_a_limit_nobody_asks_for_prices() -> None:
@@ -45,7 +44,7 @@ def test_what_is_held_counts_until_it_is_spent() -> None:
     spending = Spending(lambda: 1.0)
     with spending.afford("m", lambda: 0.6):
         with (
-            pytest.raises(OverBudget, match=r"it could cost up to \$0\.6000, and \$0\.4000 are left of the \$1\.00") as refused,
+            pytest.raises(OverBudget, match=r"could cost up to \$0\.6000, and \$0\.4000 of the session's limit of \$1\.00") as refused,
             spending.afford("m", lambda: 0.6),
         ):
             pass
@@ -61,7 +60,7 @@ def test_what_is_held_counts_until_it_is_spent() -> None:
 
 def test_a_model_of_unknown_price_is_refused() -> None:
     with (
-        pytest.raises(OverBudget, match=r"The price of our-own is not known, so the limit of \$1\.00") as refused,
+        pytest.raises(OverBudget, match=r"The price of our-own is unknown, so the limit of \$1\.00") as refused,
         Spending(lambda: 1.0).afford("our-own", lambda: None),
     ):
         pass
@@ -71,7 +70,7 @@ def test_a_model_of_unknown_price_is_refused() -> None:
 def test_after_a_call_that_did_not_tell_its_price_all_are_refused() -> None:
     spending = Spending(lambda: 1.0)
     spending.count(call(None))
-    with pytest.raises(OverBudget, match="A call of m did not tell its price") as refused, spending.afford("m", lambda: 0.1):
+    with pytest.raises(OverBudget, match="A call of m did not report its price") as refused, spending.afford("m", lambda: 0.1):
         pass
     assert not refused.value.later, "waiting does not help"
 

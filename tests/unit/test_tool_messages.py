@@ -130,7 +130,7 @@ def test_a_long_result_is_told_by_its_ends(desk: Desk, project: Path) -> None:
 
 
 def test_a_service_that_knows_no_tools_is_asked_without_them(desk: Desk) -> None:
-    refusal = ModelError("The service does not take the request: gemma does not support tools.")
+    refusal = ModelError("The service rejected the request: gemma does not support tools.")
     model = Caller(answers=[refusal, says("It is a list."), says("It is long.")])
     agent = ReplAgent(desk.host, model, tools=desk.session.tools())
     assert (agent.ask_sync("what is it?"), agent.ask_sync("how long?")) == ("It is a list.", "It is long.")

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.message import Message
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.llm.available import Found, found_models, ollama_address, ollama_models, problem_of
+from mahtab_tui.llm.available import ModelChoice, found_models, ollama_address, ollama_models, problem_of
 from mahtab_tui.tui.screens.listing import Listing
 from mahtab_tui.tui.widgets.line import Line
 
@@ -20,7 +20,7 @@ _NAME = 26
 """Columns of a model's name."""
 
 
-class ModelPicker(Listing[Found, str | None]):
+class ModelPicker(Listing[ModelChoice, str | None]):
     """The name of the model that was chosen, or None after Escape. Any name can be typed."""
 
     TITLE = "Model"
@@ -29,7 +29,7 @@ class ModelPicker(Listing[Found, str | None]):
     class Came(Message):
         """Somebody was asked which models there are."""
 
-        def __init__(self, models: Sequence[Found] | None, whole: bool) -> None:
+        def __init__(self, models: Sequence[ModelChoice] | None, whole: bool) -> None:
             super().__init__()
             self.models = models
             """None where nobody answers."""
@@ -43,7 +43,7 @@ class ModelPicker(Listing[Found, str | None]):
         self._chosen = chosen
         self._used = used
         self._access = access
-        self._models: list[Found] = []
+        self._models: list[ModelChoice] = []
 
     def on_mount(self) -> None:
         self.count("looking…")
@@ -67,25 +67,25 @@ class ModelPicker(Listing[Found, str | None]):
         self.count("" if message.whole else "asking Ollama…")
         self.fill()
 
-    def rows(self, wanted: str) -> Sequence[Found]:
+    def rows(self, wanted: str) -> Sequence[ModelChoice]:
         words = wanted.lower().split()
         found = [model for model in self._models if all(word in f"{model.spec} {model.about} {model.problem}".lower() for word in words)]
         found.sort(key=lambda model: not model.spec.startswith(wanted))
         if wanted and not any(model.spec == wanted for model in self._models):
-            found.append(Found(wanted, "as it is typed"))
+            found.append(ModelChoice(wanted, "as it is typed"))
         return found
 
-    def line(self, row: Found, width: int) -> Content:
+    def line(self, row: ModelChoice, width: int) -> Content:
         mark = ("● ", "$moon") if row.spec == self._present else ("✗ ", "$bad") if row.problem else "  "
         name = plain(f"{row.spec}…" if row.is_provider else row.spec)
         return Content.assemble(mark, (f"{name:<{_NAME}} ", "$muted" if row.problem else ""), (plain(row.problem or row.about), "$muted"))
 
-    def about(self, row: Found | None) -> Content:
+    def about(self, row: ModelChoice | None) -> Content:
         if row is None:
             return Content("")
         return Content.styled(plain(row.problem), "$bad") if row.problem else Content(plain(row.about))
 
-    def take(self, row: Found) -> None:
+    def take(self, row: ModelChoice) -> None:
         if row.problem:
             self.say(row.problem)
         elif row.is_provider:

@@ -1,4 +1,4 @@
-"""Answers that are known beforehand, spoken a token at a time."""
+"""Streams prepared texts like a model's answer."""
 
 from __future__ import annotations
 
@@ -15,18 +15,13 @@ from pydantic import PrivateAttr
 _TOKENS = re.compile(r"\s*\S{1,12}|\s+\Z")
 
 
-def text_of(message: BaseMessage) -> str:
-    """A message's words."""
-    return str(message.text)
-
-
 def tokens(text: str) -> list[str]:
-    """A text in small pieces; joined, they are the text."""
+    """Split a text into small pieces; joined, they are the text again."""
     return _TOKENS.findall(text)
 
 
-class Spoken(BaseChatModel):
-    """A model that streams texts it has at hand, and can be stopped between two tokens."""
+class ScriptedChatModel(BaseChatModel):
+    """A model that streams prepared texts, and can be stopped between two tokens."""
 
     tells_cost: ClassVar[bool] = True
 
@@ -36,18 +31,18 @@ class Spoken(BaseChatModel):
     sees: ClassVar[bool] = False
 
     def worst_cost(self) -> float | None:
-        """US dollars that an answer may come to."""
+        """Return the US dollars that an answer may cost."""
         return 0.0
 
     def stop(self) -> None:
-        """End the answer that is being given."""
+        """Stop the running answer."""
         self._stopped.set()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing; there is nothing to close."""
 
     def speak(self, text: str, tokens_per_second: float | None) -> Iterator[ChatGenerationChunk]:
-        """The text as chunks, at a pace (None: at once), until stopped."""
+        """Yield the text as chunks at a pace (None: at once), until stopped."""
         self._stopped.clear()
         for token in tokens(text):
             if tokens_per_second is not None and self._stopped.wait(1 / tokens_per_second):
