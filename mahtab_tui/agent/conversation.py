@@ -1,4 +1,4 @@
-"""The conversation as the agent remembers it, and as the model is told it: without what the person has taken out of it."""
+"""The agent's conversation, and what the model is told of it: all but what the user has taken out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.llm import prompts
 
 _ELEMENT = re.compile(r"<((?:user|assistant)-repl-(?:in|out)|assistant-tool)((?: [\w-]+=\"[^\"]*\")*)>.*?</\1>\n?", re.DOTALL)
-"""A record of a cell, or of a call of a tool. What was printed cannot look like one: it is defused."""
+"""A record of a cell or of a tool call. Output cannot imitate one, because it is defused."""
 _OF = re.compile(r" (cell|call)=\"([\d.]+)\"")
 _EMPTY = re.compile(r"<recent-activity>\s*</recent-activity>")
 _ATTACHMENTS = re.compile(r"<attachments>\n.*?\n</attachments>", re.DOTALL)
@@ -23,19 +23,19 @@ _TICKS = re.compile("`{3,}")
 
 
 class KeptMessage(NamedTuple):
-    """One message, whole."""
+    """One complete message."""
 
     kind: Literal["question", "answer", "results"]
     text: str
     turn: int | None
     step: int | None = None
-    """Of an answer, and of what came of its code."""
+    """Of an answer, and of the results of its code."""
     context: str = ""
-    """What goes before a question."""
+    """The sections that precede a question."""
 
 
 class Conversation:
-    """Everything that was said; nothing is ever taken out of it, so that it can come back."""
+    """All messages. Nothing is ever removed, so that what the user takes out can come back."""
 
     def __init__(self, history: Iterable[EarlierMessage] = ()) -> None:
         self._messages = [
@@ -45,45 +45,45 @@ class Conversation:
         ]
 
     def ask(self, turn: int, question: str, context: str) -> None:
-        """The person asks."""
+        """Add a question."""
         self._messages.append(KeptMessage("question", question, turn, context=context))
 
     def precede(self, text: str) -> None:
-        """Put a text before what goes before the question that was asked last."""
+        """Put a text before the context of the last question."""
         question = self._messages[-1]
         self._messages[-1] = question._replace(context=f"{text}\n\n{question.context}".strip())
 
     def add(self, turn: int, messages: Sequence[AnyMessage]) -> None:
-        """What followed a question: answers, and after each what came of its code and its calls of tools."""
+        """Add what followed a question: answers, each followed by the results of its code and tool calls."""
         step = -1
         for message in messages:
             step += message.type == "ai"
             self._messages.append(KeptMessage("answer" if message.type == "ai" else "results", str(message.text), turn, step))
 
     def questions(self, left_out: LeftOut) -> list[int]:
-        """Where the questions stand that were not replaced."""
+        """Return the indices of the questions that were not replaced."""
         asked = ((place, message) for place, message in enumerate(self._messages) if message.kind == "question")
         return [place for place, message in asked if not left_out.replaced(question_entry(message.turn))]
 
     def after(self, turn: int | None) -> int:
-        """Where the first question after one of this number stands; the end where there is none."""
+        """Return the index of the first question after this turn; the number of messages if there is none."""
         if turn is None:
             return 0
         later = (place for place, said in enumerate(self._messages) if said.kind == "question" and said.turn is not None and said.turn > turn)
         return next(later, len(self._messages))
 
     def turn_before(self, place: int) -> int | None:
-        """The number of the last question before a message; None where it has none."""
+        """Return the turn of the last question before a message; None if it has none."""
         return next((said.turn for said in reversed(self._messages[:place]) if said.kind == "question"), None)
 
     def told(self, left_out: LeftOut, start: int = 0, end: int | None = None, *, short: int = 0) -> list[AnyMessage]:
-        """The messages for the model. Two of one party in a row, where something between them was replaced, are one.
+        """Return the messages for the model. Successive messages of one party are joined, which happens if one between them was replaced.
 
-        start, end: from which on and before which. short: before which outputs are shortened.
+        start, end: range of messages. short: outputs are shortened in messages before this index.
         """
         messages: list[AnyMessage] = []
         for place, remembered in enumerate(self._messages[start:end], start):
-            text = _whole(remembered) if not left_out else _rest(remembered, left_out)
+            text = _full_text(remembered) if not left_out else _rest(remembered, left_out)
             if not text:
                 continue
             if place < short:
@@ -95,12 +95,12 @@ class Conversation:
         return messages
 
 
-def _whole(message: KeptMessage) -> str:
+def _full_text(message: KeptMessage) -> str:
     return prompts.user_turn(message.context, message.text) if message.kind == "question" else message.text
 
 
 def _rest(message: KeptMessage, left_out: LeftOut) -> str:
-    """What the model is told of a message; empty where it is as if it had never been."""
+    """Return what the model is told of a message; empty if it is told nothing."""
     if message.kind == "question":
         return _rest_of_question(message, left_out)
     if left_out.replaced(answer_entry(message.turn, message.step)):
@@ -109,7 +109,7 @@ def _rest(message: KeptMessage, left_out: LeftOut) -> str:
 
 
 def _rest_of_question(message: KeptMessage, left_out: LeftOut) -> str:
-    """A question that was replaced leaves the cells that were told with it."""
+    """Return the rest of a question. Of a replaced one, the cells in its context stay."""
     entry = question_entry(message.turn)
     context = _EMPTY.sub("", _without_cells(message.context, left_out)).strip()
     if left_out.replaced(entry):
@@ -136,7 +136,7 @@ def _rest_of_answer(message: KeptMessage, left_out: LeftOut) -> str:
 
 
 def _without_cells(text: str, left_out: LeftOut) -> str:
-    """A text without the records of cells and calls that are left out; a sentence stands for what is hidden where nothing else would."""
+    """Remove the records of cells and calls that are left out; if nothing else remains, return a sentence in their place."""
     taken: list[str] = []
 
     def keep(element: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Making a conversation fit what a model reads at once: outputs are shortened first, then its beginning is left out."""
+"""Fits a conversation into a model's context window: shortens outputs first, then leaves out its beginning."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.usage import tokens_in
 
 SHORT = 600
-"""Characters of an output that is told shortened."""
+"""Characters of a shortened output."""
 _OUTPUT = re.compile(r"(<((?:user|assistant)-repl-out|assistant-tool)(?: [\w-]+=\"[^\"]*\")*>)(.*?)(</\2>)", re.DOTALL)
-"""What a cell has printed or a tool gave; it cannot hold its own end, since it is defused."""
+"""A cell's output or a tool's result. It cannot contain its own end tag, because it is defused."""
 
 
 def size(messages: Sequence[AnyMessage]) -> int:
-    """About how many tokens messages are."""
+    """Estimate the tokens of messages."""
     return tokens_in(str(message.text) for message in messages)
 
 
 def with_short_outputs(text: str, limit: int = SHORT) -> str:
-    """A text of the conversation, with the head and tail of each output."""
+    """Shorten each output in a text to its head and tail."""
     return _OUTPUT.sub(lambda found: f"{found[1]}{shorten(found[3], limit)}{found[4]}", text)
 
 
 def fit(messages: Sequence[AnyMessage], room: int) -> list[AnyMessage]:
-    """Messages of at most about `room` tokens, as they are where they fit: with short outputs, without the beginning, with a short end."""
+    """Reduce messages to about `room` tokens if needed: shorten outputs, then drop the beginning, then shorten what is left."""
     if size(messages) <= room:
         return list(messages)
-    fitted = in_words(messages)  # a call may not stand without its result
+    fitted = in_words(messages)  # a tool call must not be separated from its result
     for limit in (8 * SHORT, SHORT, SHORT // 4):
         if size(fitted) <= room:
             return fitted

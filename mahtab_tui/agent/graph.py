@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Literal
 
-# LangChain would import these when a graph first runs, on threads of its own: here they come in order (`system/imports.py`).
+# LangChain would import these on its own threads when a graph first runs; imported here, they keep the order (`system/imports.py`).
 import langchain_core.tools
 import langchain_core.tracers.run_collector
 import langchain_core.tracers.stdout  # noqa: F401
@@ -42,7 +42,7 @@ ReplGraph = CompiledStateGraph[AgentState, None, AgentState, AgentState]
 
 
 def build_graph(nodes: Nodes, max_turns: int, reflection: ReflectionMode) -> ReplGraph:
-    """The graph over its nodes."""
+    """Connect nodes to a graph."""
 
     def after_blocks(state: AgentState) -> Literal["approve", "reflect", "judge", "generate", "close", "end"]:
         return after_execute(state, max_turns, reflection)
@@ -81,10 +81,9 @@ def create_repl_graph(
     reflection_llm: BaseChatModel | None = None,
     tools: Toolset | None = None,
 ) -> ReplGraph:
-    """A graph that answers questions with a model, in a session; `run_graph` runs it.
+    """Make a graph that answers questions with a model in a session; `run_graph` runs it.
 
-    max_turns: how many answers with code one question may have. reflection: when a call of its own checks what ran for completeness; else the
-    answer after it does.
-    tools: for a model that calls them.
+    max_turns: how many answers with code one question may have. reflection: when a separate call checks the results for completeness;
+    otherwise the next answer does. tools: for models that call tools.
     """
     return build_graph(Nodes(llm, session, max_turns, reflection_llm=reflection_llm, tools=tools), max_turns, reflection)

@@ -1,4 +1,4 @@
-"""How much of a conversation the model is told: the newest questions as they were, what came before them as a summary."""
+"""Decides how much of a conversation the model is told: the newest questions in full, earlier ones as a summary."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from langchain_core.messages import AnyMessage, HumanMessage, SystemMessage
 
-from mahtab_tui.agent.calling import call
 from mahtab_tui.agent.conversation import Conversation
 from mahtab_tui.agent.fitting import fit, size
 from mahtab_tui.agent.host import AgentHost, Summary
+from mahtab_tui.agent.model_calls import call_model
 from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Agent, Notice, emit
 from mahtab_tui.llm import prompts
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
 
 
 class _Digest(NamedTuple):
-    """What stands for the beginning of the conversation."""
+    """A summary of the beginning of the conversation."""
 
     end: int
-    """The message before which it is the whole."""
+    """Index of the first message that it does not cover."""
     text: str
     of: int
-    """The hash of what it was made of; where the person has taken something out since, it is another."""
+    """Hash of the messages that it covers, which changes if the user takes something out."""
 
 
 class History:
-    """Of one conversation. The summary is made when there are too many questions, or they are too long for the model, and told until it
-    has to be made again: of what was said to the model, as little as possible changes from question to question."""
+    """The history of one conversation. A summary is made when there are too many questions or they are too long for the model, and used
+    until a new one is needed, so that as little as possible changes from one question to the next."""
 
     def __init__(self, host: AgentHost, conversation: Conversation, max_history: int, summary: Summary | None = None) -> None:
-        """max_history: how many questions are told as they were. summary: of an earlier part of the session."""
+        """max_history: how many questions are told in full. summary: of an earlier part of the session."""
         self._host = host
         self._conversation = conversation
         self.max_history = max_history
         self._digest: _Digest | None = None
         self._left_out = 0
-        """The message before which nothing is told but the summary: what follows that could not be summarised yet."""
+        """Messages between the summary's end and this index are not told, because summarising them failed."""
         self._short = 0
-        """The message before which outputs are told shortened."""
+        """Outputs in messages before this index are shortened."""
         if summary is not None:
             self._digest = self._made(conversation.after(summary.turn), summary.text)
 
     @property
     def messages(self) -> list[AnyMessage]:
-        """The conversation as the model is told it now."""
+        """The conversation as the model is now told it."""
         told = self._conversation.told(self._host.left_out, self._start, short=self._short)
         if not self._start:
             return told
@@ -59,9 +59,9 @@ class History:
         return [HumanMessage(f"{before}\n\n{told[0].text}"), *told[1:]]
 
     def told(self, llm: BaseChatModel, summariser: BaseChatModel, system: str, turn: int, most: int | None) -> list[AnyMessage]:
-        """What the model is told with a question, which is the last message; what is too much for it is made less first.
+        """Return the messages for a new question, which is the last one, after reducing them to what the model can read.
 
-        summariser: makes the summary. most: tokens that the model was found to read at once, where that is less than it says.
+        summariser: makes the summary. most: the tokens that the model was found to read, if that is less than it claims.
         """
         room = min(room_of(llm), most or room_of(llm)) - size([SystemMessage(system)])
         failure: str | None = ""
@@ -86,12 +86,12 @@ class History:
 
     @property
     def _summarised(self) -> int:
-        """The message before which the summary stands for all."""
+        """Index of the first message that no summary covers."""
         return digest.end if (digest := self._valid()) else 0
 
     @property
     def _start(self) -> int:
-        """The first message that is told."""
+        """Index of the first message that is told in full."""
         return max(self._summarised, self._left_out)
 
     def _fits(self, room: int) -> bool:
@@ -110,7 +110,7 @@ class History:
         return _Digest(end, text, self._hash(end))
 
     def _summarise(self, llm: BaseChatModel, end: int, turn: int) -> str | None:
-        """Let a model say what the conversation before a message was, and tell the person; else why it cannot, or None where it was stopped."""
+        """Summarise the messages before `end` and notify the user. Returns an empty string, why it failed, or None if it was stopped."""
         host, digest, room = self._host, self._valid(), room_of(llm)
         emit(host.log, Agent(state="thinking", turn=turn, step=0, party=host.party))
         said = self._conversation.told(host.left_out, digest.end if digest else 0, end, short=end)
@@ -119,21 +119,21 @@ class History:
         def pausing(sentence: str) -> None:
             emit(host.log, Notice(sentence, level="warning"))
 
-        answer = call(host, llm, [HumanMessage(request)], turn, "summary", pausing)
+        answer = call_model(host, llm, [HumanMessage(request)], turn, "summary", pausing)
         if answer.stopped:
             return None
         text = answer.text.strip()
         if answer.failure or not text:
-            return answer.failure.rstrip(".") or "the model said nothing"
+            return answer.failure.rstrip(".") or "the model gave an empty answer"
         self._digest, self._left_out = self._made(end, text), 0
-        emit(host.log, Notice(f"The model now knows {self._until(end)} as a summary only; here it stays as it was.\n{text}"))
+        emit(host.log, Notice(f"From now on the model is told {self._until(end)} only as a summary. Nothing changes on your screen.\n{text}"))
         emit(host.log, records.Summary(text, turn=self._conversation.turn_before(end)))
         return ""
 
     def _leave_out(self, end: int, why: str) -> None:
-        """Tell the model nothing of what was said before a message, until it can be summarised."""
+        """Tell the model nothing of the messages before `end` until they can be summarised."""
         self._left_out = end
-        notice = f"The model does not know {self._until(end)}, which could not be summarised ({why}); that is tried again with the next question."
+        notice = f"The model is not told {self._until(end)}, because summarising it failed ({why}). The next question tries again."
         emit(self._host.log, Notice(notice, level="warning"))
 
     def _until(self, end: int) -> str:

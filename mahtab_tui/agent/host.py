@@ -1,4 +1,4 @@
-"""What the agent needs of a session, and the values that go between them. Loads nothing heavy."""
+"""The interface between agent and session, and the values that they exchange. Loads nothing heavy."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ class ApprovalRequest(NamedTuple):
     code: str
 
     def record(self, party: str) -> Approval:
-        """The question to the user, or what becomes of it, as a record without its state."""
+        """Make the approval record, without its state."""
         return Approval(self.code, request=self.request, turn=self.turn, step=self.step, block=self.block, blocks=self.blocks, party=party)
 
 
 class Execution(NamedTuple):
-    """What became of a code block that ran."""
+    """The result of a code block that ran."""
 
     cell: int
     output: str
     is_error: bool
     status: str
     rewritten: bool = False
-    """More was printed than `output` has: a part was written over."""
+    """Whether `output` lacks text that was overwritten."""
 
 
 class EarlierMessage(NamedTuple):
-    """Something that was said before the agent was made."""
+    """A message from before the agent was made."""
 
     role: str
     """``user`` or ``assistant``."""
     text: str
     turn: int | None = None
-    """Which question, or the answer to which; None where that is not known."""
+    """Number of its question; None if unknown."""
     step: int | None = None
-    """Which answer to it."""
+    """Number of the answer within the turn."""
     context: str = ""
-    """What went with a question."""
+    """The context of a question."""
 
 
 class Summary(NamedTuple):
-    """What stands for the beginning of a conversation."""
+    """A summary that replaces the beginning of a conversation."""
 
     turn: int | None
-    """The last question that it tells of."""
+    """Number of the last question that it covers."""
     text: str
 
 
@@ -69,13 +69,13 @@ class AgentHost(Protocol):
 
     log: logging.Logger
     cancelled: threading.Event
-    """Set by whoever stops the turn; the agent clears it when a turn begins."""
+    """Set to stop the turn; the agent clears it when a turn begins."""
     secrets: Secrets
-    """What the model is not told."""
+    """Masked in messages to the model."""
     left_out: LeftOut
-    """What of the conversation the model is not told."""
+    """What the user has taken out of the conversation."""
     pictures: dict[str, Picture]
-    """Those that have gone with questions, by the ids under which the questions' attachments name them."""
+    """Pictures attached to questions, by the ids in the attachments."""
 
     @property
     def party(self) -> str:
@@ -83,37 +83,37 @@ class AgentHost(Protocol):
 
     @property
     def approval(self) -> Literal["ask", "auto"]:
-        """``auto``: `decide` answers at once, and nothing is logged as waiting."""
+        """``auto``: `decide` answers at once, and no approval is logged as waiting."""
 
     def new_turn(self) -> int:
-        """The number of a new question, from 1; of all agents over this host each question has its own."""
+        """Return the number of a new question, from 1, unique among all agents of this host."""
 
     def execute(self, code: str, *, turn: int, step: int, block: int) -> Execution:
-        """Run code in the namespace and wait; the host logs it."""
+        """Run code in the namespace and wait for it; the host logs it."""
 
     def decide(self, request: ApprovalRequest) -> Decision:
-        """What to do with a block; waits for the user where the session asks. Once the turn is cancelled: stop."""
+        """Decide what to do with a block, waiting for the user if the session asks. Returns `stop` if the turn is cancelled."""
 
     def context(self, turn: int) -> str:
-        """What goes with a question: variables, what happened since the model last spoke, what this question points at."""
+        """Return the context of a question: variables, what happened since the model last spoke, attachments."""
 
     def surroundings(self) -> str:
-        """Where and when code runs, for the model (see `prompts.render_surroundings`)."""
+        """Describe where and when code runs (see `prompts.render_surroundings`)."""
 
     @property
     def folder(self) -> str:
-        """The working directory of the code that runs; empty where it was deleted."""
+        """The working directory of cells; empty if it was deleted."""
 
     spending: Spending
-    """What the models have used, and how much they may."""
+    """Counts and limits what models cost."""
 
     def usage(self, used: Usage) -> None:
-        """Count what a call has used, and log it."""
+        """Count and log what a call has used."""
 
 
 @runtime_checkable
 class Interruptible(Protocol):
-    """A host that can stop by itself what runs, or waits, for the agent."""
+    """A host that can stop what runs or waits for the agent."""
 
     def interrupt(self) -> None:
-        """Withdraw the approvals that wait, and interrupt the model's cell."""
+        """Withdraw waiting approvals, and interrupt the model's cell."""

@@ -1,4 +1,4 @@
-"""What the graph streams, as records of the bus and as calls back to a program."""
+"""Turns what the graph streams into records and callbacks."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from mahtab_tui.bus.records import Agent, AssistantChat, Record, emit
 from mahtab_tui.bus.stream import StreamingHandler
 
 _SPEAKING = ("generate", "close")
-"""The nodes whose answers are for the person."""
+"""Nodes whose answers the user sees."""
 
 
 class Callbacks(NamedTuple):
-    """What a programmatic caller is told while a turn goes on. They are called on the turn's thread."""
+    """Callbacks for a program that asks, called on the turn's thread."""
 
     on_token: Callable[[str], object] = lambda token: None
     on_code_block: Callable[[str, int], object] = lambda code, i: None
-    """The code of a block, before it runs, and its number in the turn, from 0."""
+    """Gets the code of a block before it runs, and its number in the turn, from 0."""
     on_execution: Callable[[str, bool, int], object] = lambda output, is_error, i: None
-    """The output of a block that ran, whether it failed, and its number in the turn."""
+    """Gets the output of a block that ran, whether it failed, and its number in the turn."""
 
 
 class Narration:
-    """Tells of one turn, and keeps its `state` up to date, by what `graph.stream` yields."""
+    """Reports one turn, and updates its `state`, from the items of `graph.stream`."""
 
     def __init__(self, state: AgentState, session: AgentHost, callbacks: Callbacks) -> None:
         self._state = state
@@ -36,10 +36,10 @@ class Narration:
         self._request: ApprovalRequest | None = None
 
     def tell(self, mode: str, data: Any) -> None:
-        """Take one item of the stream modes ``custom`` and ``updates``."""
+        """Process one item of the stream modes ``custom`` and ``updates``."""
         if mode == "custom":
             if data is None:
-                self._begin_anew()
+                self._restart()
             elif isinstance(data, str):
                 self._token(data)
             else:
@@ -52,12 +52,12 @@ class Narration:
                     self._update(node, update)
 
     def take_request(self) -> ApprovalRequest | None:
-        """The block that waits for the person, once."""
+        """Return the block that waits for the user, once."""
         request, self._request = self._request, None
         return request
 
     def end(self, state: str) -> None:
-        """The turn is over."""
+        """Report the end of the turn."""
         self._end_stream()
         emit(self._session.log, Agent(state=state, turn=self._state["turn"], step=self._state["step"], party=self._session.party))
 
@@ -66,8 +66,8 @@ class Narration:
             self._stream.process_token(token)
         self._callbacks.on_token(token)
 
-    def _begin_anew(self) -> None:
-        """The answer that is being streamed is no longer one; another comes in its place."""
+    def _restart(self) -> None:
+        """Discard the answer that is being streamed; it starts again."""
         if self._stream is not None:
             self._stream = self._stream.anew()
 

@@ -1,6 +1,6 @@
-"""The nodes of the graph. Live objects come in by closure; what is returned is merged into the state.
+"""The nodes of the graph. What they return is merged into the state.
 
-What the person is to see goes into the graph's custom stream: tokens as text, and records of the bus, each in its place.
+What the user shall see goes into the graph's custom stream, in order: tokens as text, and records of the bus.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import StreamWriter, interrupt
 
-from mahtab_tui.agent.calling import call
 from mahtab_tui.agent.fitting import fit, size
-from mahtab_tui.agent.hearing import ModelAnswer
 from mahtab_tui.agent.host import AgentHost, ApprovalRequest
+from mahtab_tui.agent.model_calls import ModelAnswer, call_model
 from mahtab_tui.agent.reflection import build_reflection_prompt, parse_reflection
 from mahtab_tui.agent.results import render_results
 from mahtab_tui.agent.routes import is_complete
-from mahtab_tui.agent.seeing import chosen, named, with_pictures
+from mahtab_tui.agent.seeing import picture_ids, pictures_to_send, with_pictures
 from mahtab_tui.agent.state import AgentState, ExecutionResult, ReflectionResult, results_of_step
 from mahtab_tui.agent.tool_messages import binding, in_words
-from mahtab_tui.agent.tool_runs import CALLS, Ran, arguments_text, kept, run_call
+from mahtab_tui.agent.tool_runs import CALLS, ToolOutcome, arguments_text, kept, run_call
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.bus.hidden import refusal
@@ -52,21 +51,21 @@ class Nodes:
         self.llm = llm
         self._tools = tools
         self._text_only: BaseChatModel | None = None
-        """A model whose service has refused tools."""
+        """A model whose service has rejected tools."""
         self._blind: BaseChatModel | None = None
-        """A model whose service has refused pictures."""
+        """A model whose service has rejected pictures."""
         self.reflection_llm = reflection_llm
         self.most: int | None = None
-        """Tokens that the model was found to read at once, where it has once said that it was too much."""
+        """The tokens that the model can read, if it has once rejected more."""
         self._session = session
         self._max_turns = max_turns
 
     def generate(self, state: AgentState, writer: StreamWriter) -> Update:
-        """The model answers."""
+        """Get the model's answer."""
         return self._answer(state, state["messages"], writer, self._options(state))
 
     def tools(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Make the calls of the answer, one after the other; each result becomes a message for the model."""
+        """Run the answer's tool calls one after the other; each result becomes a message for the model."""
         assert self._tools is not None
         messages = list(state["messages"])
         update: Update = {}
@@ -76,7 +75,7 @@ class Nodes:
             record = AssistantTool(call=f"{turn}.{step}.{place}", turn=turn, step=step, party=self._session.party, state="running")
             record = record.changed(name=asked["name"], arguments=arguments_text(asked))
             if count >= CALLS:
-                ran, seconds = Ran("refused", prompts.TOO_MANY_CALLS.format(calls=CALLS)), 0.0
+                ran, seconds = ToolOutcome("refused", prompts.TOO_MANY_CALLS.format(calls=CALLS)), 0.0
             else:
                 writer(record)
                 began = time.monotonic()
@@ -94,7 +93,7 @@ class Nodes:
         return {**update, "messages": messages, "tool_count": count, "stopped": self._session.cancelled.is_set()}
 
     def close(self, state: AgentState, writer: StreamWriter) -> Update:
-        """One last answer, which tells the person what came out; code in it is shown, not run."""
+        """Get a last answer, which tells the user the results; code in it is shown but does not run."""
         prompt = prompts.CLOSING
         if not is_complete(state):
             self._say(writer, "max-turns", state, state["step"])
@@ -102,13 +101,13 @@ class Nodes:
         return self._answer(state, _with_last(state["messages"], prompt), writer, {}) | {"code_blocks": []}
 
     def extract_code(self, state: AgentState) -> Update:
-        """Take the answer apart. One that was stopped, or that the model failed at, has nothing to run."""
+        """Extract the answer's code. Code of a stopped or failed answer does not run."""
         given_up = state["stopped"] or state["failure"]
         blocks = [] if given_up else list(parse_response(state["current_response"], ended=state["ended"]).code_blocks)
         return {"code_blocks": blocks, "block": 0, "turn_count": state["turn_count"] + bool(blocks)}
 
     def approve(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Wait for the person, unless the code may not run at all. Runs again from its top when it goes on, so it holds nothing else."""
+        """Wait for the user, unless the code must not run at all. LangGraph runs this node again from its start to resume it."""
         request = request_of(state)
         if not (why := refusal(request.code)):
             return {"decision": interrupt(request._asdict())}
@@ -117,7 +116,7 @@ class Nodes:
         return {"decision": Decision("refuse", reason=why)._asdict()}
 
     def execute(self, state: AgentState) -> Update:
-        """Do with the block what the person wants; after the last one the results become a message for the model."""
+        """Carry out the user's decision on the block; after the last block the results become a message for the model."""
         decision = Decision(**(state["decision"] or {"action": "stop"}))
         results = list(state["execution_results"])
         stopped = decision.action == "stop" or self._session.cancelled.is_set()
@@ -136,15 +135,15 @@ class Nodes:
         return update
 
     def judge(self, state: AgentState) -> Update:
-        """Have the next answer judge what ran: words end the turn, code goes on with it."""
+        """Ask the next answer to judge the results: words end the turn, code continues it."""
         return {"messages": _with_last(state["messages"], prompts.JUDGING)}
 
     def reflect(self, state: AgentState, writer: StreamWriter) -> Update:
-        """Judge whether the question is answered. What cannot be read counts as complete."""
+        """Ask whether the question is answered. An unreadable judgement counts as complete."""
         self._say(writer, "reflecting", state, state["step"])
         prompt = build_reflection_prompt(state["original_prompt"], state["execution_results"])
         pausing = partial(_notice, writer, level="warning")
-        answer = call(self._session, self.checker, [HumanMessage(prompt)], state["turn"], "reflection", pausing)
+        answer = call_model(self._session, self.checker, [HumanMessage(prompt)], state["turn"], "reflection", pausing)
         result = parse_reflection(answer.text)
         if result is None:
             result = ReflectionResult(is_complete=True, reasoning="", next_action="")
@@ -159,14 +158,12 @@ class Nodes:
 
     @property
     def checker(self) -> BaseChatModel:
-        """The model that judges what ran."""
+        """The model that judges results."""
         llm = self.reflection_llm or self.llm
         return llm.checker if isinstance(llm, SelfChecking) else llm
 
-    # Within
-
     def _options(self, state: AgentState) -> dict[str, Any]:
-        """With what the model is called so that it knows the tools; empty where it is to have none."""
+        """Return the arguments that offer tools to the model; empty if it gets none."""
         if self._tools is None or self._text_only is self.llm or state["tool_count"] >= CALLS:
             return {}
         return binding(self.llm, self._tools.structured)
@@ -174,9 +171,9 @@ class Nodes:
     def _answer(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> Update:
         step = state["step"] + 1
         self._say(writer, "thinking", state, step)
-        answer = self._asked(state, messages, writer, options)
+        answer = self._ask(state, messages, writer, options)
         if answer.cut:
-            _notice(writer, "The answer was cut off: it reached the most tokens that the model gives at once.", "warning")
+            _notice(writer, "The answer was cut off: it reached the model's token limit.", "warning")
         if answer.ended and not answer.text.strip() and not answer.calls:
             _notice(writer, "The model gave an empty answer.", "warning")
         return {
@@ -189,20 +186,20 @@ class Nodes:
             "failure": answer.failure,
         }
 
-    def _asked(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> ModelAnswer:
-        """What the model says; where its service takes no pictures, no tools, or not so much at once, it is asked without, or with less."""
+    def _ask(self, state: AgentState, messages: list[AnyMessage], writer: StreamWriter, options: dict[str, Any]) -> ModelAnswer:
+        """Ask the model. If its service rejects pictures, tools, or the length of the messages, ask again without them or with less."""
         system = [SystemMessage(state["system_prompt"])] if state["system_prompt"] else []
         given = messages if options else in_words(messages)
         pictures = self._pictures
         told = self._fitted(given, system, pictures, writer)
-        if not set(named(given[-1:])) <= set(self._sent(told, pictures)):
-            why = "There is no room for all pictures" if pictures else "The model does not see pictures"
-            _notice(writer, f"{why}: of those that it is not shown it is told only that they are there.", "warning")
+        if not set(picture_ids(given[-1:])) <= set(self._sent(told, pictures)):
+            why = "The pictures do not all fit" if pictures else "The model cannot see pictures"
+            _notice(writer, f"{why}; of the others the model is told only that they exist.", "warning")
         answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
         if not answer.text and self._sent(told, pictures) and _refuses(answer, "image", "vision", "multimodal"):
             if sees(self.llm) is None:
                 self._blind = self.llm
-            _notice(writer, f"The pictures were not taken, so the model is asked without them. {answer.failure}", "warning")
+            _notice(writer, f"The service rejected the pictures, so the model is asked without them. {answer.failure}", "warning")
             pictures = {}
             answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
         if answer.too_long and not answer.text:
@@ -211,34 +208,34 @@ class Nodes:
             answer = self._call([*system, *self._shown(told, pictures)], state, writer, options)
         elif options and not answer.text and _refuses(answer, "tool", "function call"):
             self._text_only = self.llm
-            _notice(writer, "The model takes no tools, so it is asked without them.", "info")
+            _notice(writer, "The model does not support tools, so it is asked without them.", "info")
             answer = self._call([*system, *self._shown(in_words(told), pictures)], state, writer, {})
         return answer
 
     def _call(self, messages: list[AnyMessage], state: AgentState, writer: StreamWriter, options: dict[str, Any]) -> ModelAnswer:
-        return call(self._session, self.llm, messages, state["turn"], "agent", partial(_notice, writer, level="warning"), writer, options)
+        return call_model(self._session, self.llm, messages, state["turn"], "agent", partial(_notice, writer, level="warning"), writer, options)
 
     @property
     def _pictures(self) -> Mapping[str, Picture]:
-        """Those that the model can be shown."""
+        """The pictures that may be sent to the model."""
         return {} if sees(self.llm) is False or self._blind is self.llm else self._session.pictures
 
     def _fitted(
         self, messages: list[AnyMessage], system: list[SystemMessage], pictures: Mapping[str, Picture], writer: StreamWriter
     ) -> list[AnyMessage]:
-        """What of the messages the model can read at once, beside the pictures that it is shown."""
+        """Fit the messages into the model's context window, with the pictures that are sent."""
         fitted = fit(messages, self._room - size(system) - _tokens(self._sent(messages, pictures)))
         if fitted != messages:
             _notice(
                 writer,
-                "The conversation is too long for the model: it is told this time with outputs shortened, or without its beginning.",
+                "The conversation is too long for the model, so this time outputs are shortened, or its beginning is left out.",
                 "warning",
             )
         return fitted
 
     def _sent(self, messages: list[AnyMessage], pictures: Mapping[str, Picture]) -> Mapping[str, Picture]:
-        """The pictures that go with messages: they take at most half of what the model reads."""
-        return chosen(messages, pictures, self._room // 2)
+        """Choose the pictures to send; they may take half of the context window."""
+        return pictures_to_send(messages, pictures, self._room // 2)
 
     def _shown(self, messages: list[AnyMessage], pictures: Mapping[str, Picture]) -> list[AnyMessage]:
         return with_pictures(messages, self._sent(messages, pictures))
@@ -273,7 +270,7 @@ class Nodes:
 
 
 def request_of(state: AgentState) -> ApprovalRequest:
-    """The question to the person about the block that is next."""
+    """Make the approval request for the next block."""
     turn, step, block = state["turn"], state["step"], state["block"]
     return ApprovalRequest(f"{turn}.{step}.{block}", turn, step, block, len(state["code_blocks"]), state["code_blocks"][block])
 
@@ -284,23 +281,23 @@ def _skipped(state: AgentState, block: int, note: str) -> ExecutionResult:
 
 
 def _not_run(state: AgentState, block: int) -> ExecutionResult:
-    """A block after one that failed or was refused: it was written for what that one would have made."""
+    """Make the result of a block that does not run, because it relies on an earlier one that failed or was refused."""
     return _skipped(state, block, prompts.not_run(block))
 
 
 def _with_last(messages: list[AnyMessage], addition: str) -> list[AnyMessage]:
-    """The messages with something added to the last one."""
+    """Append a text to the last message."""
     return [*messages[:-1], HumanMessage(f"{messages[-1].text}\n\n{addition}")]
 
 
 def _remembered(answer: ModelAnswer) -> str:
-    """An answer as the conversation keeps it: never empty, which some providers refuse."""
+    """Return an answer as the conversation keeps it: never empty, since some providers reject empty messages."""
     mark = prompts.STOPPED_ANSWER if answer.stopped else prompts.FAILED_ANSWER if answer.failure else ""
     return "\n\n".join(part for part in (answer.text, mark) if part.strip()) or prompts.EMPTY_ANSWER
 
 
 def _refuses(answer: ModelAnswer, *what: str) -> bool:
-    """Whether a service failed since it, or the model, does not know something: it says so in words of its own."""
+    """Tell whether a service failed because it does not support something, judging by words in its message."""
     return any(word in answer.failure.lower() for word in what)
 
 

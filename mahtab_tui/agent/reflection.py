@@ -1,4 +1,4 @@
-"""Whether a question has been answered: a small conversation of its own."""
+"""Asks a model, in a separate conversation, whether a question has been answered."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from mahtab_tui.agent.state import ExecutionResult, ReflectionResult
 from mahtab_tui.llm.prompts import REFLECTION_PROMPT_TEMPLATE
 
 _LIMIT = 4_000
-"""Characters of one block, and of one output, that are judged."""
+"""Characters of each block and output in the prompt."""
 _LAST = 20_000
-"""Characters at an answer's end in which the judgement is looked for."""
+"""Characters at an answer's end that are searched for the judgement."""
 
 
 def build_reflection_prompt(question: str, results: Sequence[ExecutionResult]) -> str:
-    """The prompt that asks for a judgement of correctness and completeness."""
+    """Return the prompt that asks for a judgement of correctness and completeness."""
     return REFLECTION_PROMPT_TEMPLATE.format(question=question, results=render_results(results, with_code=True, limit=_LIMIT))
 
 
 def parse_reflection(text: str) -> ReflectionResult | None:
-    """The last judgement in an answer; None where there is none that can be read."""
+    """Return the last judgement in an answer; None if there is no readable one."""
     text = text[-_LAST:]
     start = text.rfind("{")
     while start >= 0:

@@ -1,4 +1,4 @@
-"""The agent: answers questions, one after the other, and remembers the conversation."""
+"""The agent: answers questions one after the other, and keeps the conversation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ DEFAULT_MODEL = "claude-sonnet-4-20250514"
 
 
 class ReplAgent:
-    """Answers questions over one namespace. Any thread may call it; questions wait for each other."""
+    """Answers questions about one namespace. Any thread may call it; questions are answered one at a time."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ReplAgent:
     ) -> None:
         self._host = host
         self.model: str | BaseChatModel = llm
-        """The model as it was chosen: by its name, or itself."""
+        """The model as it was given: a name or a model."""
         self._nodes = Nodes(llm, host, max_turns, reflection_llm=reflection_llm, tools=tools)
         self._graph = build_graph(self._nodes, max_turns, reflection)
         self._reflection = reflection
@@ -75,13 +75,13 @@ class ReplAgent:
 
     @property
     def sees(self) -> bool | None:
-        """Whether the model takes pictures; None where that is not known."""
+        """Whether the model accepts pictures; None if unknown."""
         return sees(self._nodes.llm)
 
     def ask_sync(self, prompt: str, callbacks: Callbacks | None = None, *, shown: int | None = None) -> str:
-        """Ask, and wait for the final words. Raises `ModelError` where the model fails; what was said until then stays.
+        """Ask and wait for the final words. Raises `ModelError` if the model fails; what was said so far stays.
 
-        shown: the number of a question that is on the bus already. A keyboard interrupt while it waits stops the turn.
+        shown: the number of a question that is already on the bus. A keyboard interrupt while waiting stops the turn.
         """
         turn = self._begin(prompt, callbacks or Callbacks(), shown)
         try:
@@ -97,7 +97,7 @@ class ReplAgent:
         on_code_block: Callable[[str, int], object] | None = None,
         on_execution: Callable[[str, bool, int], object] | None = None,
     ) -> str:
-        """`ask_sync` for a running event loop; cancelling the task stops the turn.
+        """Ask as `ask_sync` does, from a running event loop. Cancelling the task stops the turn.
 
         The callbacks are called on the turn's thread: on_token(token), on_code_block(code, i), on_execution(output, is_error, i), where i
         counts the blocks of the turn from 0.
@@ -112,7 +112,7 @@ class ReplAgent:
             raise
 
     def prepare(self) -> None:
-        """Make the models ready for a question, where they answer sooner then; on a thread. Raises `ModelError`."""
+        """Prepare models that answer sooner if prepared; call it on a thread. Raises `ModelError`."""
         nodes = self._nodes
         if isinstance(nodes.llm, Preparable):
             (system,) = masked_messages([SystemMessage(self._system_prompt())], self._host.secrets)
@@ -121,7 +121,7 @@ class ReplAgent:
             nodes.checker.prepare("")
 
     def stop(self) -> None:
-        """End the turn that goes on; what was said so far stays."""
+        """Stop the running turn; what was said so far stays."""
         self._host.cancelled.set()
         for llm in self._models():
             llm.stop()
@@ -129,25 +129,25 @@ class ReplAgent:
             self._host.interrupt()
 
     def close(self) -> None:
-        """Stop, and let go of the models."""
+        """Stop the running turn and close the models."""
         self.stop()
         for llm in self._models():
             llm.close()
 
     def set_model(self, model: str | BaseChatModel) -> None:
-        """Answer with another model from the next question on; the conversation stays.
+        """Use another model from the next question on; the conversation stays.
 
-        Waits for the turn that goes on. Raises `ModelError`.
+        Waits for the running turn. Raises `ModelError`.
         """
         self.model = model
-        llm = _made(model, self._host)
+        llm = _model_of(model, self._host)
         with self._one_at_a_time:
             old, self._nodes.llm, self._nodes.most = self._nodes.llm, llm, None
         if isinstance(old, Stoppable):
             old.close()
 
     def configure(self, max_turns: int, reflection: ReflectionMode, reflection_llm: BaseChatModel | None, max_history: int) -> None:
-        """Answer within other limits from the next question on; the conversation stays. Waits for the turn that goes on."""
+        """Use other limits from the next question on; the conversation stays. Waits for the running turn."""
         with self._one_at_a_time:
             self._history.max_history = max_history
             old = self._nodes.reflection_llm
@@ -160,13 +160,13 @@ class ReplAgent:
             self._nodes.llm.close_checker()
 
     def forget(self) -> None:
-        """Begin a new conversation; waits for the turn that goes on."""
+        """Begin a new conversation. Waits for the running turn."""
         with self._one_at_a_time:
             self._conversation = Conversation()
             self._history = History(self._host, self._conversation, self._history.max_history)
 
     def _begin(self, prompt: str, callbacks: Callbacks, shown: int | None = None) -> Future[str]:
-        """Ask on a thread of its own, so that whoever waits can stop waiting."""
+        """Answer on a new thread, so that the caller can stop waiting."""
         turn: Future[str] = Future()
         threading.Thread(target=self._run, args=(turn, prompt, callbacks, shown), name="agent-turn", daemon=True).start()
         return turn
@@ -178,7 +178,7 @@ class ReplAgent:
             self._current = turn
             try:
                 turn.set_result(self._answer(prompt, callbacks, shown))
-            except BaseException as error:  # the thread's outermost frame: it is raised where the answer is waited for
+            except BaseException as error:  # the thread's outermost frame; the waiting thread raises it
                 turn.set_exception(error)
             finally:
                 self._current = None
@@ -193,7 +193,7 @@ class ReplAgent:
         nodes, system = self._nodes, self._system_prompt()
         told = self._history.told(nodes.llm, nodes.reflection_llm or nodes.llm, system, turn, nodes.most)
         surroundings = encodable(self._host.surroundings())
-        if surroundings != last_surroundings(str(message.text) for message in told):  # a summary may have taken their place
+        if surroundings != last_surroundings(str(message.text) for message in told):  # a summary may have replaced them
             self._conversation.precede(surroundings)
             told = self._history.messages
         state = create_initial_state(prompt, messages=told, system_prompt=system, turn=turn)
@@ -206,13 +206,13 @@ class ReplAgent:
         return parse_response(state["current_response"], ended=state["ended"]).chat
 
     def _system_prompt(self) -> str:
-        """Made anew for each question: skills come and go."""
+        """Make the system prompt for a question, since skills may have changed."""
         if (tools := self._tools) is None:
             return system_prompt(self._skills)
         return system_prompt({**tools.skills.descriptions(), **self._skills}, tools.functions(), tools.loaded.instructions())
 
     def _withdraw(self, turn: Future[str]) -> None:
-        """Nobody waits for a turn any more: it does not begin, or it stops."""
+        """Cancel a turn that nobody waits for, or stop it if it runs."""
         if not turn.cancel() and self._current is turn:
             self.stop()
 
@@ -223,19 +223,19 @@ class ReplAgent:
 
 @runtime_checkable
 class AgentSession(Protocol):
-    """What an agent can be made over: `SessionState`."""
+    """A session that provides a host, a conversation and tools, such as `SessionState`."""
 
     def agent_host(self, model: str) -> AgentHost:
-        """The host for a model, given as it was named."""
+        """Return the host for a model's name."""
 
     def conversation(self) -> Sequence[tuple[str, str]]:
-        """What was said so far: pairs of "user" or "assistant" and text."""
+        """Return what was said so far: pairs of "user" or "assistant" and text."""
 
     def tools(self) -> Toolset:
-        """What it knows, and the tools over that."""
+        """Return its tools."""
 
     def adopt(self, agent: ReplAgent) -> None:
-        """An agent has been made over this session."""
+        """Take over an agent that was made for this session."""
 
 
 def create_repl_agent(
@@ -251,12 +251,13 @@ def create_repl_agent(
     max_history: int = MAX_HISTORY,
     summary: Summary | None = None,
 ) -> ReplAgent:
-    """An agent over a session: a `SessionState` (code runs at once, in this process, and tools and history are its own), or a host.
+    """Make an agent for a session: a `SessionState` (code runs at once, in this process; it provides tools and history), or a host.
 
-    model: a model, or the name of one (see `get_llm`). max_turns: how many answers with code one question may have. reflection: when a
-    call of its own checks what ran for completeness, else the answer after it does; reflection_llm: by which model, else by the same. skills: descriptions by name, beside those of the tools.
-    history: pairs of "user" or "assistant" and text. max_history: how many questions the model is told as they were; of earlier ones it is told
-    a summary, which reflection_llm makes, else the same model. summary: what stands for the beginning of `history` already.
+    model: a model or its name (see `get_llm`). max_turns: how many answers with code one question may have.
+    reflection: when a separate call checks the results for completeness; otherwise the next answer does. reflection_llm: the model that
+    checks and summarises; by default the same model. skills: descriptions by name, in addition to those of the tools.
+    history: pairs of "user" or "assistant" and text. max_history: how many questions the model is told in full; earlier ones are
+    summarised. summary: an existing summary of the beginning of `history`.
     Raises `ModelError`.
     """
     if not isinstance(session, AgentSession):
@@ -266,7 +267,7 @@ def create_repl_agent(
         tools, history = tools or session.tools(), [*session.conversation(), *history]
     agent = ReplAgent(
         host,
-        _made(model, host),
+        _model_of(model, host),
         max_turns=max_turns,
         reflection=reflection,
         reflection_llm=reflection_llm,
@@ -282,6 +283,6 @@ def create_repl_agent(
     return agent
 
 
-def _made(model: str | BaseChatModel, host: AgentHost) -> BaseChatModel:
-    """A model that was given by its name, or itself. Raises `ModelError`."""
+def _model_of(model: str | BaseChatModel, host: AgentHost) -> BaseChatModel:
+    """Make a model from a name, or return the model itself. Raises `ModelError`."""
     return get_llm(model, folder=lambda: host.folder) if isinstance(model, str) else model

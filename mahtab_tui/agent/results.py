@@ -1,4 +1,4 @@
-"""What ran, as a model is told."""
+"""Formats the results of code for models."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from mahtab_tui.bus.records import AssistantReplIn, AssistantReplOut
 from mahtab_tui.bus.told import told, told_output
 
 LIMIT = 12_000
-"""Characters of one output that go to the model."""
+"""Characters of one output."""
 
 
 def render_results(results: Sequence[ExecutionResult], *, with_code: bool = False, limit: int = LIMIT) -> str:
-    """The outputs as records of the bus, defused; with the code for a reader who has not written it, and where the person edited it."""
+    """Format outputs as defused records. The code is included if the user edited it, or for a reader who did not write it (`with_code`)."""
     return "\n".join(_render(result, with_code, limit) for result in results)
 
 

@@ -1,4 +1,4 @@
-"""Where the graph goes on."""
+"""Chooses the next node of the graph."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ ReflectionMode = Literal["always", "on_error", "never"]
 
 
 def after_generate(state: AgentState) -> Literal["tools", "extract_code"]:
-    """Whether the answer calls tools; its code comes after them."""
+    """Run tool calls first; code comes after them."""
     return "tools" if state["tool_calls"] else "extract_code"
 
 
 def should_execute(state: AgentState) -> Literal["approve", "generate", "end"]:
-    """Whether the answer has code to run; else whether the model waits for what tools gave."""
+    """Approve code if there is some; otherwise return to the model if it waits for tool results."""
     if state["code_blocks"]:
         return "approve"
     return "generate" if state["tool_calls"] and not state["stopped"] else "end"
@@ -24,9 +24,9 @@ def should_execute(state: AgentState) -> Literal["approve", "generate", "end"]:
 def after_execute(
     state: AgentState, max_turns: int, reflection: ReflectionMode
 ) -> Literal["approve", "reflect", "judge", "generate", "close", "end"]:
-    """The next block; else a check of its own, where the setting wants one; else the model again, which judges what ran.
+    """Go to the next block, otherwise to a separate check if the setting wants one, otherwise to the model, which judges the results.
 
-    What the person skipped is for the model to answer, and not to be judged.
+    If the user skipped a block, the model answers without judging.
     """
     if state["stopped"]:
         return "end"
@@ -44,12 +44,12 @@ def after_execute(
 
 
 def should_continue(state: AgentState, max_turns: int = 5) -> Literal["generate", "close", "end"]:
-    """On, unless the question is answered or the turns are used up."""
+    """Continue, unless the question is answered or the turns are used up."""
     if state["stopped"]:
         return "end"
     return "close" if is_complete(state) or state["turn_count"] >= max_turns else "generate"
 
 
 def is_complete(state: AgentState) -> bool:
-    """Whether the last check found the question answered."""
+    """Tell whether the last check found the question answered."""
     return state["reflection"] is not None and state["reflection"]["is_complete"]

@@ -1,4 +1,4 @@
-"""Running one turn of the graph, in view of the session."""
+"""Runs one turn of the graph and reports it to the session."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Notice, emit
 
 RECURSION_LIMIT = 10_000
-"""Steps of one turn; it is `max_turns` that ends a turn, not this."""
+"""Steps of one turn, so high that only `max_turns` ends a turn."""
 
-_DECIDED = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"}
+_STATE_AFTER = {"run": "run", "all": "run", "skip": "skipped", "stop": "stopped"}
 
 
 def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks: Callbacks | None = None) -> AgentState:
-    """Run one turn to its end, asking the session about each block; tells the bus and the callbacks what goes on.
+    """Run one turn to its end, asking the session about each block, and report it to the bus and the callbacks.
 
-    `state` is brought up to date in place while the turn goes on, and returned. A model's failure ends the turn with ``failure`` set; what
-    else is raised (by a callback, by the session) is raised here. The turn's checkpoints are dropped.
+    `state` is updated in place during the turn, and returned. If the model fails, the turn ends with ``failure`` set. Other exceptions (of
+    callbacks or the session) are raised. The turn's checkpoints are dropped.
     """
     narration = Narration(state, session, callbacks or Callbacks())
     thread = uuid.uuid4().hex
@@ -37,7 +37,7 @@ def run_graph(graph: ReplGraph, state: AgentState, session: AgentHost, callbacks
                 try:
                     narration.tell(mode, data)
                 except BaseException:
-                    session.cancelled.set()  # the graph waits for the node that runs before it lets this pass
+                    session.cancelled.set()  # otherwise the graph would wait for the running node
                     raise
             request = narration.take_request()
             given = None if request is None else Command(resume=_decide(session, request)._asdict())
@@ -61,6 +61,6 @@ def _decide(session: AgentHost, request: ApprovalRequest) -> Decision:
     decision = session.decide(request)
     edited = decision.action in ("run", "all") and decision.code not in (None, request.code)
     text = decision.code if edited and decision.code is not None else request.code
-    decided = "edited" if edited else _DECIDED[decision.action]
+    decided = "edited" if edited else _STATE_AFTER[decision.action]
     emit(session.log, asked.changed(text=text, state=decided, reason=decision.reason))
     return decision

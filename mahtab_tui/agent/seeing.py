@@ -1,4 +1,4 @@
-"""The pictures that go with questions: in the conversation each is an attachment that names it, and where a model sees it is sent with that."""
+"""Sends the pictures attached to questions. In the conversation an attachment names each; models that see get the picture too."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mahtab_tui.llm import prompts
 from mahtab_tui.llm.pictures import MOST, Picture
 
 _ATTACHED = re.compile(r'(<user-attachment(?: [\w-]+="[^"]*")*? picture="(\w+)"(?: [\w-]+="[^"]*")*>)(.*?</user-attachment>)', re.DOTALL)
-"""What was printed or read cannot look like one: it is defused."""
+"""Output and file contents cannot imitate one, because they are defused."""
 
 
-def named(messages: Sequence[AnyMessage]) -> list[str]:
-    """The ids of the pictures that messages name, in order, each once."""
+def picture_ids(messages: Sequence[AnyMessage]) -> list[str]:
+    """Return the ids of the pictures that messages name, in order and without duplicates."""
     found = (found[2] for message in messages if message.type == "human" for found in _ATTACHED.finditer(str(message.text)))
     return list(dict.fromkeys(found))
 
 
-def chosen(messages: Sequence[AnyMessage], pictures: Mapping[str, Picture], room: int) -> dict[str, Picture]:
-    """Of the pictures that messages name those that are sent: the newest, as many as so many tokens have room for."""
+def pictures_to_send(messages: Sequence[AnyMessage], pictures: Mapping[str, Picture], room: int) -> dict[str, Picture]:
+    """Choose the pictures to send: the newest that fit into `room` tokens."""
     sent: dict[str, Picture] = {}
-    for name in reversed(named(messages)):
+    for name in reversed(picture_ids(messages)):
         if (picture := pictures.get(name)) is None:
             continue
         room -= picture.tokens
@@ -34,11 +34,11 @@ def chosen(messages: Sequence[AnyMessage], pictures: Mapping[str, Picture], room
 
 
 def with_pictures(messages: Sequence[AnyMessage], sent: Mapping[str, Picture]) -> list[AnyMessage]:
-    """The messages with these pictures, each where it is named first; of another one it is said that it is not shown."""
+    """Add each picture to the message that first names it; other attachments say that their picture is not shown."""
     told: list[AnyMessage] = []
     left = dict(sent)
     for message in messages:
-        names = named([message])
+        names = picture_ids([message])
         if not names:
             told.append(message)
             continue
@@ -49,6 +49,6 @@ def with_pictures(messages: Sequence[AnyMessage], sent: Mapping[str, Picture]) -
 
 
 def _blocks(name: str, picture: Picture) -> Iterator[str | dict[str, str]]:
-    """As LangChain names them for every provider."""
+    """Yield a picture as LangChain's content blocks for all providers."""
     yield {"type": "text", "text": prompts.PICTURE.format(name=name)}
     yield {"type": "image", "base64": picture.data, "mime_type": picture.mime}

@@ -1,4 +1,4 @@
-"""The state that the graph carries from node to node; plain data only."""
+"""The graph's state, which is plain data."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import Any, NotRequired, TypedDict
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
-from mahtab_tui.agent.tool_messages import Call
+from mahtab_tui.agent.tool_messages import ToolCall
 
 
 class ReflectionResult(TypedDict):
-    """Whether the question has been answered."""
+    """A judgement whether the question has been answered."""
 
     is_complete: bool
     reasoning: str
     next_action: str
-    """What to do next, where it has not."""
+    """What to do next if it has not."""
 
 
 class ExecutionResult(TypedDict):
-    """What became of one code block."""
+    """The result of one code block."""
 
     step: int
-    """Which answer of the turn it stood in, from 0."""
+    """Number of its answer in the turn, from 0."""
     block: int
-    """Which block of that answer, from 0."""
+    """Number of the block in the answer, from 0."""
     cell: int | None
-    """The cell's number; None where it did not run."""
+    """The cell's number; None if it did not run."""
     code: str
-    """What ran, or would have."""
+    """The code that ran, or that did not run."""
     output: str
     is_error: bool
     status: str
     """A `kernel.base.Status` value, or ``skipped``."""
     note: str
-    """Why it did not run as it was written, for the model; else empty."""
+    """Tells the model why it did not run as written; otherwise empty."""
     rewritten: NotRequired[bool]
-    """More was printed than the output has: a part was written over."""
+    """Whether `output` lacks text that was overwritten."""
 
 
 class AgentState(TypedDict):
@@ -47,46 +47,46 @@ class AgentState(TypedDict):
     """The conversation, this turn included, without the system prompt."""
     system_prompt: str
     original_prompt: str
-    """The person's question."""
+    """The user's question."""
     turn: int
     """The question's number."""
     step: int
     """The number of the last answer in this turn, from 0; -1 before the first."""
     current_response: str
-    """The last answer of the model's."""
+    """The model's last answer."""
     ended: bool
-    """Whether the model ended it by itself."""
+    """Whether the model completed it."""
     code_blocks: list[str]
-    """What of it is to run."""
+    """Its code to run."""
     block: int
-    """The block that is next."""
+    """Index of the next block."""
     decision: dict[str, Any] | None
-    """The person's `Decision` on that block."""
+    """The user's `Decision` on that block."""
     execution_results: list[ExecutionResult]
-    """Of every block of the turn so far, whether it ran or not."""
+    """Results of all blocks of the turn so far, including those that did not run."""
     turn_count: int
     """How many answers had code."""
-    tool_calls: list[Call]
-    """The calls of tools in the last answer."""
+    tool_calls: list[ToolCall]
+    """The tool calls of the last answer."""
     tool_count: int
-    """How many calls the turn has had."""
+    """How many tool calls the turn has had."""
     loaded_skills: list[str]
-    """The skills that are loaded, after one was loaded in this turn."""
+    """The loaded skills, if one was loaded in this turn."""
     skill_contexts: dict[str, str]
-    """What `load_skill` gave in this turn, by the skill's name, and for one of its files by ``name/path``."""
+    """Results of `load_skill` in this turn, by the skill's name, or ``name/path`` for a file of it."""
     search_results: list[dict[str, Any]]
-    """What searches gave in this turn: tool, arguments, text."""
+    """Results of searches in this turn: tool, arguments, text."""
     file_contents: dict[str, str]
-    """What `read_file` gave in this turn, by path."""
+    """Results of `read_file` in this turn, by path."""
     reflection: ReflectionResult | None
     stopped: bool
-    """The person ended the turn."""
+    """Whether the user stopped the turn."""
     failure: str
-    """Why the model could not answer, as a sentence; else empty."""
+    """A sentence saying why the model could not answer; otherwise empty."""
 
 
 def create_initial_state(prompt: str, *, messages: Sequence[AnyMessage] | None = None, system_prompt: str = "", turn: int = 1) -> AgentState:
-    """The state a turn begins with. `messages` is the conversation and ends with the person's message; by default it is the prompt."""
+    """Make the initial state of a turn. messages: the conversation, ending with the user's message; by default only the prompt."""
     return AgentState(
         messages=[HumanMessage(prompt)] if messages is None else list(messages),
         system_prompt=system_prompt,
@@ -113,5 +113,5 @@ def create_initial_state(prompt: str, *, messages: Sequence[AnyMessage] | None =
 
 
 def results_of_step(state: AgentState) -> list[ExecutionResult]:
-    """What became of the blocks of the last answer."""
+    """Return the results of the last answer's blocks."""
     return [result for result in state["execution_results"] if result["step"] == state["step"]]

@@ -1,4 +1,4 @@
-"""The tools that a model calls in an answer, and the same in words for one that knows no tools."""
+"""Reads the tool calls of an answer, and turns messages with calls into plain text for models without tools."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
 
 
-class Call(TypedDict):
-    """One call of a tool."""
+class ToolCall(TypedDict):
+    """A tool call."""
 
     id: str
-    """By which the provider knows it."""
+    """The provider's id."""
     name: str
     arguments: dict[str, Any]
     problem: str
-    """Why it cannot be made, as a sentence for the model; else empty."""
+    """A sentence for the model saying why it cannot be made; otherwise empty."""
 
 
 def binding(llm: BaseChatModel, tools: Sequence[BaseTool]) -> dict[str, Any]:
-    """With what a model is called so that it knows the tools; empty for one that speaks text only."""
+    """Return the arguments that offer tools to a model; empty if it does not support tools."""
     try:
         bound: Any = llm.bind_tools(tools)
     except NotImplementedError:
@@ -36,10 +36,10 @@ def binding(llm: BaseChatModel, tools: Sequence[BaseTool]) -> dict[str, Any]:
     return dict(bound.kwargs)
 
 
-def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[Call]] | None:
-    """The message that the pieces of an answer make, as it goes back to the provider, and the calls in it; None where there are none.
+def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[ToolCall]] | None:
+    """Join the chunks of an answer into the message to send back to the provider, and read its tool calls; None if it has none.
 
-    Arguments are read strictly: what was cut off is never completed by a guess.
+    Arguments are parsed strictly: truncated ones are never completed by a guess.
     """
     kept = [piece for piece in pieces if piece.content or piece.additional_kwargs or getattr(piece, "tool_calls", None) or _chunks(piece)]
     if not any(_raw(piece) for piece in kept):
@@ -54,7 +54,7 @@ def gathered(pieces: Iterable[BaseMessage]) -> tuple[AIMessage, list[Call]] | No
 
 
 def in_words(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The messages without calls: what tools gave stands as what the person says, as the outputs of cells do."""
+    """Convert messages with tool calls to plain text. Results become part of the user's messages, like the outputs of cells."""
     told: list[AnyMessage] = []
     for message in messages:
         kind = AIMessage if message.type == "ai" else HumanMessage
@@ -72,19 +72,19 @@ def _chunks(piece: BaseMessage) -> list[Any]:
 
 
 def _raw(piece: BaseMessage) -> list[tuple[str | None, str | None, str]]:
-    """Id, name and arguments (JSON) of each call."""
+    """Return id, name and arguments (JSON) of each call."""
     if chunks := _chunks(piece):
         return [(chunk["id"], chunk["name"], chunk["args"] or "{}") for chunk in chunks]
     valid = [(call["id"], call["name"], json.dumps(call["args"])) for call in getattr(piece, "tool_calls", ())]
     return valid + [(call["id"], call["name"], call["args"] or "{}") for call in getattr(piece, "invalid_tool_calls", ())]
 
 
-def _call(place: int, number: str | None, name: str | None, written: str) -> Call:
-    call = Call(id=number or f"call_{place}", name=encodable(name or ""), arguments={}, problem="")
+def _call(place: int, number: str | None, name: str | None, written: str) -> ToolCall:
+    call = ToolCall(id=number or f"call_{place}", name=encodable(name or ""), arguments={}, problem="")
     try:
         arguments = json.loads(written)
         if not isinstance(arguments, dict):
-            raise ValueError("they are no object")
+            raise ValueError("not an object")
         call["arguments"] = json.loads(encodable(json.dumps(arguments, ensure_ascii=False)))
     except (ValueError, RecursionError) as error:
         call["problem"] = f"The arguments cannot be read as JSON: {error}."

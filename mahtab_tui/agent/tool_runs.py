@@ -1,4 +1,4 @@
-"""Running one call of a tool, so that whoever waits for it can leave; and what of its result the state keeps."""
+"""Runs a tool call, and selects what the state keeps of its result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mahtab_tui.agent.results import LIMIT
 from mahtab_tui.agent.state import AgentState
-from mahtab_tui.agent.tool_messages import Call
+from mahtab_tui.agent.tool_messages import ToolCall
 from mahtab_tui.bus.prompt import shorten
 from mahtab_tui.bus.told import told
 from mahtab_tui.llm import prompts
@@ -19,49 +19,49 @@ if TYPE_CHECKING:
     from mahtab_tui.tools.toolset import Toolset
 
 CALLS = 25
-"""Calls of tools that one question may have."""
-_LOOK = 0.1
-"""Seconds between two looks at whether the turn was stopped."""
+"""Tool calls that one question may have."""
+_CHECK_STOP = 0.1
+"""Seconds between two checks whether the turn was stopped."""
 
 
-class Ran(NamedTuple):
-    """What became of a call."""
+class ToolOutcome(NamedTuple):
+    """The result of a tool call."""
 
     state: Literal["ok", "error", "refused", "stopped"]
     text: str
-    """What the tool gave, or a sentence; as the model is told it."""
+    """The tool's result, or a sentence; as the model is told it."""
 
 
-def run_call(call: Call, tools: Toolset, cancelled: threading.Event) -> Ran:
-    """Make a call and wait for its end, or until the turn is stopped; the tool is told, and one that does not notice is left to itself."""
+def run_call(call: ToolCall, tools: Toolset, cancelled: threading.Event) -> ToolOutcome:
+    """Run a tool call until it ends or the turn is stopped. A tool that ignores the stop is abandoned."""
     if call["problem"]:
-        return Ran("error", call["problem"])
-    ended: queue.SimpleQueue[Ran] = queue.SimpleQueue()
+        return ToolOutcome("error", call["problem"])
+    ended: queue.SimpleQueue[ToolOutcome] = queue.SimpleQueue()
     left = threading.Event()
-    """Its own: `cancelled` is cleared when the next turn begins."""
+    """Not `cancelled`, which is cleared when the next turn begins."""
 
     def work() -> None:
         try:
-            ended.put(Ran("ok", tools.run(call["name"], call["arguments"], left)))
+            ended.put(ToolOutcome("ok", tools.run(call["name"], call["arguments"], left)))
         except ToolError as error:
-            ended.put(Ran("error", str(error)))
-        except BaseException as error:  # the thread's outermost frame: whoever waits shall know
-            ended.put(Ran("error", f"{call['name']} failed: {type(error).__name__}."))
+            ended.put(ToolOutcome("error", str(error)))
+        except BaseException as error:  # the thread's outermost frame
+            ended.put(ToolOutcome("error", f"{call['name']} failed: {type(error).__name__}."))
 
     threading.Thread(target=work, name="tool", daemon=True).start()
     while not cancelled.is_set():
         try:
-            state, text = ended.get(timeout=_LOOK)
+            state, text = ended.get(timeout=_CHECK_STOP)
         except queue.Empty:
             continue
         if not cancelled.is_set():
-            return Ran(state, shorten(told(text), LIMIT))
+            return ToolOutcome(state, shorten(told(text), LIMIT))
     left.set()
-    return Ran("stopped", prompts.STOPPED_CALL)
+    return ToolOutcome("stopped", prompts.STOPPED_CALL)
 
 
-def kept(state: AgentState, call: Call, text: str, tools: Toolset) -> dict[str, Any]:
-    """What of the state a result changes."""
+def kept(state: AgentState, call: ToolCall, text: str, tools: Toolset) -> dict[str, Any]:
+    """Return the changes of the state after a result."""
     tool = tools.tools[call["name"]]
     asked = tool.with_defaults(call["arguments"])
     if tool.keeps == "searches":
@@ -74,6 +74,6 @@ def kept(state: AgentState, call: Call, text: str, tools: Toolset) -> dict[str, 
     return {}
 
 
-def arguments_text(call: Call) -> str:
-    """The arguments as they are shown and told: exactly those that the tool gets."""
+def arguments_text(call: ToolCall) -> str:
+    """Format the arguments for display, exactly as the tool gets them."""
     return json.dumps(call["arguments"], ensure_ascii=False)

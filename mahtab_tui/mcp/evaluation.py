@@ -1,4 +1,4 @@
-"""The tool ``eval``: a cell's end as text."""
+"""The tool ``eval``: formats the result of a cell."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from mahtab_tui.bus.told import OVERWRITTEN, told
 from mahtab_tui.kernel.base import CHANGE_SIGNS, Change, Status
 from mahtab_tui.kernel.bounded import GRACE
 from mahtab_tui.kernel.results import pieces
-from mahtab_tui.mcp.look import Look, fenced, short
-from mahtab_tui.mcp.place import Done
-from mahtab_tui.mcp.tools import Answer, Arguments
+from mahtab_tui.mcp.formatting import AnswerFormat, fenced, short
+from mahtab_tui.mcp.place import Evaluation
+from mahtab_tui.mcp.tools import Arguments, ToolAnswer
 
 OUTPUT = 20_000
-"""Characters of output in an answer, where the agent does not say how many."""
+"""Default limit of an answer's output, in characters."""
 
 FRAMES_HEAD, FRAMES_TAIL = 6, 24
 """Lines of a long traceback that are kept."""
 
 ERROR = 4_000
-"""Characters of a traceback that an answer holds even where the agent wants less output."""
+"""Characters of a traceback that an answer may have even if the agent wants less output."""
 
 CHANGES = 20
-"""Changed names that an answer lists; of the others it tells how many they are."""
+"""Changed names that an answer lists; of the others it says how many there are."""
 
 SUMMARY = 60
 """Characters of a changed variable's summary."""
@@ -38,8 +38,8 @@ class EvalArguments(Arguments):
     max_output: int = Field(OUTPUT, ge=0, description="Characters of output that the answer holds at most: its head and its tail")
 
 
-def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
-    """The answer to an agent: the value first, then what was printed, then the error."""
+def answer(done: Evaluation, arguments: EvalArguments, format: AnswerFormat) -> ToolAnswer:
+    """Format the answer to an agent: the value first, then the output, then the error."""
     result = done.result
     parts = {"value": "", "stdout": "", "traceback": "", "display": ""}
     for kind, text in pieces(result):
@@ -50,28 +50,28 @@ def answer(done: Done, arguments: EvalArguments, look: Look) -> Answer:
     sections = [
         ("The person changed the code. What ran:\n" + fenced(told(done.edited), "python")) if done.edited else "",
         told(how_it_ended(done, arguments.timeout_s)),
-        look.code(value),
-        look.output(output),
+        format.code(value),
+        format.output(output),
         OVERWRITTEN if result.rewritten else "",
-        look.traceback(error),
-        ("Printed since the last call:\n" + look.output(done.late)) if done.late else "",
+        format.traceback(error),
+        ("Printed since the last call:\n" + format.output(done.late)) if done.late else "",
         changes_line(result.changes),
     ]
     text = "\n".join(section.rstrip("\n") for section in sections if section) or "(no value, no output)"
     failed = result.status is not Status.OK or done.declined != "" or done.running or done.timed_out
-    return Answer(text, done.pictures, failed=failed)
+    return ToolAnswer(text, done.pictures, failed=failed)
 
 
-def how_it_ended(done: Done, timeout: float | None) -> str:
-    """A sentence for every end but the plain ones; of a time-out it says exactly what followed."""
+def how_it_ended(done: Evaluation, timeout: float | None) -> str:
+    """Return a sentence for every end but the normal ones. After a timeout it says exactly what followed."""
     over = f"Timed out after {timeout:g} s: " if done.timed_out and timeout is not None else ""
     match done.result.status:
         case _ if done.declined:
             return f"The code did not run: {done.declined}."
         case _ if done.running:
-            return f"{over}the code was interrupted, but has not ended within {GRACE:g} s and goes on running. What it printed so far:"
+            return f"{over}the code was interrupted, but did not end within {GRACE:g} s and is still running. Output so far:"
         case Status.INTERRUPTED:
-            return f"{over}{'t' if over else 'T'}he code was interrupted. The variables are as it left them."
+            return f"{over}{'t' if over else 'T'}he code was interrupted. Variables are as it left them."
         case Status.KILLED:
             reason = f"the code did not end within {GRACE:g} s after its interrupt, so the worker was killed." if over else done.result.detail
             return f"{over}{reason} All variables are gone; a new worker is ready."
@@ -80,11 +80,11 @@ def how_it_ended(done: Done, timeout: float | None) -> str:
                 f"{over and over + 'the code was interrupted. '}{done.result.detail} All variables are gone; a new worker starts with the next call."
             )
         case _:
-            return f"{over}the code was interrupted, and ended by itself after that." if over else ""
+            return f"{over}the code was interrupted, and then ended by itself." if over else ""
 
 
 def changes_line(changes: Sequence[Change]) -> str:
-    """The changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, −old]``."""
+    """Format the changes of the namespace in a line: ``[+x int 5, ~rows list 3 items, −old]``."""
     if not changes:
         return ""
     listed = [_changed(change) for change in changes[:CHANGES]]
@@ -100,7 +100,7 @@ def _changed(change: Change) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """At most `most` characters of a text's head and tail, and between them how many were left out."""
+    """Shorten a text to `most` characters of its head and tail, and say how many were left out."""
     if len(text) <= most:
         return text
     head = most // 2
@@ -109,7 +109,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def shorter_traceback(text: str) -> str:
-    """A traceback without its middle where it is long: a recursion's frames say the same again and again."""
+    """Remove the middle of a long traceback, since the frames of a recursion repeat themselves."""
     lines = text.split("\n")
     left_out = len(lines) - FRAMES_HEAD - FRAMES_TAIL
     if left_out <= 1:

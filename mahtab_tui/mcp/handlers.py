@@ -1,4 +1,4 @@
-"""What the tools do for one agent, and the place where its code runs."""
+"""Serves the tool calls of one agent."""
 
 from __future__ import annotations
 
@@ -13,29 +13,28 @@ from mahtab_tui.bus.hidden import refusal
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.told import told
 from mahtab_tui.mcp import evaluation, information
-from mahtab_tui.mcp.commands import run_command
-from mahtab_tui.mcp.environments import NoEnvironment, find_environment
+from mahtab_tui.mcp.environments import EnvironmentNotFound, find_environment
 from mahtab_tui.mcp.evaluation import EvalArguments
+from mahtab_tui.mcp.formatting import AnswerFormat
 from mahtab_tui.mcp.journal import Journal, ViewerMode, log_file
-from mahtab_tui.mcp.look import Look
-from mahtab_tui.mcp.packages import Action, NoCommand, plan
+from mahtab_tui.mcp.packages import Action, PackageError, plan, run_command
 from mahtab_tui.mcp.place import Place, Report
 from mahtab_tui.mcp.private import PrivatePlace
-from mahtab_tui.mcp.tools import Answer, Arguments, ToolError
+from mahtab_tui.mcp.tools import Arguments, McpToolError, ToolAnswer
 
 if TYPE_CHECKING:
     from mahtab_tui.mcp.shared import SharedPlace
 
 PACKAGE_OUTPUT = 20_000
-"""Characters of a package manager's output that an answer holds."""
+"""Characters of a package manager's output in an answer."""
 
 
 PACKAGE_TOLD = 2_000
-"""Characters of one piece of it that are told while it runs."""
+"""Characters of its output in one progress report."""
 
 
 class NoArguments(Arguments):
-    """Nothing."""
+    """No arguments."""
 
 
 class ActivateArguments(Arguments):
@@ -59,42 +58,43 @@ class ModeArguments(Arguments):
     session: str | None = Field(None, description="The session's name or process id, where several run")
 
 
-class Attach(NamedTuple):
-    """What the server was told of sessions on a screen."""
+class AttachOptions(NamedTuple):
+    """The server's options for live sessions."""
 
     at_once: bool = False
-    """Begin in one."""
+    """Start in shared mode."""
     session: str | None = None
-    """Its name or process id; None: the one of the project's folder."""
+    """The session's name or process id; None: the session of the project's folder."""
     never: bool = False
+    """Stay in private mode."""
 
 
 class ToolHandlers:
     """Serves the calls of one server's tools. Used on its event loop."""
 
-    def __init__(self, python: str | None, cwd: str, look: Look, journal: Journal, attach: Attach, secrets: Secrets) -> None:
+    def __init__(self, python: str | None, cwd: str, format: AnswerFormat, journal: Journal, attach: AttachOptions, secrets: Secrets) -> None:
         self.secrets = secrets
-        """What the agent is not told."""
-        self._look = look
+        """Masked in answers."""
+        self._format = format
         self._journal = journal
         self._cwd = cwd
         self._attach = attach
-        self._private = PrivatePlace(python, cwd, look.colour, journal, secrets)
+        self._private = PrivatePlace(python, cwd, format.colour, journal, secrets)
         self._shared: SharedPlace | None = None
         self._joining = asyncio.Lock()
         self.agent = "agent"
-        """What the client calls itself."""
+        """The client's name for itself."""
         self.mode: Literal["private", "shared"] = "shared" if attach.at_once else "private"
 
     async def close(self) -> None:
-        """End what was started."""
+        """End everything that was started."""
         await self._private.close()
         if self._shared is not None:
             await self._shared.close()
         self._journal.set_mode("off")
 
     async def place(self) -> Place:
-        """Where code runs now. Raises `PlaceError`."""
+        """Return where code now runs. Raises `PlaceError`."""
         if self.mode == "private":
             return self._private
         async with self._joining:
@@ -102,12 +102,12 @@ class ToolHandlers:
                 self._shared = await self._join(self._attach.session)
             return self._shared
 
-    async def set_mode(self, arguments: ModeArguments, report: Report) -> Answer:
+    async def set_mode(self, arguments: ModeArguments, report: Report) -> ToolAnswer:
         if arguments.mode == "private":
             self.mode = "private"
-            return Answer("Code runs in a worker of your own.")
+            return ToolAnswer("Code now runs in your own worker.")
         if self._attach.never:
-            raise ToolError("This server was started with --private: it joins no session.")
+            raise McpToolError("This server was started with --private, so it cannot join a session.")
         session = arguments.session or self._attach.session
         async with self._joining:
             if self._shared is None or self._shared.over or arguments.session not in (None, self._shared.session, str(self._shared.pid)):
@@ -117,43 +117,45 @@ class ToolHandlers:
                 self._shared = joined
             now = self._shared
         self.mode = "shared"
-        return Answer(told(f"You are {now.name} in the person's session {now.session}: its variables are theirs, and they see what you run."))
+        return ToolAnswer(told(f"You are {now.name} in the person's session {now.session}: its variables are theirs, and they see what you run."))
 
-    async def eval(self, arguments: EvalArguments, report: Report) -> Answer:
+    async def eval(self, arguments: EvalArguments, report: Report) -> ToolAnswer:
         if why := refusal(arguments.code):
-            raise ToolError(f"It was not run. {why}")
+            raise McpToolError(f"The code was not run. {why}")
         place = await self.place()
         done = await place.evaluate(arguments.code, arguments.timeout_s, report)
-        return evaluation.answer(done, arguments, self._look)
+        return evaluation.answer(done, arguments, self._format)
 
-    async def reset(self, arguments: NoArguments, report: Report) -> Answer:
+    async def reset(self, arguments: NoArguments, report: Report) -> ToolAnswer:
         place = await self.place()
         old, new = await place.reset(report)
         kernel = await place.kernel()
-        return Answer(told(f"The namespace is empty. Worker {old} is gone, worker {new} runs on {kernel.executable}."))
+        return ToolAnswer(told(f"The namespace is empty. Worker {old} has ended; worker {new} runs on {kernel.executable}."))
 
-    async def info(self, arguments: NoArguments, report: Report) -> Answer:
-        return Answer(information.text(await (await self.place()).inside(seen=True), self.mode))
+    async def info(self, arguments: NoArguments, report: Report) -> ToolAnswer:
+        return ToolAnswer(information.text(await (await self.place()).contents(seen=True), self.mode))
 
-    async def activate(self, arguments: ActivateArguments, report: Report) -> Answer:
+    async def activate(self, arguments: ActivateArguments, report: Report) -> ToolAnswer:
         place = await self.place()
         kernel = await place.kernel()
         try:
             found = find_environment(arguments.path, Path(kernel.cwd))
-        except NoEnvironment as error:
-            raise ToolError(str(error)) from None
+        except EnvironmentNotFound as error:
+            raise McpToolError(str(error)) from None
         python = None if found.python is None else str(found.python)
         now = await place.activate(python, None if found.folder is None else str(found.folder), report)
-        kept = "" if python is not None else " It has no environment of its own: the interpreter stays."
-        return Answer(told(f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept}"))
+        kept = "" if python is not None else " It has no environment of its own, so the interpreter stays the same."
+        return ToolAnswer(
+            told(f"Activated the {found.kind} {found.path}: Python {now.python}, {now.executable}, worker {now.pid}, in {now.cwd}.{kept}")
+        )
 
-    async def pkg(self, arguments: PackageArguments, report: Report) -> Answer:
+    async def pkg(self, arguments: PackageArguments, report: Report) -> ToolAnswer:
         place = await self.place()
         kernel = await place.kernel()
         try:
             steps = plan(arguments.action, arguments.packages, kernel.executable, Path(kernel.cwd))
-        except NoCommand as error:
-            raise ToolError(str(error)) from None
+        except PackageError as error:
+            raise McpToolError(str(error)) from None
         await place.permit(f"pkg {' '.join([arguments.action, *arguments.packages])}", report)
         written: list[str] = []
         line = ""
@@ -161,7 +163,7 @@ class ToolHandlers:
         start = time.monotonic()
 
         async def on_text(text: str) -> None:
-            """Tells whole lines: uv writes them in pieces."""
+            """Report only complete lines, since uv writes them in pieces."""
             nonlocal line
             written.append(text)
             lines, _, rest = (line + text).rpartition("\n")
@@ -174,22 +176,22 @@ class ToolHandlers:
                 await on_text(f"$ {' '.join(command)}\n")
                 code = await run_command(command, steps.cwd, steps.environment, on_text)
             except OSError as error:
-                raise ToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
+                raise McpToolError(f"{command[0]} cannot be started: {error.strerror}.") from None
             if code:
                 break
         await place.renewed()
-        output = self._look.output(evaluation.shortened(self.secrets.mask("".join(written)), PACKAGE_OUTPUT))
+        output = self._format.output(evaluation.shortened(self.secrets.mask("".join(written)), PACKAGE_OUTPUT))
         ending = f"It failed with exit code {code}." if code else steps.note
-        return Answer("\n".join(part for part in (output, ending) if part), failed=code != 0)
+        return ToolAnswer("\n".join(part for part in (output, ending) if part), failed=code != 0)
 
-    async def log_viewer(self, arguments: LogArguments, report: Report) -> Answer:
+    async def log_viewer(self, arguments: LogArguments, report: Report) -> ToolAnswer:
         try:
             self._journal.set_mode(arguments.mode)
         except OSError as error:
-            raise ToolError(f"{log_file()} cannot be written: {error.strerror}.") from None
+            raise McpToolError(f"{log_file()} cannot be written: {error.strerror}.") from None
         path = log_file()
-        text = "Nothing is written any more." if arguments.mode == "off" else f"Everything that is evaluated is written to {path}: tail -f {path}"
-        return Answer(told(text))
+        text = "The log is off." if arguments.mode == "off" else f"All evaluated code is written to {path}. To follow it: tail -f {path}"
+        return ToolAnswer(told(text))
 
     async def _join(self, session: str | None) -> SharedPlace:
         from mahtab_tui.mcp.shared import SharedPlace

@@ -1,4 +1,4 @@
-"""What a place holds, as text."""
+"""Formats what a place contains."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from mahtab_tui.bus.told import told
 from mahtab_tui.kernel.base import Variable
 from mahtab_tui.kernel.environments import prefix_of
 from mahtab_tui.mcp.environments import project_of
-from mahtab_tui.mcp.look import short
-from mahtab_tui.mcp.place import Inside
+from mahtab_tui.mcp.formatting import short
+from mahtab_tui.mcp.place import PlaceInfo
 
 MOST = 200
-"""Variables that are listed, and modules; of the others it is told how many they are."""
+"""Variables and modules that are listed; of the others only their number is given."""
 
 
-def variables(inside: Inside) -> list[str]:
-    """A line for each variable: name, type, and shape, length, or the value of simple things."""
-    shown = [variable for variable in _shown(inside) if variable.kind != "module"]
+def variables(contents: PlaceInfo) -> list[str]:
+    """List the variables, a line each: name, type, and shape, length, or a simple value."""
+    shown = [variable for variable in _shown(contents) if variable.kind != "module"]
     return _listed([f"{short(row.name)}: {short(row.type)} {short(row.summary)}".rstrip() for row in shown])
 
 
-def text(inside: Inside, mode: Literal["private", "shared"]) -> str:
-    """The answer of ``info``."""
-    kernel = inside.kernel
+def text(contents: PlaceInfo, mode: Literal["private", "shared"]) -> str:
+    """Format the answer of ``info``."""
+    kernel = contents.kernel
     since = "you joined" if mode == "shared" else "the worker was started"
-    modules = _listed([short(variable.name) for variable in _shown(inside) if variable.kind == "module"])
-    rows = variables(inside)
+    modules = _listed([short(variable.name) for variable in _shown(contents) if variable.kind == "module"])
+    rows = variables(contents)
     lines = [
         f"Python {kernel.python} · {kernel.executable} · worker {kernel.pid} · {mode}",
         f"environment: {prefix_of(kernel.executable) or 'none of its own'}",
         f"project: {project_of(Path(kernel.cwd)) or 'none'} · working directory: {kernel.cwd}",
-        f"{inside.cells} {'cell' if inside.cells == 1 else 'cells'} in {round(inside.busy, 3):g} s · {inside.alive:.1f} s since {since}",
+        f"{contents.cells} {'cell' if contents.cells == 1 else 'cells'} in {round(contents.busy, 3):g} s · {contents.alive:.1f} s since {since}",
         f"modules: {', '.join(modules) or 'none'}",
         "variables:" if rows else "variables: none",
         *(f"  {row}" for row in rows),
     ]
-    if inside.others:
-        lines += ["run by others since you last asked:", *(f"  {line}" for line in inside.others)]
+    if contents.others:
+        lines += ["run by others since you last asked:", *(f"  {line}" for line in contents.others)]
     return told("\n".join(lines))
 
 
-def _shown(inside: Inside) -> list[Variable]:
-    return [variable for variable in inside.variables if not variable.private]
+def _shown(contents: PlaceInfo) -> list[Variable]:
+    return [variable for variable in contents.variables if not variable.private]
 
 
 def _listed(rows: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Telling a client of the server: its configuration, written or printed."""
+"""Writes or prints the configuration of clients, so that they find the server."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ class InstallError(Exception):
 
 
 def write_plugin() -> Path:
-    """Write the plug-in for Claude Code anew and return its folder. Raises `InstallError`.
+    """Write the plug-in for Claude Code and return its folder. Raises `InstallError`.
 
-    It ships without its ``.mcp.json``: that names the program by its full path, since a client whose PATH lacks it says nothing and has no tools.
+    Its ``.mcp.json`` is not shipped but generated, because it names the program by its full path: a client whose PATH lacks the program shows
+    no error and has no tools.
     """
     folder = home_folder() / "claude-plugin"
     try:
@@ -43,31 +44,32 @@ def write_plugin() -> Path:
 
 
 def command() -> list[str]:
-    """How a client starts the server, by full paths: with the installed program, else with this interpreter."""
+    """Return the command that starts the server, with full paths: the installed program, or this interpreter."""
     program = shutil.which("mahtab-tui")
     return [os.path.abspath(program), "mcp"] if program else [sys.executable, "-P", "-m", "mahtab_tui", "mcp"]
 
 
 def configuration(client: ClientName, words: list[str]) -> str:
-    """What stands in the client's configuration file.
+    """Return the entry for a client's configuration file.
 
-    Codex asks its model before a server that is not required has told its tools. Claude Code hides tools behind a search where they are not always loaded.
+    Codex asks its model before an optional server has listed its tools, so the server is required. Claude Code hides tools behind a search
+    unless they are always loaded.
     """
     if client == "codex":
-        quoted = [json.dumps(word, ensure_ascii=False) for word in words]  # TOML's basic strings are JSON's
+        quoted = [json.dumps(word, ensure_ascii=False) for word in words]  # TOML's basic strings have JSON's syntax
         return f"[mcp_servers.{NAME}]\ncommand = {quoted[0]}\nargs = [{', '.join(quoted[1:])}]\nrequired = true\n"
     return json.dumps({"mcpServers": {NAME: _entry(words)}}, indent=2, ensure_ascii=False) + "\n"
 
 
 def configuration_file(client: ClientName, project: Path) -> Path:
-    """Claude Code reads the project's file, Codex the person's."""
+    """Return a client's configuration file: the project's for Claude Code, the user's for Codex."""
     if client == "codex":
         return Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml"
     return project / ".mcp.json"
 
 
 def install(client: ClientName, project: Path) -> Path:
-    """Write the server into a client's configuration and return the file. Raises `InstallError`."""
+    """Add the server to a client's configuration and return the file. Raises `InstallError`."""
     path = configuration_file(client, project)
     try:
         before = read_text(path)
@@ -103,9 +105,9 @@ def _with_section(path: Path, before: str) -> str:
     try:
         tomllib.loads(after)
     except tomllib.TOMLDecodeError:
-        raise InstallError(f"{path} has its servers in a form that a section cannot be added to, and was left as it is.") from None
+        raise InstallError(f"{path} lists its servers in a form to which no section can be added, and was left as it is.") from None
     return after
 
 
 def _there(path: Path) -> str:
-    return f"{path} has a server {NAME} already, and was left as it is: take that out, or change it by what --print shows."
+    return f"{path} already has a server named {NAME}, and was left as it is. Remove that entry, or edit it to match the output of --print."

@@ -1,4 +1,4 @@
-"""The log of everything that is evaluated, written while it happens, for a person to follow."""
+"""The log of all evaluated code, which the user can follow live."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import OutputKind
-from mahtab_tui.mcp.look import highlighted, safe
+from mahtab_tui.mcp.formatting import highlighted, safe
 from mahtab_tui.settings.model import home_folder
 
 ViewerMode = Literal["auto", "file", "off"]
 
 LARGEST = 10_000_000
-"""Bytes after which a log is put aside (``repl.log.1``) when it is opened."""
+"""A log with more bytes is renamed (``repl.log.1``) when it is opened."""
 
 
 def log_file() -> Path:
@@ -39,7 +39,7 @@ class Journal:
         self.set_mode(mode)
 
     def set_mode(self, mode: ViewerMode) -> None:
-        """``auto``: in colour, for a terminal; ``file``: plain text; ``off``. Raises `OSError`."""
+        """Set how to write: ``auto`` in colour, for a terminal; ``file`` as plain text; ``off``. Raises `OSError`."""
         with self._lock:
             if mode != "off" and self._file is None:
                 self._file = _opened(log_file())
@@ -48,19 +48,19 @@ class Journal:
             self.mode = mode
 
     def code(self, cell: int, who: str, code: str) -> None:
-        """A cell begins."""
+        """Write the start of a cell."""
         head = f"── In [{cell}] · {who} · {time.strftime('%H:%M:%S')} ──"
         code = visible(self._secrets.mask(code))
         shown = highlighted(code, "python") if self.mode == "auto" else code
         self._write(f"\n{self._dim(head)}\n{shown}\n")
 
     def output(self, kind: OutputKind, text: str) -> None:
-        """A cell has printed something, or shows its value or its traceback."""
+        """Write output, a value or a traceback."""
         text = self._secrets.mask(text)
         self._write(safe(text) if self.mode == "auto" else plain(text))
 
     def end(self, cell: int, how: str, seconds: float) -> None:
-        """A cell has ended."""
+        """Write the end of a cell."""
         self._write(self._dim(f"── [{cell}] {how} · {seconds:.3g} s ──") + "\n")
 
     def _dim(self, text: str) -> str:
@@ -73,15 +73,15 @@ class Journal:
             try:
                 self._file.write(text)
                 self._file.flush()
-            except OSError as error:  # the cell that writes must not suffer from it
+            except OSError as error:  # must not affect the cell
                 self._end()
                 self.mode = "off"
-                print(f"mahtab-tui: {log_file()} cannot be written: {error.strerror}. It ends here.", file=sys.stderr)
+                print(f"mahtab-tui: {log_file()} cannot be written: {error.strerror}. Logging has stopped.", file=sys.stderr)
 
     def _end(self) -> None:
         file, self._file = self._file, None
         if file is not None:
-            with contextlib.suppress(OSError):  # what it still held has no place on the disk
+            with contextlib.suppress(OSError):  # the disk is full, so the rest is lost
                 file.close()
 
 

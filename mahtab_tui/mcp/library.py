@@ -1,4 +1,4 @@
-"""Resources and prompts: the session to look at, and the skills to work by."""
+"""The server's resources (the session's contents) and prompts (the skills)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     import mcp_types as types
 
 LOG_TAIL = 50_000
-"""Characters of the log's end that are given."""
+"""Characters at the end of the log that are returned."""
 
 VARIABLE = "mahtab://variable/"
 
 
-class NotThere(Exception):
-    """There is no such resource or prompt; the message is a sentence."""
+class NotFoundError(Exception):
+    """A resource or prompt does not exist; the message is a sentence."""
 
 
 def resources() -> list[types.Resource]:
-    """The resources that are always there."""
+    """List the resources that always exist."""
     import mcp_types as types
 
     listed = [
@@ -45,7 +45,7 @@ def resources() -> list[types.Resource]:
 
 
 def templates() -> list[types.ResourceTemplate]:
-    """One resource for each variable."""
+    """Return the template of the resources for variables."""
     import mcp_types as types
 
     description = "A look inside one variable: its representation, attributes, source"
@@ -55,7 +55,7 @@ def templates() -> list[types.ResourceTemplate]:
 
 
 async def read(handlers: ToolHandlers, uri: str) -> str:
-    """A resource's text. Raises `NotThere`, `PlaceError`."""
+    """Read a resource. Raises `NotFoundError`, `PlaceError`."""
     if uri.startswith(VARIABLE):
         detail = await (await handlers.place()).inspect(unquote(uri.removeprefix(VARIABLE)))
         parts = [f"{detail.name}: {detail.type} {detail.summary}".rstrip(), detail.text, detail.doc, detail.source, detail.error]
@@ -63,32 +63,32 @@ async def read(handlers: ToolHandlers, uri: str) -> str:
     if uri == "mahtab://session/log":
         return told(log_tail())
     if uri in ("mahtab://session/variables", "mahtab://session/info"):
-        inside = await (await handlers.place()).inside(seen=False)
-        return "\n".join(information.variables(inside)) if uri.endswith("variables") else information.text(inside, handlers.mode)
-    raise NotThere(f"There is no resource {uri}.")
+        contents = await (await handlers.place()).contents(seen=False)
+        return "\n".join(information.variables(contents)) if uri.endswith("variables") else information.text(contents, handlers.mode)
+    raise NotFoundError(f"There is no resource {uri}.")
 
 
 def log_tail() -> str:
-    """The end of the log. Raises `NotThere`."""
+    """Read the end of the log. Raises `NotFoundError`."""
     try:
         with log_file().open("rb") as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - LOG_TAIL))
             return file.read().decode("utf-8", "replace")
     except OSError:
-        raise NotThere("There is no log yet: log_viewer switches it on.") from None
+        raise NotFoundError("There is no log yet; log_viewer turns it on.") from None
 
 
-class Skills:
-    """The skills as prompts."""
+class SkillPrompts:
+    """Serves the skills as prompts."""
 
     def __init__(self, project: Path, extra: Sequence[Path], *, of_project: bool = False) -> None:
         self._loader = SkillsLoader(*skill_folders(project, extra, of_project=of_project))
         self._told: frozenset[str] = frozenset()
-        """What was wrong when they were last read, which stderr has been told."""
+        """Problems that were already printed to stderr."""
 
     def _found(self, handlers: ToolHandlers) -> dict[str, Skill]:
-        """Those that suit where code runs: a worker without a person has no model to ask, and no functions of a session."""
+        """Load the skills that work where code runs: a private worker has no model to ask and no functions of a session."""
         found = {skill.name: skill for skill in self._loader.load_all() if handlers.mode == "shared" or skill.metadata.get("needs") != "session"}
         for problem in self._loader.problems:
             if problem not in self._told:
@@ -99,19 +99,19 @@ class Skills:
     def prompts(self, handlers: ToolHandlers) -> list[types.Prompt]:
         import mcp_types as types
 
-        task = types.PromptArgument(name="task", description="What to do by it", required=False)
+        task = types.PromptArgument(name="task", description="What to use it for", required=False)
         return [
             types.Prompt(name=skill.name, title=skill.name, description=skill.description, arguments=[task])
             for skill in self._found(handlers).values()
         ]
 
     def prompt(self, handlers: ToolHandlers, name: str, arguments: dict[str, str]) -> types.GetPromptResult:
-        """A skill's instructions as a message. Raises `NotThere`."""
+        """Return a skill's instructions as a message. Raises `NotFoundError`."""
         import mcp_types as types
 
         skills = self._found(handlers)
         if name not in skills:
-            raise NotThere(f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}.")
+            raise NotFoundError(f"There is no prompt {name!r}. Prompts: {', '.join(sorted(skills)) or 'none'}.")
         task = f"\n\nTask: {arguments['task']}" if arguments.get("task") else ""
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=skills[name].content + task))
         return types.GetPromptResult(description=skills[name].description, messages=[message])

@@ -1,11 +1,19 @@
-"""The commands that manage an environment's packages: uv's where it is, else pip's."""
+"""Manages an environment's packages, with uv if it is installed, otherwise with pip."""
 
 from __future__ import annotations
 
+import asyncio
+import codecs
+import contextlib
+import os
 import shutil
+import signal
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import anyio
 
 from mahtab_tui.kernel.environments import prefix_of
 from mahtab_tui.kernel.worker.habits.running import PIP
@@ -16,47 +24,47 @@ Action = Literal["add", "rm", "status", "update", "install", "resolve", "test", 
 WANT_PACKAGES: frozenset[Action] = frozenset({"add", "rm", "develop", "free"})
 
 
-class NoCommand(Exception):
-    """It cannot be done here; the message says why, and what can be done instead."""
+class PackageError(Exception):
+    """An action is not possible here; the message says why, and what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is to be run, one after the other, up to the first that fails."""
+class PackageCommands:
+    """Commands to run one after the other, until one fails."""
 
     commands: list[list[str]]
     cwd: Path
     environment: dict[str, str]
-    """What is set on top of the server's own."""
+    """Variables in addition to the server's own."""
     note: str = ""
 
 
-def plan(action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None) -> Plan:
-    """The commands for an action in the environment of `python`. uv: its file, by default the one on the PATH, "" for none.
+def plan(action: Action, packages: list[str], python: str, cwd: Path, uv: str | None = None) -> PackageCommands:
+    """Return the commands for an action in the environment of `python`. uv: its file, by default the one on the PATH, "" for none.
 
-    Raises `NoCommand`.
+    Raises `PackageError`.
     """
     uv = shutil.which("uv") if uv is None else uv
     if action in WANT_PACKAGES and not packages:
-        raise NoCommand(f"pkg {action} needs the names of packages{' (or folders)' if action == 'develop' else ''}.")
+        raise PackageError(f"pkg {action} needs the names of packages{' (or folders)' if action == 'develop' else ''}.")
     if action != "test" and (odd := next((package for package in packages if package.startswith("-")), None)):
-        raise NoCommand(f"{odd} is an option, not a package.")
+        raise PackageError(f"{odd} is an option, not a package.")
     if action == "develop":
         packages = [str(cwd / package) for package in packages]
     project, prefix = project_of(cwd), prefix_of(python)
     environment = {"VIRTUAL_ENV": str(prefix)} if prefix is not None else {}
     if action == "test":
-        return Plan([[python, "-m", "pytest", *packages]], project or cwd, environment)
+        return PackageCommands([[python, "-m", "pytest", *packages]], project or cwd, environment)
     if uv and project is not None and prefix is not None and action != "status":
-        return Plan(_of_project(uv, action, packages, project), project, {**environment, "UV_PROJECT_ENVIRONMENT": str(prefix)})
+        return PackageCommands(_of_project(uv, action, packages, project), project, {**environment, "UV_PROJECT_ENVIRONMENT": str(prefix)})
     pip = [uv, "pip"] if uv else [python, "-c", PIP, "--disable-pip-version-check"]
     where = ["--python", python] if uv else []
     note = "pyproject.toml was not changed: that needs uv." if project is not None and action in ("add", "rm") else ""
-    return Plan(_of_environment(pip, where, action, packages, project or cwd), project or cwd, environment, note)
+    return PackageCommands(_of_environment(pip, where, action, packages, project or cwd), project or cwd, environment, note)
 
 
 def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> list[list[str]]:
-    """uv's own project commands: they keep pyproject.toml, the lock file and the environment together."""
+    """Return uv's project commands, which keep pyproject.toml, the lock file and the environment in step."""
     match action:
         case "add":
             return [[uv, "add", *packages]]
@@ -69,11 +77,11 @@ def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> 
         case "develop":
             others = [package for package in packages if Path(package).resolve() != project.resolve()]
             add = [[uv, "add", "--editable", *others]] if others else []
-            # The project cannot depend on itself: it is installed so by this.
+            # The project cannot depend on itself; this installs it as editable.
             return add if len(others) == len(packages) else [*add, [uv, "sync"]]
         case "free":
             released = [word for package in packages for word in ("--no-sources-package", package)]
-            # The first changes nothing: where it fails there is no released one, and the project keeps what it has.
+            # The first command changes nothing. If it fails, there is no release, and the project keeps what it has.
             return [[uv, "lock", "--dry-run", *released], [uv, "remove", *packages], [uv, "add", *packages]]
         case _:
             named = [word for package in packages for word in ("--upgrade-package", package)]
@@ -81,7 +89,7 @@ def _of_project(uv: str, action: Action, packages: list[str], project: Path) -> 
 
 
 def _of_environment(pip: list[str], where: list[str], action: Action, packages: list[str], folder: Path) -> list[list[str]]:
-    """Commands on an environment alone."""
+    """Return commands that change only the environment."""
     install, uninstall = [*pip, "install", *where], [*pip, "uninstall", *where, *([] if where else ["-y"])]
     match action:
         case "add":
@@ -103,8 +111,36 @@ def _of_environment(pip: list[str], where: list[str], action: Action, packages: 
         case "install" if (folder / "pyproject.toml").is_file():
             return [[*install, "-e", "."]]
         case "install":
-            raise NoCommand(f"There is nothing to install from: {folder} has neither a pyproject.toml nor a requirements.txt.")
+            raise PackageError(f"There is nothing to install from: {folder} has neither a pyproject.toml nor a requirements.txt.")
         case "update":
-            raise NoCommand("Say which packages to update: without uv and a pyproject.toml there is no list of what the project wants.")
+            raise PackageError("Name the packages to update: without uv and a pyproject.toml there is no list of the project's requirements.")
         case _:
-            raise NoCommand("resolve needs uv, a pyproject.toml, and an environment of its own to be active.")
+            raise PackageError("resolve needs uv, a pyproject.toml, and an active environment.")
+
+
+async def run_command(command: list[str], cwd: Path, environment: Mapping[str, str], on_text: Callable[[str], Awaitable[None]]) -> int:
+    """Run a command and return its exit code. Cancelling kills it with its children. Raises `OSError`.
+
+    on_text: awaited with each piece of what it writes to stdout and stderr.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    try:
+        while data := await process.stdout.read(65536):
+            await on_text(decoder.decode(data))
+        return await process.wait()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with anyio.CancelScope(shield=True):
+            await process.wait()
+        raise

@@ -1,4 +1,4 @@
-"""Where an agent's code runs: a worker of the server's own, or a person's session."""
+"""The interface to where an agent's code runs: the server's own worker, or the user's session."""
 
 from __future__ import annotations
 
@@ -9,75 +9,75 @@ from typing import Protocol
 from mahtab_tui.kernel.base import CellResult, Detail, KernelInfo, Variable
 
 Report = Callable[[float, str], Awaitable[None]]
-"""Tells the agent that its call goes on: seconds so far, and a sentence."""
+"""Reports progress to the agent: seconds so far, and a sentence."""
 
 
 class PlaceError(Exception):
-    """It cannot be done here; the message is a sentence for the agent."""
+    """A place cannot do what was asked; the message is a sentence for the agent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """A cell that has ended, or was left to itself."""
+class Evaluation:
+    """The result of a cell that has ended, or still runs after its timeout."""
 
     result: CellResult
     worker: int
     """Process id."""
     timed_out: bool = False
     running: bool = False
-    """It did not react to its interrupt and goes on; the result holds what was printed so far."""
+    """Whether it ignored its interrupt and still runs; the result has the output so far."""
     late: str = ""
-    """What was printed between cells since the last one."""
+    """Output between cells since the last one."""
     pictures: list[bytes] = field(default_factory=list)
     """PNG."""
     edited: str = ""
-    """The code that ran, where the person had changed it before; empty where it ran as it was."""
+    """The code that ran, if the user had edited it; otherwise empty."""
     declined: str = ""
-    """Why the person did not let it run; empty where it ran."""
+    """Why the user did not let it run; empty if it ran."""
 
 
 @dataclass(frozen=True, slots=True)
-class Inside:
-    """What a place holds."""
+class PlaceInfo:
+    """What a place contains."""
 
     kernel: KernelInfo
     variables: list[Variable]
     cells: int
-    """Cells that have run for this agent."""
+    """Cells run by this agent."""
     busy: float
-    """Seconds that they took."""
+    """Seconds that they took together."""
     alive: float
-    """Seconds since the worker was started."""
+    """Seconds since the worker was started, or since the agent joined."""
     others: list[str] = field(default_factory=list)
-    """What others have run since this was last asked, a line for each cell."""
+    """Cells that others have run since the last request, a line each."""
 
 
 class Place(Protocol):
-    """A namespace and the means to run code in it. All methods are called on the server's event loop, and raise `PlaceError`."""
+    """A namespace in which code runs. All methods are called on the server's event loop, and raise `PlaceError`."""
 
-    async def evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
-        """Run a cell. Cancelling this interrupts the cell."""
+    async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
+        """Run a cell. Cancelling interrupts it."""
 
     async def reset(self, report: Report) -> tuple[int, int]:
-        """An empty namespace in a new worker, of the same environment; the old worker's id and the new one's."""
+        """Start a new worker in the same environment. Returns the process ids of the old worker and the new one."""
 
     async def activate(self, python: str | None, folder: str | None, report: Report) -> KernelInfo:
-        """Go on with another interpreter, in another folder; None leaves either as it is."""
+        """Change interpreter and folder; None keeps the current one."""
 
     async def permit(self, action: str, report: Report) -> None:
-        """Raises `PlaceError` where the person does not allow an action on the environment; `action` is a line of text."""
+        """Ask the user to allow an action on the environment, described in a line; raise `PlaceError` if they refuse."""
 
     async def renewed(self) -> None:
-        """Packages have changed: let the worker find what is new."""
+        """Make the worker notice that packages have changed."""
 
-    async def inside(self, *, seen: bool) -> Inside:
-        """What it holds. seen: what others have run is told to the agent by this, and not again."""
+    async def contents(self, *, seen: bool) -> PlaceInfo:
+        """Return what it contains. seen: whether to report the cells of others as seen, so that they are not listed again."""
 
     async def kernel(self) -> KernelInfo:
-        """What it runs on; starts it where that has not happened."""
+        """Return what it runs on; starts the worker if needed."""
 
     async def inspect(self, name: str) -> Detail:
-        """A look inside one variable."""
+        """Look inside one variable."""
 
     async def close(self) -> None:
-        """End it for good."""
+        """End it."""

@@ -1,33 +1,87 @@
-"""A worker of the server's own, started when it is first needed."""
+"""The server's own worker, started when it is first needed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import anyio
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.kernel.base import CellResult, Detail, KernelError, KernelInfo, KernelState, OutputKind, Status
+from mahtab_tui.kernel.base import CellResult, Detail, HostFunction, KernelError, KernelInfo, KernelState, OutputKind, Status
 from mahtab_tui.kernel.bounded import BoundedCell
 from mahtab_tui.kernel.masked import MaskedKernel
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.kernel.results import pictures
 from mahtab_tui.mcp.journal import Journal
-from mahtab_tui.mcp.place import Done, Inside, PlaceError, Report
-from mahtab_tui.mcp.worker_host import Printed, WorkerHost
+from mahtab_tui.mcp.place import Evaluation, PlaceError, PlaceInfo, Report
 
 BEAT = 1.0
-"""Seconds between two reports on a cell that runs."""
+"""Seconds between two reports on a running cell."""
+
+LATE = 20_000
+"""Characters of output between cells that are kept."""
 
 T = TypeVar("T")
 
 
+class WorkerHost:
+    """`kernel.base.KernelHost` without a user: output between cells is kept for the next answer."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._late = ""
+
+    def kernel_state(self, info: KernelInfo, text: str) -> None:
+        """Ignored: the cell's result reports it."""
+
+    def late_output(self, text: str) -> None:
+        with self._lock:
+            self._late = (self._late + text)[-LATE:]
+
+    def functions(self) -> Sequence[HostFunction]:
+        return ()
+
+    def take_late(self) -> str:
+        """Return and clear the output between cells."""
+        with self._lock:
+            late, self._late = self._late, ""
+        return late
+
+    def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        if name == "quit":
+            return None
+        raise RuntimeError(f"{name}() needs a user or a model, and this Python has neither.")
+
+    def call_cancelled(self, name: str) -> None:
+        """Nothing to cancel: calls end at once."""
+
+
+class OutputProgress:
+    """The output of a running cell, for progress reports."""
+
+    def __init__(self) -> None:
+        self._characters = 0
+        self._last_line = ""
+
+    def add(self, kind: OutputKind, text: str) -> None:
+        """Add output; called on the kernel's thread."""
+        self._characters += len(text)
+        lines = [line for line in text.splitlines() if line.strip()]
+        if lines:
+            self._last_line = lines[-1].strip()[:200]
+
+    def sentence(self, seconds: float) -> str:
+        said = f"; last line: {self._last_line}" if self._last_line else ""
+        return f"running for {seconds:.0f} s, {self._characters:,} characters printed{said}"
+
+
 class PrivatePlace:
-    """`Place` over a `ProcessKernel`; cells run one after the other."""
+    """`Place` with a `ProcessKernel`; cells run one after the other."""
 
     def __init__(self, python: str | None, cwd: str, color: bool, journal: Journal, secrets: Secrets | None = None) -> None:
         self._host = WorkerHost()
@@ -39,12 +93,12 @@ class PrivatePlace:
         self._cells = 0
         self._busy = 0.0
 
-    async def evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
+    async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
         async with self._turn:
             before = await self.kernel()
             self._cells += 1
             number, late = self._cells, self._host.take_late()
-            printed = Printed()
+            printed = OutputProgress()
             bounded = BoundedCell(self._kernel, timeout, may_kill=True)
 
             def on_output(kind: OutputKind, text: str) -> None:
@@ -65,7 +119,7 @@ class PrivatePlace:
             over = result.status in (Status.KILLED, Status.DIED)
             if over:
                 self._began = time.monotonic()
-            return Done(result, before.pid if over else self._kernel.info().pid, bounded.timed_out, late=late, pictures=pictures(result))
+            return Evaluation(result, before.pid if over else self._kernel.info().pid, bounded.timed_out, late=late, pictures=pictures(result))
 
     async def reset(self, report: Report) -> tuple[int, int]:
         old = await self.kernel()
@@ -83,7 +137,7 @@ class PrivatePlace:
         return self._kernel.info()
 
     async def permit(self, action: str, report: Report) -> None:
-        """It is the agent's own worker."""
+        """Allow everything: it is the agent's own worker."""
 
     async def renewed(self) -> None:
         if self._began is None:
@@ -92,20 +146,20 @@ class PrivatePlace:
         async with self._turn:
             await asyncio.to_thread(self._kernel.execute, code, cell=0, origin="user", on_output=lambda kind, text: None)
 
-    async def inside(self, *, seen: bool) -> Inside:
+    async def contents(self, *, seen: bool) -> PlaceInfo:
         info = await self.kernel()
         variables = await self._do(self._kernel.variables)
         alive = time.monotonic() - (self._began or 0.0)
-        return Inside(info, variables, self._cells, self._busy, alive)
+        return PlaceInfo(info, variables, self._cells, self._busy, alive)
 
     async def kernel(self) -> KernelInfo:
         async with self._starting:
             if self._began is None:
-                with anyio.CancelScope(shield=True):  # the thread that starts it cannot be cancelled: the next call would start another one
+                with anyio.CancelScope(shield=True):  # the starting thread cannot be cancelled; the next call would start a second worker
                     await self._do(lambda: self._kernel.start(self._host))
                     self._began = time.monotonic()
         if self._kernel.info().state is KernelState.STARTING:
-            await self._do(self._kernel.variables)  # waits for the one that takes a dead one's place
+            await self._do(self._kernel.variables)  # waits for the replacement of a dead worker
         return self._kernel.info()
 
     async def inspect(self, name: str) -> Detail:
@@ -121,8 +175,8 @@ class PrivatePlace:
         except KernelError as error:
             raise PlaceError(str(error)) from None
 
-    async def _attend(self, work: Callable[[], CellResult], stop: Callable[[], Any], printed: Printed, report: Report) -> CellResult:
-        """Do `work` on a thread and report on it; where this is cancelled, stop it and wait for its end."""
+    async def _attend(self, work: Callable[[], CellResult], stop: Callable[[], Any], printed: OutputProgress, report: Report) -> CellResult:
+        """Do `work` on a thread and report on it. If cancelled, stop it and wait for its end."""
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(None, work)
         start = loop.time()

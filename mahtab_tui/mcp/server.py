@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
 
-    from mahtab_tui.mcp.handlers import Attach, ToolHandlers
-    from mahtab_tui.mcp.library import Skills
-    from mahtab_tui.mcp.tools import Answer
+    from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
+    from mahtab_tui.mcp.library import SkillPrompts
+    from mahtab_tui.mcp.tools import ToolAnswer
 
 INSTRUCTIONS = (
     "A Python that keeps its state from call to call. Show the person the code readably before you call eval. Work in small steps, look at "
@@ -34,14 +34,14 @@ INSTRUCTIONS = (
 
 
 CLOSING = 3.0
-"""Seconds that what was started may take to end after a signal; the rest of it dies with the server."""
+"""Seconds that the worker may take to end after a signal; then it dies with the server."""
 
 
 class ServerError(Exception):
     """The server cannot start; the message is a sentence."""
 
 
-def serve(python: str | None, project: Path | None, attach: Attach | None = None) -> None:
+def serve(python: str | None, project: Path | None, attach: AttachOptions | None = None) -> None:
     """Serve MCP over this process's stdin and stdout until the client closes them. Raises `ServerError`."""
     streams = take_stdio()
     try:
@@ -57,25 +57,25 @@ def serve(python: str | None, project: Path | None, attach: Attach | None = None
     for sentence in settings.held_back:
         print(plain(f"mahtab-tui: {sentence}"), file=sys.stderr)
     handlers = open_handlers(settings, attach)
-    from mahtab_tui.mcp.library import Skills
+    from mahtab_tui.mcp.library import SkillPrompts
 
-    os.environ.setdefault("MPLBACKEND", "agg")  # a window would wait for a person
-    anyio.run(_serve, streams, handlers, Skills(Path.cwd(), settings.skills_dir, of_project=of_project))
-
-
-def attachment(attach: str | None, private: bool) -> Attach:
-    """What ``--attach [NAME]`` and ``--private`` mean; the name ``.`` is this project's session."""
-    from mahtab_tui.mcp.handlers import Attach
-
-    return Attach(attach is not None, None if attach == "." else attach, private)
+    os.environ.setdefault("MPLBACKEND", "agg")  # a window would wait for a user
+    anyio.run(_serve, streams, handlers, SkillPrompts(Path.cwd(), settings.skills_dir, of_project=of_project))
 
 
-def open_handlers(settings: Settings, attach: Attach | None = None) -> ToolHandlers:
-    """What serves the tools, in the project's folder and environment as the settings say. Raises `ServerError`."""
-    from mahtab_tui.mcp.environments import NoEnvironment, find_environment
-    from mahtab_tui.mcp.handlers import Attach, ToolHandlers
+def attachment(attach: str | None, private: bool) -> AttachOptions:
+    """Read ``--attach [NAME]`` and ``--private``; the name ``.`` means this project's session."""
+    from mahtab_tui.mcp.handlers import AttachOptions
+
+    return AttachOptions(attach is not None, None if attach == "." else attach, private)
+
+
+def open_handlers(settings: Settings, attach: AttachOptions | None = None) -> ToolHandlers:
+    """Make the handlers of the tools, in the project's folder and environment as the settings say. Raises `ServerError`."""
+    from mahtab_tui.mcp.environments import EnvironmentNotFound, find_environment
+    from mahtab_tui.mcp.formatting import AnswerFormat
+    from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
     from mahtab_tui.mcp.journal import Journal, log_file
-    from mahtab_tui.mcp.look import Look
 
     python = settings.python
     if settings.project is not None:
@@ -83,7 +83,7 @@ def open_handlers(settings: Settings, attach: Attach | None = None) -> ToolHandl
             found = find_environment(str(settings.project), Path.cwd())
             if found.folder is not None:
                 os.chdir(found.folder)
-        except NoEnvironment as error:
+        except EnvironmentNotFound as error:
             raise ServerError(str(error)) from None
         except OSError as error:
             raise ServerError(f"The project folder {settings.project} cannot be used: {error.strerror}.") from None
@@ -94,10 +94,10 @@ def open_handlers(settings: Settings, attach: Attach | None = None) -> ToolHandl
         journal = Journal(settings.viewer, secrets)
     except OSError as error:
         raise ServerError(f"{log_file()} cannot be written: {error.strerror}.") from None
-    return ToolHandlers(python, os.getcwd(), Look(settings.output_format, settings.highlight), journal, attach or Attach(), secrets)
+    return ToolHandlers(python, os.getcwd(), AnswerFormat(settings.output_format, settings.highlight), journal, attach or AttachOptions(), secrets)
 
 
-async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skills) -> None:
+async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: SkillPrompts) -> None:
     import anyio
     from mcp.server.stdio import stdio_server
 
@@ -118,7 +118,7 @@ async def _serve(streams: ProtocolStreams, handlers: ToolHandlers, skills: Skill
 
 
 async def _end_by_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
-    """At the first signal that asks for it: stop all calls, end the worker, and die. The thread that reads stdin is not waited for."""
+    """On the first signal, stop all calls, end the worker, and die, without waiting for the thread that reads stdin."""
     import anyio
 
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
@@ -129,8 +129,8 @@ async def _end_by_signal(handlers: ToolHandlers, calls: CancelScope) -> None:
             die_of(number)
 
 
-def make_server(handlers: ToolHandlers, skills: Skills) -> Server[Any]:
-    """The server of these tools and skills."""
+def make_server(handlers: ToolHandlers, skills: SkillPrompts) -> Server[Any]:
+    """Make the server for these tools and skills."""
     import mcp_types as types
     from mcp.server.lowlevel import Server
     from mcp.shared.exceptions import MCPError
@@ -138,7 +138,7 @@ def make_server(handlers: ToolHandlers, skills: Skills) -> Server[Any]:
     from mahtab_tui.mcp import library
     from mahtab_tui.mcp.place import PlaceError
     from mahtab_tui.mcp.toolbox import toolbox
-    from mahtab_tui.mcp.tools import ToolError
+    from mahtab_tui.mcp.tools import McpToolError
 
     mask = handlers.secrets.mask
     tools = toolbox(handlers)
@@ -155,9 +155,9 @@ def make_server(handlers: ToolHandlers, skills: Skills) -> Server[Any]:
         try:
             tool = tools.get(params.name)
             if tool is None:
-                raise ToolError(f"There is no tool {params.name!r}. Tools: {', '.join(tools)}.")
+                raise McpToolError(f"There is no tool {params.name!r}. Tools: {', '.join(tools)}.")
             return _result(await tool.call(params.arguments or {}, report), handlers.secrets)
-        except (ToolError, PlaceError) as error:
+        except (McpToolError, PlaceError) as error:
             return types.CallToolResult(content=[types.TextContent(type="text", text=told(mask(str(error))))], is_error=True)
 
     async def list_resources(context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
@@ -169,7 +169,7 @@ def make_server(handlers: ToolHandlers, skills: Skills) -> Server[Any]:
     async def read_resource(context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
             text = await library.read(handlers, str(params.uri))
-        except (library.NotThere, PlaceError) as error:
+        except (library.NotFoundError, PlaceError) as error:
             raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, text=mask(text), mime_type="text/plain")])
 
@@ -179,7 +179,7 @@ def make_server(handlers: ToolHandlers, skills: Skills) -> Server[Any]:
     async def get_prompt(context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
         try:
             return skills.prompt(handlers, params.name, params.arguments or {})
-        except library.NotThere as error:
+        except library.NotFoundError as error:
             raise MCPError(types.INVALID_PARAMS, told(str(error))) from None
 
     return Server(
@@ -197,10 +197,10 @@ def make_server(handlers: ToolHandlers, skills: Skills) -> Server[Any]:
     )
 
 
-def _result(answer: Answer, secrets: Secrets) -> types.CallToolResult:
+def _result(answer: ToolAnswer, secrets: Secrets) -> types.CallToolResult:
     import mcp_types as types
 
-    text = secrets.mask(answer.text).encode("utf-8", "replace").decode()  # a file's name may hold what UTF-8 cannot carry
+    text = secrets.mask(answer.text).encode("utf-8", "replace").decode()  # file names may contain lone surrogates
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]
     for picture in answer.pictures:
         content.append(types.ImageContent(type="image", data=base64.b64encode(picture).decode(), mime_type="image/png"))

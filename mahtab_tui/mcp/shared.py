@@ -1,4 +1,4 @@
-"""A place in a person's live session."""
+"""A place in the user's live session."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from mahtab_tui.kernel.base import CellResult, Change, Detail, KernelInfo, Kerne
 from mahtab_tui.kernel.results import pieces
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.mcp.journal import Journal
-from mahtab_tui.mcp.place import Done, Inside, PlaceError, Report
+from mahtab_tui.mcp.place import Evaluation, PlaceError, PlaceInfo, Report
 from mahtab_tui.session.shared_sessions import SharingError, session_for
 
 BEAT = 1.0
-"""Seconds between two reports on a call that goes on."""
+"""Seconds between two reports on a running call."""
 
-GONE = "mode private goes on with a worker of your own; mode shared joins a session again."
+GONE = "Call mode with private to continue in your own worker, or with shared to join a session again."
 
 
-class _Waiting:
-    """A call that has no answer yet."""
+class _PendingCall:
+    """A call that waits for its answer."""
 
-    def __init__(self, entry: _Entry | None) -> None:
+    def __init__(self, entry: _LogEntry | None) -> None:
         self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.said = "waits for the session"
+        self.progress = "waiting for the session"
         self.entry = entry
 
 
-class _Entry:
-    """A cell's in the log: written while it runs, or at its end where the log was opened after its beginning."""
+class _LogEntry:
+    """A cell in the log: written while it runs, or at its end if the log was opened after its start."""
 
     def __init__(self, journal: Journal, who: str, code: str) -> None:
         self._journal, self._who, self._code = journal, who, code
@@ -50,41 +50,41 @@ class _Entry:
         else:
             self._journal.output(frame["kind"], str(frame["text"]))
 
-    def end(self, done: Done) -> None:
+    def end(self, done: Evaluation) -> None:
         if self._begun is None:
             self._journal.code(done.result.cell, self._who, done.edited or self._code)
             for kind, text in pieces(done.result):
                 self._journal.output(kind, text)
-        how = done.declined or ("goes on running" if done.running else str(done.result.status))
+        how = done.declined or ("still running" if done.running else str(done.result.status))
         self._journal.end(done.result.cell, how, done.result.duration)
 
     def leave(self) -> None:
-        """No answer will come: the agent does not wait for it, or the session is gone."""
+        """Note that no answer will come: the agent has stopped waiting, or the session has ended."""
         if self._begun is not None:
             self._journal.end(self._cell, "left", time.monotonic() - self._begun)
 
 
 class SharedPlace:
-    """`Place` over the socket of a running session."""
+    """`Place` through the socket of a running session."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, journal: Journal) -> None:
         self._reader, self._writer = reader, writer
         self._journal = journal
         self._frames = FrameReader()
         self._numbers = itertools.count(1)
-        self._waiting: dict[int, _Waiting] = {}
+        self._waiting: dict[int, _PendingCall] = {}
         self._over = ""
         self._listening: asyncio.Task[None] | None = None
         self.session = ""
-        """Name of the session."""
+        """The session's name."""
         self.pid = 0
-        """Process id of its program."""
+        """The process id of its program."""
         self.name = ""
-        """What the agent is called there."""
+        """The agent's name there."""
 
     @classmethod
     async def join(cls, session: str | None, project: Path, agent: str, journal: Journal) -> SharedPlace:
-        """Join the session of a name, or of a project's folder. Raises `PlaceError`."""
+        """Join a session by its name, or the session of a project's folder. Raises `PlaceError`."""
         try:
             found = await asyncio.to_thread(session_for, session, project)
             reader, writer = await asyncio.open_unix_connection(str(found.path))
@@ -103,8 +103,8 @@ class SharedPlace:
         place._listening = asyncio.create_task(place._listen())
         return place
 
-    async def evaluate(self, code: str, timeout: float | None, report: Report) -> Done:
-        entry = _Entry(self._journal, self.name, code)
+    async def evaluate(self, code: str, timeout: float | None, report: Report) -> Evaluation:
+        entry = _LogEntry(self._journal, self.name, code)
         try:
             done = await self._evaluate(code, timeout, report, entry)
         except BaseException:
@@ -113,17 +113,17 @@ class SharedPlace:
         entry.end(done)
         return done
 
-    async def _evaluate(self, code: str, timeout: float | None, report: Report, entry: _Entry) -> Done:
+    async def _evaluate(self, code: str, timeout: float | None, report: Report, entry: _LogEntry) -> Evaluation:
         told = await self._call("run", {"code": code, "timeout": timeout, "follow": entry.follows}, report, entry)
         if "declined" in told:
-            return Done(CellResult(0, Status.ERROR, "", (), 0.0, ()), 0, declined=str(told["declined"]))
+            return Evaluation(CellResult(0, Status.ERROR, "", (), 0.0, ()), 0, declined=str(told["declined"]))
         edited = str(told["edited"])
         if told.get("running"):
             output = str(told["output"])
             result = CellResult(int(told["cell"]), Status.OK, output, (("stdout", len(output)),), 0.0, ())
-            return Done(result, int(told["worker"]), bool(told["timed_out"]), running=True, edited=edited)
+            return Evaluation(result, int(told["worker"]), bool(told["timed_out"]), running=True, edited=edited)
         pictures = [base64.b64decode(data) for data in told["pictures"]]
-        return Done(_result(told["result"]), int(told["worker"]), bool(told["timed_out"]), pictures=pictures, edited=edited)
+        return Evaluation(_result(told["result"]), int(told["worker"]), bool(told["timed_out"]), pictures=pictures, edited=edited)
 
     async def reset(self, report: Report) -> tuple[int, int]:
         old, new = await self._call("reset", {}, report)
@@ -138,10 +138,10 @@ class SharedPlace:
     async def renewed(self) -> None:
         await self._call("renewed", {})
 
-    async def inside(self, *, seen: bool) -> Inside:
+    async def contents(self, *, seen: bool) -> PlaceInfo:
         told = await self._call("inside", {"seen": seen})
         variables = [Variable(**row) for row in told["variables"]]
-        return Inside(_kernel(told["kernel"]), variables, int(told["cells"]), float(told["busy"]), float(told["alive"]), list(told["others"]))
+        return PlaceInfo(_kernel(told["kernel"]), variables, int(told["cells"]), float(told["busy"]), float(told["alive"]), list(told["others"]))
 
     async def kernel(self) -> KernelInfo:
         return _kernel(await self._call("kernel", {}))
@@ -152,7 +152,7 @@ class SharedPlace:
 
     @property
     def over(self) -> bool:
-        """The session is gone."""
+        """Whether the session has ended."""
         return bool(self._over)
 
     async def close(self) -> None:
@@ -160,11 +160,11 @@ class SharedPlace:
             self._listening.cancel()
         self._writer.close()
 
-    async def _call(self, what: str, args: Mapping[str, Any], report: Report | None = None, entry: _Entry | None = None) -> Any:
+    async def _call(self, what: str, args: Mapping[str, Any], report: Report | None = None, entry: _LogEntry | None = None) -> Any:
         if self._over:
             raise PlaceError(self._over)
         number = next(self._numbers)
-        waiting = self._waiting[number] = _Waiting(entry)
+        waiting = self._waiting[number] = _PendingCall(entry)
         loop = asyncio.get_running_loop()
         start = loop.time()
         try:
@@ -172,7 +172,7 @@ class SharedPlace:
             while not (await asyncio.wait({waiting.answer}, timeout=BEAT))[0]:
                 if report is not None:
                     seconds = loop.time() - start
-                    await report(seconds, f"{waiting.said} ({seconds:.0f} s)")
+                    await report(seconds, f"{waiting.progress} ({seconds:.0f} s)")
             return waiting.answer.result()
         except FrameError as error:
             raise PlaceError(f"The call cannot be sent: {error}.") from None
@@ -183,8 +183,8 @@ class SharedPlace:
                     self._writer.write(encode({"op": "cancel", "id": number}))
 
     async def _listen(self) -> None:
-        """Hand on what the session says, until it ends."""
-        over = "The session is gone."
+        """Process frames from the session until it ends."""
+        over = "The session has ended."
         try:
             while frames := await self._next_frames():
                 for frame in frames:
@@ -206,7 +206,7 @@ class SharedPlace:
         if waiting is None or waiting.answer.done():
             return
         if frame["op"] == "progress":
-            waiting.said = str(frame["text"])
+            waiting.progress = str(frame["text"])
         elif frame["op"] in ("begun", "output"):
             if waiting.entry is not None:
                 waiting.entry.hear(frame)
@@ -216,7 +216,7 @@ class SharedPlace:
             waiting.answer.set_result(frame["value"])
 
     async def _next_frames(self) -> list[Frame]:
-        """What comes next; nothing at the end."""
+        """Read the next frames; empty at the end."""
         while data := await self._reader.read(65536):
             if frames := self._frames.feed(data):
                 return frames

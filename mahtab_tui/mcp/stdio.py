@@ -1,4 +1,4 @@
-"""Keeps the protocol's stream whole: nothing but the server writes to what the client reads."""
+"""Reserves stdin and stdout for the protocol: only the server writes to what the client reads."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import NamedTuple
 
 
 class ProtocolStreams(NamedTuple):
-    """The client's ends, on descriptors that no child inherits."""
+    """Streams to the client, on descriptors that children do not inherit."""
 
     stdin: TextIOWrapper
     stdout: TextIOWrapper
 
 
 def take_stdio() -> ProtocolStreams:
-    """Move stdin and stdout to private descriptors; descriptor 0 is empty from now on, and descriptor 1 leads to stderr."""
+    """Move stdin and stdout to private descriptors; then redirect descriptor 0 to /dev/null and descriptor 1 to stderr."""
     stdin, stdout = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in (0, 1))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     try:
         os.dup2(2, 1)
-    except OSError:  # started without a stderr
+    except OSError:  # started without stderr
         os.dup2(null, 1)
     os.close(null)
     return ProtocolStreams(

@@ -1,4 +1,4 @@
-"""The tools: their names, and how they are described to an agent."""
+"""The tools and their descriptions for agents."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from mahtab_tui.mcp.evaluation import EvalArguments
 from mahtab_tui.mcp.handlers import ActivateArguments, LogArguments, ModeArguments, NoArguments, PackageArguments, ToolHandlers
-from mahtab_tui.mcp.tools import Tool
+from mahtab_tui.mcp.tools import McpTool
 
 
-def toolbox(handlers: ToolHandlers) -> dict[str, Tool[Any]]:
-    """All tools by name, served by these handlers."""
-    tools: list[Tool[Any]] = [
-        Tool(
+def toolbox(handlers: ToolHandlers) -> dict[str, McpTool[Any]]:
+    """Return all tools by name."""
+    tools: list[McpTool[Any]] = [
+        McpTool(
             "eval",
             "Run Python",
             "Run Python in a session that keeps its state from call to call: variables, imports, functions. The answer holds the last "
@@ -22,7 +22,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, Tool[Any]]:
             handlers.eval,
             destructive=True,
         ),
-        Tool(
+        McpTool(
             "reset",
             "Start over",
             "End the worker, a running cell included, and start a fresh one in the same environment. All variables are lost. Needed only "
@@ -31,7 +31,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, Tool[Any]]:
             handlers.reset,
             destructive=True,
         ),
-        Tool(
+        McpTool(
             "info",
             "Look at the session",
             "The Python, its environment and project, the variables with type and size, the modules, the worker's id, and what others have "
@@ -40,7 +40,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, Tool[Any]]:
             handlers.info,
             read_only=True,
         ),
-        Tool(
+        McpTool(
             "pkg",
             "Manage packages",
             "Manage the packages of the active environment, with uv where it is installed, else with pip; in a project with a "
@@ -49,7 +49,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, Tool[Any]]:
             handlers.pkg,
             destructive=True,
         ),
-        Tool(
+        McpTool(
             "activate",
             "Change the environment",
             "Go on in another environment. Where that has an interpreter of its own, a new worker starts there and all variables are lost.",
@@ -58,7 +58,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, Tool[Any]]:
             destructive=True,
             idempotent=True,
         ),
-        Tool(
+        McpTool(
             "log_viewer",
             "Log for the person",
             "Write everything that is evaluated to a file that the person can follow live, or stop doing so.",
@@ -66,7 +66,7 @@ def toolbox(handlers: ToolHandlers) -> dict[str, Tool[Any]]:
             handlers.log_viewer,
             idempotent=True,
         ),
-        Tool(
+        McpTool(
             "mode",
             "Private or shared",
             "Run code in a worker of your own (private, the default) or in the person's live session (shared): the same variables, in their "

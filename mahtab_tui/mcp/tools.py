@@ -1,4 +1,4 @@
-"""What a tool is to the server, and checking what an agent gives it."""
+"""The definition of a tool, which checks an agent's arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Arguments(BaseModel):
-    """What a tool takes. Unknown names are refused, so that a misspelt one is noticed."""
+    """Arguments of a tool. Unknown names are errors, so that a misspelt one is noticed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -23,36 +23,36 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-class ToolError(Exception):
-    """The call cannot be served; the message is a sentence for the agent."""
+class McpToolError(Exception):
+    """A call cannot be served; the message is a sentence for the agent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a tool answers."""
+class ToolAnswer:
+    """The answer of a tool."""
 
     text: str
-    """All of it. There is no structured output: a client that gets some shows its model that alone, as JSON, without this text and the pictures."""
+    """The whole answer. There is no structured output, because clients then give their model only that, without this text and the pictures."""
     pictures: Sequence[bytes] = ()
     """PNG."""
     failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Tool(Generic[A]):
-    """One tool."""
+class McpTool(Generic[A]):
+    """A tool of the server."""
 
     name: str
     title: str
     description: str
     arguments: type[A]
-    serve: Callable[[A, Report], Awaitable[Answer]]
+    serve: Callable[[A, Report], Awaitable[ToolAnswer]]
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
 
     def described(self) -> types.Tool:
-        """The tool as the protocol lists it."""
+        """Return the tool as the protocol lists it."""
         import mcp_types as types
 
         return types.Tool(
@@ -69,12 +69,12 @@ class Tool(Generic[A]):
             ),
         )
 
-    async def call(self, given: dict[str, Any], report: Report) -> Answer:
-        """Serve a call. Raises `ToolError` for arguments that do not fit."""
+    async def call(self, given: dict[str, Any], report: Report) -> ToolAnswer:
+        """Serve a call. Raises `McpToolError` for invalid arguments."""
         try:
             arguments = self.arguments.model_validate(given)
         except ValidationError as error:
-            raise ToolError(f"{self.name}: {_sentence(error)}") from None
+            raise McpToolError(f"{self.name}: {_sentence(error)}") from None
         return await self.serve(arguments, report)
 
 

@@ -130,7 +130,7 @@ class GuestCalls:
         code = code.replace("\r\n", "\n")
         if why := refusal(code):
             self._session.notice(f"Code from {guest.name} was not run. {why}", "warning")
-            raise Refused(f"It was not run. {why}")
+            raise Refused(f"The code was not run. {why}")
         return code
 
 

@@ -1,4 +1,4 @@
-"""What a model can call: each tool is one function and one schema, in one registry."""
+"""Functions that a model can call: each tool is a function and a schema."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Tool", "ToolError", "Workplace", "get_all_tools"]
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, loaded when they are first wanted."""
+    """Load public names on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

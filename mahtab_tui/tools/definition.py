@@ -1,6 +1,6 @@
-"""What a tool is.
+"""The definition of a tool.
 
-A tool is a function and the schema of its arguments. Everything else (what a model is told, the function in the namespace) is made from
+A tool is a function and the schema of its arguments. Everything else (its description for models, the function in the namespace) is made from
 these two::
 
     class CountLines(BaseModel):
@@ -42,7 +42,7 @@ _KEPT_BY = {"files": "path", "skills": "name"}
 
 
 class ToolError(Exception):
-    """A tool cannot do what was asked; the message is a sentence, which the model is told."""
+    """A tool cannot do what was asked; the message is a sentence for the model."""
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class Workplace:
     loaded: LoadedSkills
     """The skills that stay loaded in the session."""
     cancelled: threading.Event
-    """Set when nobody waits for the result any more."""
+    """Set when nobody waits for the result."""
 
 
 class Tool(NamedTuple):
     """A function that a model can call."""
 
     function: Callable[[Workplace, Any], str]
-    """Its name is the tool's, its docstring what a model is told of it. Raises `ToolError`."""
+    """Its name is the tool's name, its docstring the description for models. Raises `ToolError`."""
     arguments: type[BaseModel]
     """The schema; the model sees the descriptions of its fields."""
     keeps: Literal["", "searches", "files", "skills"] = ""
@@ -84,7 +84,7 @@ class Tool(NamedTuple):
         return inspect.getdoc(self.function) or ""
 
     def call(self, at: Workplace, arguments: Mapping[str, Any]) -> str:
-        """Check the arguments and run the tool. Raises `ToolError`, whatever goes wrong."""
+        """Check the arguments and run the tool. Raises `ToolError` for any error."""
         try:
             given = self.arguments.model_validate(dict(arguments))
             return str(self.function(at, given))
@@ -95,15 +95,15 @@ class Tool(NamedTuple):
             raise ToolError(f"{self.name} was not called: {wrong}.") from None
         except (ToolError, NoSkill, CodeError) as error:
             raise ToolError(str(error)) from None
-        except BaseException as error:  # a plug-in's own code
+        except BaseException as error:  # a plug-in's code
             raise ToolError(f"{self.name} failed: {in_words(error)}") from error
 
     def with_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a call with the defaults of the others, as JSON values."""
+        """Add the defaults of missing arguments, as JSON values."""
         return {**{name: _default(field) for name, field in self.arguments.model_fields.items() if not field.is_required()}, **arguments}
 
     def host_functions(self) -> list[HostFunction]:
-        """The tool as functions for the namespace, one for each of its names."""
+        """Return the tool as functions for the namespace, one for each of its names."""
         fields = sorted(self.arguments.model_fields.items(), key=lambda field: not field[1].is_required())
         parameters = tuple((name, _annotation(field.annotation), None if field.is_required() else repr(_default(field))) for name, field in fields)
         told = [f"{name}: {field.description}" for name, field in fields if field.description]
@@ -111,7 +111,7 @@ class Tool(NamedTuple):
         return [HostFunction(name, self.name, parameters, doc) for name in self.names]
 
     def problem(self) -> str:
-        """The problem with a definition, as the end of a sentence; empty if there is none."""
+        """Return what is wrong with the definition, as the end of a sentence; empty if nothing."""
         function, arguments = cast(Any, self.function), cast(Any, self.arguments)
         if not hasattr(function, "__name__") or not (isinstance(arguments, type) and issubclass(arguments, BaseModel)):
             return "it is not a function and a pydantic model"
@@ -128,17 +128,17 @@ class Tool(NamedTuple):
 
 
 def in_words(error: BaseException) -> str:
-    """A plug-in's exception as text, even if it has no message."""
+    """Format a plug-in's exception, which may have no message."""
     return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _default(field: FieldInfo) -> Any:
-    """The default as a JSON value, as calls from the namespace send it."""
+    """Return a default as a JSON value, as calls from the namespace send it."""
     return to_jsonable_python(field.get_default(call_default_factory=True))
 
 
 def _annotation(annotation: Any) -> str:
-    """A type as written in code, if possible."""
+    """Return a type as written in code, if possible."""
     if annotation is type(None):
         return "None"
     written = str(annotation).replace("typing.", "")

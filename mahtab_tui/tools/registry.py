@@ -18,11 +18,11 @@ PATIENCE = 5.0
 
 
 def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
-    """All tools, each name once; waits at most `PATIENCE` for a plug-in. on_problem: called with a sentence for each that cannot be used."""
+    """Load all tools, each name once, waiting at most `PATIENCE` for each plug-in. on_problem: called with a sentence for each unusable one."""
     from mahtab_tui.kernel.worker.toolbox import NAMES
 
     tools = list(BUILTIN)
-    # Functions that a session in this process has added are not Python's own.
+    # A session in this process adds functions to builtins, which do not count.
     pythons = {name for name, value in vars(builtins).items() if not isinstance(value, FunctionType)}
     taken = {*pythons, *NAMES, *(name for tool in tools for name in tool.names)}
     for entry in sorted(entry_points(group=ENTRY_POINTS)):
@@ -38,7 +38,7 @@ def load_tools(on_problem: Callable[[str], None]) -> list[Tool]:
 
 
 def _loaded(entry: EntryPoint) -> Tool | str:
-    """The tool of a plug-in, or why there is none, as the end of a sentence."""
+    """Load the tool of a plug-in, or return why that failed, as the end of a sentence."""
     found: list[Tool | str] = []
 
     def load() -> None:
@@ -46,7 +46,7 @@ def _loaded(entry: EntryPoint) -> Tool | str:
             tool = entry.load()
             problem = tool.problem() if isinstance(tool, Tool) else "it is not a mahtab_tui.tools.Tool"
             found.append(f"cannot be used: {problem}." if problem else tool)
-        except BaseException as error:  # a plug-in's own code
+        except BaseException as error:  # a plug-in's code
             found.append(f"cannot be loaded: {in_words(error)}")
 
     # Its code cannot be stopped, but nobody has to wait for it.

@@ -1,4 +1,4 @@
-"""The tools over one session's knowledge."""
+"""The tools of a session."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Toolset:
-    """Any thread may call it."""
+    """Loads and runs tools. Any thread may call it."""
 
     def __init__(self, code_dir: Path, skills: SkillLibrary, loaded: LoadedSkills, on_problem: Callable[[str], None]) -> None:
-        """on_problem: told of each plug-in that cannot be used."""
+        """on_problem: called with a sentence for each unusable plug-in."""
         self.skills = skills
         self.loaded = loaded
         self._code = CodeSearcher(code_dir)
@@ -33,26 +33,26 @@ class Toolset:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """All by name; waits while they are loaded."""
+        """All tools by name; waits while they are loaded."""
         with self._loading:
             if self._tools is None:
                 self._tools = {tool.name: tool for tool in load_tools(self._on_problem)}
             return self._tools
 
     def run(self, name: str, arguments: Mapping[str, Any], cancelled: threading.Event | None = None) -> str:
-        """What a tool gives; waits for it. cancelled: set when nobody waits any more. Raises `ToolError`."""
+        """Run a tool and return its result. cancelled: set when nobody waits for it. Raises `ToolError`."""
         tool = self.tools.get(name)
         if tool is None:
-            raise ToolError(f"There is no tool {name!r}. There are: {', '.join(self.tools)}.")
+            raise ToolError(f"There is no tool {name!r}. Tools: {', '.join(self.tools)}.")
         return tool.call(Workplace(self._code, self.skills, self.loaded, cancelled or threading.Event()), arguments)
 
     def functions(self) -> list[HostFunction]:
-        """What the namespace gets."""
+        """Return the functions for the namespace."""
         return [function for tool in self.tools.values() for function in tool.host_functions()]
 
     @cached_property
     def structured(self) -> list[BaseTool]:
-        """What a model that calls tools gets: LangChain's own. Errors come back as text."""
+        """The tools as LangChain tools, for models that call them. Errors are returned as text."""
         from langchain_core.tools import StructuredTool
 
         def runner(name: str) -> Callable[..., str]:
@@ -73,9 +73,9 @@ class Toolset:
 
 
 def get_all_tools(code_dir: Path | str | None = None, skills_dir: Path | str | None = None) -> list[BaseTool]:
-    """The tools as LangChain's, over a folder of source and one of skills; by default those that a session here would have.
+    """Return LangChain tools for a source folder and a skills folder; by default those of a session started here.
 
-    Errors come back as text. What cannot be used of skills and plug-ins is left out.
+    Errors are returned as text. Unusable skills and plug-ins are left out.
     """
     from mahtab_tui.knowledge.library import skill_library
     from mahtab_tui.settings.model import load_settings

@@ -6,7 +6,7 @@ import threading
 
 from langchain_core.messages import HumanMessage
 
-from mahtab_tui.agent.hearing import ModelAnswer, hear
+from mahtab_tui.agent.model_calls import ModelAnswer, read_answer
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.remote import ChatRemote
 from tests.services import Protocol, Reply, Service
@@ -18,7 +18,7 @@ PATIENCE = 30.0
 def ask(service: Service, protocol: Protocol, *replies: Reply, timeout: float = PATIENCE) -> ModelAnswer:
     """One question to a service that answers so."""
     service.replies = list(replies)
-    return hear(get_llm(protocol.spec, timeout=timeout), [HumanMessage("hi")], threading.Event())
+    return read_answer(get_llm(protocol.spec, timeout=timeout), [HumanMessage("hi")], threading.Event())
 
 
 def get_key(protocol: Protocol) -> str:

@@ -101,7 +101,9 @@ def test_more_questions_become_a_summary_and_it_is_said(desk: Desk) -> None:
     (said,) = llm._summaries
     assert all(f"question {number}" in said for number in (1, 2, 3))
     assert "question 4" not in said
-    assert desk.notices("info") == ["The model now knows what was said up to question 3 as a summary only; here it stays as it was.\nsummary 1"]
+    assert desk.notices("info") == [
+        "From now on the model is told what was said up to question 3 only as a summary. Nothing changes on your screen.\nsummary 1"
+    ]
     agent.ask_sync("question 8")
     assert questions(llm._sent[-1]) == ["7", "8"]
     assert "summary 1" in llm._summaries[1], "the second summary is of the first, and of what came after it"
@@ -137,8 +139,8 @@ def test_without_a_summary_the_beginning_is_left_out_and_it_is_said_once(desk: D
     assert "it could not be summarised" in llm._sent[-1][0][1]
     assert "question 1" not in str(llm._sent[-1])
     assert desk.notices("warning") == [
-        "The model does not know what was said up to question 3, which could not be summarised (The service cannot be reached: away);"
-        " that is tried again with the next question."
+        "The model is not told what was said up to question 3, because summarising it failed (The service cannot be reached: away)."
+        " The next question tries again."
     ]
     assert not desk.of(tags.SUMMARY)
 

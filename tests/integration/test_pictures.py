@@ -151,7 +151,7 @@ def test_a_model_that_does_not_see_is_told_in_words_and_the_person_too(service: 
     assert images(service.asked[0]) == []
     assert "[A picture that is not shown to you.]" in json.dumps(service.asked[0])
     assert len(notices(it)) == 1
-    assert notices(it)[0].startswith("The model does not see pictures")
+    assert notices(it)[0].startswith("The model cannot see pictures")
     ask(it, "and now?", 2)
     assert len(notices(it)) == 1
     it.session.set_model(OPENAI.spec)
@@ -218,7 +218,7 @@ def test_of_many_pictures_those_go_for_which_there_is_room(service: Service, ask
     ask(it, "@0.png @1.png @2.png")
     assert len(images(service.asked[0])) == 1
     assert decoded(images(service.asked[0])[0]).getpixel((0, 0)) == (2, 2, 2)
-    assert notices(it)[0].startswith("There is no room for all pictures")
+    assert notices(it)[0].startswith("The pictures do not all fit")
 
 
 def test_what_is_no_good_picture_is_told_in_words(cells: Cells, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

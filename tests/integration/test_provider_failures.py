@@ -10,7 +10,7 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from mahtab_tui.agent import create_repl_agent, hearing
-from mahtab_tui.agent.hearing import hear
+from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
 from tests.agents import Desk
@@ -77,10 +77,10 @@ def test_a_busy_service_is_asked_again_after_the_pause_that_it_asks_for(
     service.replies = [refusing(status, "Later.", kind="x", plain=protocol is OLLAMA, headers={"retry-after": "0.2"}), protocol.reply("Now")]
     cancelled = _Recording()
     pauses: list[str] = []
-    answer = hear(get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=pauses.append)
+    answer = read_answer(get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=pauses.append)
     assert (answer.text, answer.failure) == ("Now", "")
     assert len(pauses) == 1
-    assert "Later. It is asked again in" in pauses[0]
+    assert "Later. Trying again in" in pauses[0]
     if protocol is not OLLAMA:  # its package does not tell what the service asks for
         assert cancelled.waited == [0.2]
 
@@ -102,7 +102,7 @@ def test_waiting_for_a_busy_service_can_be_stopped(service: Service, protocol: P
     monkeypatch.setattr(hearing, "_PAUSES", (60.0,))
     service.replies = [refusing(429, "Later.", kind="x", plain=protocol is OLLAMA), protocol.reply("Now")]
     cancelled = threading.Event()
-    answer = hear(get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=lambda sentence: cancelled.set())
+    answer = read_answer(get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=lambda sentence: cancelled.set())
     assert (answer.text, answer.stopped, answer.failure) == ("", True, "")
     assert len(service.asked) == 1
 
@@ -136,7 +136,7 @@ def test_a_service_that_is_not_there_is_one_sentence(protocol: Protocol, service
     with serving() as gone:
         for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENROUTER_API_BASE", "OLLAMA_HOST"):
             monkeypatch.setenv(name, gone.url)
-    failure = hear(get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event()).failure
+    failure = read_answer(get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event()).failure
     assert failure.startswith("The service cannot be reached: ")
     assert "\n" not in failure
 
@@ -158,7 +158,7 @@ def test_a_stop_closes_the_connection_though_nothing_comes(service: Service, pro
     cancelled = threading.Event()
     begin = [] if silent == "before" else [protocol.words("Well")]
     service.replies = [protocol.sending([*begin, cancelled.set, service.stall])]
-    answer = hear(get_llm(protocol.spec, timeout=600), [HumanMessage("hi")], cancelled)
+    answer = read_answer(get_llm(protocol.spec, timeout=600), [HumanMessage("hi")], cancelled)
     assert answer.stopped
     assert service.left.wait(PATIENCE)
 
@@ -196,7 +196,7 @@ def test_a_word_of_two_million_characters_comes_whole(service: Service, protocol
 
 
 def test_an_address_that_is_none_is_one_sentence() -> None:
-    failure = hear(get_llm("openai:x", base_url="http://[broken"), [HumanMessage("hi")], threading.Event()).failure
+    failure = read_answer(get_llm("openai:x", base_url="http://[broken"), [HumanMessage("hi")], threading.Event()).failure
     assert failure.startswith("The service cannot be reached: ")
 
 

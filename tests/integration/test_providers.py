@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from mahtab_tui.agent.hearing import hear
+from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.llm.base import ModelBusy
 from mahtab_tui.llm.providers import get_llm
 from mahtab_tui.llm.usage import model_name, priced_as, room_of, worst_cost
@@ -31,7 +31,7 @@ def test_an_answer_is_seen_word_by_word_as_it_comes(service: Service, protocol: 
         seen.append(token)
         arrived.release()
 
-    answer = hear(get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event(), see)
+    answer = read_answer(get_llm(protocol.spec, timeout=PATIENCE), [HumanMessage("hi")], threading.Event(), see)
     assert seen == ["It ", "is ", "so."]
     assert (answer.text, answer.ended) == ("It is so.", True)
 
@@ -78,14 +78,14 @@ def test_a_service_at_a_base_url_is_not_sent_the_key_of_openai(service: Service,
     monkeypatch.delenv("OPENAI_BASE_URL")
     monkeypatch.delenv("OPENAI_API_BASE")
     service.replies = [OPENAI.reply("Hello")]
-    answer = hear(get_llm("openai:our-own", base_url=f"{service.url}/v1"), [HumanMessage("hi")], threading.Event())
+    answer = read_answer(get_llm("openai:our-own", base_url=f"{service.url}/v1"), [HumanMessage("hi")], threading.Event())
     assert answer.text == "Hello"
     assert service.asked[0]["model"] == "our-own"
     assert "no-secret" not in str(service.headers)
     assert answer.usage is not None
     assert answer.usage.cost == 0, "nobody is paid for what runs here"
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", "of-our-own")
-    hear(get_llm("openai:our-own", base_url=f"{service.url}/v1"), [HumanMessage("hi")], threading.Event())
+    read_answer(get_llm("openai:our-own", base_url=f"{service.url}/v1"), [HumanMessage("hi")], threading.Event())
     assert service.headers[1]["authorization"] == "Bearer of-our-own"
 
 
@@ -104,7 +104,7 @@ def test_with_tools_it_is_still_known_what_it_costs_and_reads(service: Service, 
     assert (model_name(bound), priced_as(bound), room_of(bound)) == (model_name(llm), priced_as(llm), room_of(llm))
     assert worst_cost(bound, ["hi"]) == worst_cost(llm, ["hi"])
     service.replies = [protocol.reply("Hello")]
-    assert hear(bound, [HumanMessage("hi")], threading.Event()).text == "Hello"
+    assert read_answer(bound, [HumanMessage("hi")], threading.Event()).text == "Hello"
 
 
 def test_a_bounded_answer_asks_for_no_more_tokens(service: Service, protocol: Protocol) -> None:
@@ -126,6 +126,6 @@ def test_a_tool_is_bound_as_the_package_has_it(service: Service, protocol: Proto
 
 def test_a_price_that_nobody_knows_is_none(service: Service) -> None:
     service.replies = [Reply([piece.replace(b"gpt-4o", b"our-own-model") for piece in OPENAI.end if piece], headers={"content-type": OPENAI.content})]
-    usage = hear(get_llm("openai:our-own-model"), [HumanMessage("hi")], threading.Event()).usage
+    usage = read_answer(get_llm("openai:our-own-model"), [HumanMessage("hi")], threading.Event()).usage
     assert usage is not None
     assert usage.cost is None

@@ -65,7 +65,7 @@ async def test_huge_output_is_cut_and_counted() -> None:
 async def test_a_cell_at_the_end_of_its_time_is_interrupted_and_its_output_is_told() -> None:
     async with agent() as a:
         told = await a.eval("y = 1\nprint('so far')\nimport time\nwhile True: time.sleep(0.01)", timeout_s=0.5)
-        assert told.startswith("Timed out after 0.5 s: the code was interrupted. The variables are as it left them.\nso far\n")
+        assert told.startswith("Timed out after 0.5 s: the code was interrupted. Variables are as it left them.\nso far\n")
         assert await a.eval("y") == "1"
 
 
@@ -209,5 +209,5 @@ async def test_code_in_which_something_may_hide_is_not_run() -> None:
     async with agent() as a:
         answer = await a.call("eval", code="x = 1 #ok\rhidden = 1")
         assert answer.is_error
-        assert text_of(answer).startswith("It was not run. Line 1 holds the character U+000D")
+        assert text_of(answer).startswith("The code was not run. Line 1 holds the character U+000D")
         assert await a.eval("'hidden' in globals()") == "False"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mahtab_tui.mcp.packages import NoCommand, plan
+from mahtab_tui.mcp.packages import PackageError, plan
 
 
 @pytest.fixture
@@ -35,5 +35,5 @@ def test_the_project_itself_is_editable_by_being_installed(project: Path, packag
 
 
 def test_what_lacks_packages_is_refused(project: Path) -> None:
-    with pytest.raises(NoCommand, match="or folders"):
+    with pytest.raises(PackageError, match="or folders"):
         plan("develop", [], str(project / ".venv" / "bin" / "python"), project, uv="uv")

@@ -16,9 +16,9 @@ from mahtab_tui.bus.masking import Secrets
 from mahtab_tui.kernel.base import KernelHost
 from mahtab_tui.mcp import journal, shared
 from mahtab_tui.mcp.evaluation import EvalArguments, answer
-from mahtab_tui.mcp.handlers import Attach, ModeArguments, ToolHandlers
+from mahtab_tui.mcp.formatting import AnswerFormat
+from mahtab_tui.mcp.handlers import AttachOptions, ModeArguments, ToolHandlers
 from mahtab_tui.mcp.journal import Journal
-from mahtab_tui.mcp.look import Look
 from mahtab_tui.mcp.place import PlaceError
 from mahtab_tui.mcp.private import PrivatePlace
 from mahtab_tui.mcp.shared import SharedPlace
@@ -50,7 +50,7 @@ def counting(project: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PrivatePla
 async def test_calls_that_come_at_once_share_one_worker(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, starts = counting(project, monkeypatch)
     try:
-        done, inside, _ = await asyncio.gather(place.evaluate("1", None, report), place.inside(seen=True), place.kernel())
+        done, inside, _ = await asyncio.gather(place.evaluate("1", None, report), place.contents(seen=True), place.kernel())
     finally:
         await place.close()
     assert (len(starts), done.worker) == (1, inside.kernel.pid)
@@ -103,7 +103,7 @@ async def test_what_a_thread_prints_between_cells_comes_with_the_next_answer(pro
     finally:
         await place.close()
     assert (first.late, second.late) == ("late words\n", "")
-    told = answer(first, EvalArguments(code="0", timeout_s=None, max_output=1_000), Look("plain"))
+    told = answer(first, EvalArguments(code="0", timeout_s=None, max_output=1_000), AnswerFormat("plain"))
     assert told.text == "0\nPrinted since the last call:\nlate words"
 
 
@@ -122,11 +122,11 @@ async def test_a_log_that_cannot_be_written_ends_and_the_cells_go_on(
         await place.close()
     assert done.result.output == "printed\n42\n"
     assert log.mode == "off"
-    assert capsys.readouterr().err == f"mahtab-tui: /dev/full cannot be written: {os.strerror(28)}. It ends here.\n"
+    assert capsys.readouterr().err == f"mahtab-tui: /dev/full cannot be written: {os.strerror(28)}. Logging has stopped.\n"
 
 
 async def test_two_calls_that_join_a_session_join_once(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    handlers = ToolHandlers(None, str(project), Look("plain"), Journal(), Attach(), Secrets())
+    handlers = ToolHandlers(None, str(project), AnswerFormat("plain"), Journal(), AttachOptions(), Secrets())
     joins: list[str | None] = []
 
     class Joined:

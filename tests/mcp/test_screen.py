@@ -76,7 +76,7 @@ async def test_a_crash_of_the_screen_is_told_and_cleaned_up(start: Start, projec
         await a.eval("1")
         os.kill(screen.pid, signal.SIGKILL)
         await anyio.to_thread.run_sync(screen.wait_end)
-        assert "The session is gone" in await a.text("eval", code="1")
+        assert "The session has ended" in await a.text("eval", code="1")
     assert len(list(share_folder().iterdir())) == 1
     listed = subprocess.run([*command(), "sessions"], capture_output=True, text=True, check=True)
     assert "Running" not in listed.stdout

@@ -158,7 +158,7 @@ async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(share:
             assert "took the code out of the queue" in answers[0]
             while it.session.stop() is None:
                 await anyio.sleep(0.01)
-        assert answers[1].startswith("The code was interrupted. The variables are as it left them.\non\n")
+        assert answers[1].startswith("The code was interrupted. Variables are as it left them.\non\n")
 
 
 async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share, project: Path) -> None:
@@ -182,7 +182,7 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
         while (text := await a.text("eval", code="1")) == "1":
             await anyio.sleep(0.01)
         assert "The person disconnected you" in text
-        assert await a.text("mode", mode="private") == "Code runs in a worker of your own."
+        assert await a.text("mode", mode="private") == "Code now runs in your own worker."
         assert await a.eval("2") == "2"
         assert "You are mcp in the person's session moon" in await a.text("mode", mode="shared")
         assert await a.eval("after") == "1"
@@ -289,7 +289,7 @@ async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_ke
         told = await a.eval(
             "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)", timeout_s=1
         )
-        assert told.startswith("Timed out after 1 s: the code was interrupted, but has not ended within 2 s and goes on running.")
+        assert told.startswith("Timed out after 1 s: the code was interrupted, but did not end within 2 s and is still running.")
         assert told.endswith("What it printed so far:\nstubborn")
         it.session.kill_kernel()
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")

@@ -19,10 +19,10 @@ import pytest
 from mcp import MCPError
 
 from mahtab_tui.bus.masking import Secrets
-from mahtab_tui.mcp.handlers import Attach, ToolHandlers
+from mahtab_tui.mcp.formatting import AnswerFormat
+from mahtab_tui.mcp.handlers import AttachOptions, ToolHandlers
 from mahtab_tui.mcp.journal import Journal
-from mahtab_tui.mcp.library import Skills
-from mahtab_tui.mcp.look import Look
+from mahtab_tui.mcp.library import SkillPrompts
 from tests.mcp.clients import Agent, agent, text_of
 from tests.mcp.conftest import Share
 from tests.mcp.wheels import build_wheel, offline
@@ -314,8 +314,8 @@ def test_a_skill_that_cannot_be_used_is_said_once_on_stderr(tmp_path: Path, caps
     broken = tmp_path / ".mahtab" / "skills" / "odd" / "SKILL.md"
     broken.parent.mkdir(parents=True)
     broken.write_text("---\nname: odd\n---\nNo description.\n")
-    skills = Skills(tmp_path, ())
-    handlers = ToolHandlers(None, str(tmp_path), Look(), Journal(), Attach(), Secrets())
+    skills = SkillPrompts(tmp_path, ())
+    handlers = ToolHandlers(None, str(tmp_path), AnswerFormat(), Journal(), AttachOptions(), Secrets())
     for _ in range(2):
         assert "odd" not in [prompt.name for prompt in skills.prompts(handlers)]
     said = capsys.readouterr()

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from mahtab_tui.agent.graph import create_repl_graph
-from mahtab_tui.agent.hearing import hear
+from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.runner import run_graph
 from mahtab_tui.agent.state import create_initial_state
 from mahtab_tui.bus.masking import Secrets
@@ -69,7 +69,7 @@ def test_all_that_a_turn_read_counts_also_from_the_cache_and_where_it_failed(
     install_claude: InstallClaude, claude_model: MakeClaude, name: str
 ) -> None:
     install_claude("recording", recording=name)
-    usage = hear(claude_model(), HELLO, threading.Event()).usage
+    usage = read_answer(claude_model(), HELLO, threading.Event()).usage
     assert usage is not None
     read, written, cost = COUNTS[name]
     assert (usage.input_tokens, usage.output_tokens) == (read, written)
@@ -79,7 +79,7 @@ def test_all_that_a_turn_read_counts_also_from_the_cache_and_where_it_failed(
 
 def test_what_was_streamed_counts_where_the_process_ended_before_it_could_tell(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
     install_claude("recording", recording="partial_killed", exits=True)
-    answer = hear(claude_model(), HELLO, threading.Event())
+    answer = read_answer(claude_model(), HELLO, threading.Event())
     assert "ended with exit code" in answer.failure
     assert answer.usage is not None
     assert answer.usage.input_tokens == 2_400
@@ -93,8 +93,8 @@ def test_calls_that_the_cli_makes_by_itself_count_and_it_is_told_to_make_none(in
     notices: list[str] = []
     llm = claude_model(on_notice=lambda level, text: notices.append(text))
     assert fake.starts == []
-    first = hear(llm, HELLO, threading.Event()).usage
-    usage = hear(llm, [*HELLO, AIMessage("one"), HumanMessage("more")], threading.Event()).usage
+    first = read_answer(llm, HELLO, threading.Event()).usage
+    usage = read_answer(llm, [*HELLO, AIMessage("one"), HumanMessage("more")], threading.Event()).usage
     assert first is not None
     assert usage is not None
     assert first.input_tokens == 20
@@ -130,14 +130,14 @@ def test_a_refused_message_is_no_part_of_the_answer(install_claude: InstallClaud
     """The CLI goes on once by itself, and says so."""
     install_claude("recording", recording="v330_refusal")
     notices: list[str] = []
-    answer = hear(claude_model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event())
+    answer = read_answer(claude_model(on_notice=lambda level, text: notices.append(text)), HELLO, threading.Event())
     assert (answer.text, answer.failure) == ("Hello from the fake server.", "")
     assert notices == ["claude: Opus 5.5's safeguards stopped the response above · continuing once with that noted"]
 
 
 def test_a_refusal_at_the_end_is_told_and_no_answer(install_claude: InstallClaude, claude_model: MakeClaude) -> None:
     install_claude("recording", recording="v197_refusal")
-    answer = hear(claude_model(), HELLO, threading.Event())
+    answer = read_answer(claude_model(), HELLO, threading.Event())
     assert (answer.failure, answer.ended) == (REFUSED, False)
 
 

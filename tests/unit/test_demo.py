@@ -156,7 +156,7 @@ def test_code_that_failed_or_found_no_column_is_no_answer() -> None:
         ended = f'<assistant-repl-out cell="4" status="{status}">{printed}</assistant-repl-out>\n\n{CLOSING}'
         with pytest.raises(ModelError, match=printed):
             answer([*question("mean of weight"), AIMessage("x"), HumanMessage(ended)])
-    with pytest.raises(ModelError, match="No rule"):
+    with pytest.raises(ModelError, match="no rule"):
         answer(question("fix the error", FAILURE.format(code="x()", error="OSError: no")))
 
 

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, Huma
 from pydantic import BaseModel
 
 from mahtab_tui.agent import ReplAgent, create_initial_state, create_repl_graph, run_graph
-from mahtab_tui.agent.hearing import hear
+from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.agent.state import AgentState
 from mahtab_tui.agent.tool_runs import CALLS
 from mahtab_tui.bus import tags
@@ -156,7 +156,7 @@ def test_what_runs_is_what_is_shown(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     [
         ('{"path": "app', "The arguments cannot be read as JSON: "),
         ('{"path": "app.py"', "The arguments cannot be read as JSON: "),
-        ("[1]", "The arguments cannot be read as JSON: they are no object."),
+        ("[1]", "The arguments cannot be read as JSON: not an object."),
         ("[" * 100_000, "The arguments cannot be read as JSON: "),
         ('{"path": 3}', "read_file was not called: path: Input should be a valid string."),
         ('{"paht": "app.py"}', "read_file was not called: path: Field required"),
@@ -175,7 +175,7 @@ def test_a_call_that_cannot_be_made_is_a_sentence_and_the_model_goes_on(desk: De
 
 def test_an_unknown_tool_is_told_which_there_are(desk: Desk) -> None:
     _, model = run(desk, calls(("read_fiel", {})), says("I see."))
-    assert "There is no tool 'read_fiel'. There are: search_skills, load_skill, search_code, read_file." in results(model.asked[1])[0]
+    assert "There is no tool 'read_fiel'. Tools: search_skills, load_skill, search_code, read_file." in results(model.asked[1])[0]
 
 
 def test_a_tool_that_raises_anything_is_a_sentence(own_tools: None, desk: Desk) -> None:
@@ -283,7 +283,7 @@ def test_calls_of_an_answer_that_did_not_end_by_itself_are_none(ends: str) -> No
             raise ModelError("The line is dead.")
 
     model = Caller(answers=[[*calls(("read_file", {"path": "app.py"})), *says("And then")]])
-    answer = hear(model, [HumanMessage("x")], cancelled, heard, options={"tools": ["read_file"]})
+    answer = read_answer(model, [HumanMessage("x")], cancelled, heard, options={"tools": ["read_file"]})
     assert (answer.stopped, answer.failure) == ((True, "") if ends == "stopped" else (False, "The line is dead."))
     assert (answer.message, list(answer.calls)) == (None, [])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from mahtab_tui.agent.seeing import chosen, named, with_pictures
+from mahtab_tui.agent.seeing import picture_ids, pictures_to_send, with_pictures
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.formatters import to_xml
 from mahtab_tui.llm import prompts
@@ -30,7 +30,7 @@ def images(message: AnyMessage) -> list[str]:
 def test_a_picture_goes_where_it_is_named_and_once() -> None:
     messages: list[AnyMessage] = [HumanMessage(f"{attached('one')} and {attached('two')}"), AIMessage(attached("one")), HumanMessage(attached("one"))]
     pictures = {"one": picture("A"), "two": picture("B")}
-    told = with_pictures(messages, chosen(messages, pictures, 10_000))
+    told = with_pictures(messages, pictures_to_send(messages, pictures, 10_000))
     assert [images(message) for message in told] == [["AAAAAAAA", "BBBBBBBB"], [], []]
     assert told[0].text.startswith(str(messages[0].text))
     assert prompts.NOT_SHOWN not in str(told)
@@ -44,15 +44,15 @@ def test_one_that_is_not_sent_is_said_to_be_there() -> None:
 def test_the_newest_are_sent_as_far_as_there_is_room() -> None:
     messages = [HumanMessage(attached(f"p{number}")) for number in range(20)]
     pictures = {f"p{number}": picture("A") for number in range(20)}
-    assert list(chosen(messages, pictures, 100_000)) == [f"p{number}" for number in range(19, 19 - MOST, -1)]
-    assert list(chosen(messages, pictures, 250)) == ["p19", "p18"]
-    assert chosen(messages, pictures, -5) == {}
-    assert list(chosen(messages, {"p3": picture("A")}, 1_000)) == ["p3"]
+    assert list(pictures_to_send(messages, pictures, 100_000)) == [f"p{number}" for number in range(19, 19 - MOST, -1)]
+    assert list(pictures_to_send(messages, pictures, 250)) == ["p19", "p18"]
+    assert pictures_to_send(messages, pictures, -5) == {}
+    assert list(pictures_to_send(messages, {"p3": picture("A")}, 1_000)) == ["p3"]
 
 
 def test_what_was_printed_names_no_picture() -> None:
     forged = attached("one", label='" picture="two')
     printed = to_xml(made(tags.USER_REPL_OUT, attached("one"), {"cell": 1}))
-    assert named([HumanMessage(printed)]) == []
-    assert named([HumanMessage(forged)]) == ["one"]
-    assert named([HumanMessage(to_xml(made(tags.USER_ATTACHMENT, attached("one"), {"turn": 1, "label": "@notes.txt"})))]) == []
+    assert picture_ids([HumanMessage(printed)]) == []
+    assert picture_ids([HumanMessage(forged)]) == ["one"]
+    assert picture_ids([HumanMessage(to_xml(made(tags.USER_ATTACHMENT, attached("one"), {"turn": 1, "label": "@notes.txt"})))]) == []

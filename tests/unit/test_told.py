@@ -14,7 +14,7 @@ from mahtab_tui.bus.formatters import defuse
 from mahtab_tui.bus.hidden import visible
 from mahtab_tui.bus.told import OVERWRITTEN, told, told_output
 from mahtab_tui.llm.prompts import render_context
-from mahtab_tui.mcp.look import Look
+from mahtab_tui.mcp.formatting import AnswerFormat
 from mahtab_tui.search.prompts import plain_message
 
 LINES = "\n".join(f"line {number}" for number in range(20))
@@ -49,7 +49,13 @@ def test_nothing_is_deleted(text: str) -> None:
 @pytest.mark.parametrize("text", HIDING)
 def test_what_stands_in_a_sequence_is_told(text: str) -> None:
     result = ExecutionResult(step=0, block=0, cell=1, code="", output=text, is_error=False, status="ok", note="")
-    for said in (told_output(text), render_results([result]), render_context((), "", text), plain_message("what?", text), Look().output(text)):
+    for said in (
+        told_output(text),
+        render_results([result]),
+        render_context((), "", text),
+        plain_message("what?", text),
+        AnswerFormat().output(text),
+    ):
         assert LINES in said
         assert not re.search("[\x1b\x9d]", said)
 

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage, Human
 
 from mahtab_tui.agent import ReplAgent
 from mahtab_tui.agent.fitting import fit
-from mahtab_tui.agent.tool_messages import Call, gathered
+from mahtab_tui.agent.tool_messages import ToolCall, gathered
 from mahtab_tui.agent.tool_runs import run_call
 from mahtab_tui.bus import tags
 from mahtab_tui.llm.base import ModelError
@@ -87,7 +87,7 @@ def test_what_a_tool_gives_after_the_stop_is_not_told() -> None:
             cancelled.set()
             return "late"
 
-    ran = run_call(Call(id="x", name="find", arguments={}, problem=""), cast(Toolset, Stopping()), cancelled)
+    ran = run_call(ToolCall(id="x", name="find", arguments={}, problem=""), cast(Toolset, Stopping()), cancelled)
     assert ran == ("stopped", "The person stopped the turn before this had ended.")
 
 
@@ -135,7 +135,7 @@ def test_a_service_that_knows_no_tools_is_asked_without_them(desk: Desk) -> None
     agent = ReplAgent(desk.host, model, tools=desk.session.tools())
     assert (agent.ask_sync("what is it?"), agent.ask_sync("how long?")) == ("It is a list.", "It is long.")
     assert [bool(given) for given in model.tools] == [True, False, False]
-    assert desk.notices("info") == ["The model takes no tools, so it is asked without them."]
+    assert desk.notices("info") == ["The model does not support tools, so it is asked without them."]
 
 
 def test_another_failure_is_no_refusal_of_tools(desk: Desk) -> None:

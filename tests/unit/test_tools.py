@@ -55,7 +55,7 @@ def test_whatever_goes_wrong_in_a_tool_is_a_sentence(tmp_path: Path) -> None:
         ("read_file", {"paht": "x"}, "read_file was not called: path: Field required; paht: Extra inputs are not permitted."),
         ("search_code", {"pattern": "("}, "'(' is not a regular expression: missing ), unterminated subpattern at position 0."),
         ("load_skill", {"name": "none"}, "There is no skill 'none'. Skills: none."),
-        ("reed_file", {}, "There is no tool 'reed_file'. There are: search_skills, load_skill, search_code, read_file."),
+        ("reed_file", {}, "There is no tool 'reed_file'. Tools: search_skills, load_skill, search_code, read_file."),
     ]:
         with pytest.raises(ToolError) as raised:
             tools.run(name, arguments)

@@ -1,4 +1,4 @@
-"""How text looks to the agent's own screen: with colours, as Markdown, or plain."""
+"""Formats text for the agent's screen: with colours, as Markdown, or plain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mahtab_tui.bus.told import told, told_output
 Format = Literal["ansi", "markdown", "plain"]
 
 SHORT = 200
-"""Characters of a name or of a type's name that are told: code can make longer ones."""
+"""Characters of a name or type that are shown, since code can make longer ones."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _RED, _END = "\x1b[31m", "\x1b[0m"
@@ -19,7 +19,7 @@ _TICKS = re.compile("`{3,}")
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AnswerFormat:
     """The format of answers, and whether code is highlighted in it."""
 
     format: Format = "plain"
@@ -31,18 +31,18 @@ class Look:
         return self.format == "ansi" and self.highlight
 
     def code(self, text: str) -> str:
-        """Python: a value."""
+        """Format a value as Python."""
         return self._shown(text, "python")
 
     def traceback(self, text: str) -> str:
-        """Marked where it says what went wrong: its last line."""
+        """Format a traceback, with its last line in red."""
         if self.format == "markdown" or not self.colour or _COLOURS.search(text):
             return self._shown(text, "pytb")
         head, newline, last = told(text).rpartition("\n")
         return f"{head}{newline}{_RED}{last}{_END}" if last else ""
 
     def output(self, text: str) -> str:
-        """What was printed: with its own colours or none, and no other control sequence."""
+        """Format output, with its own colours or none, and no other control sequences."""
         if not text:
             return ""
         if self.colour:
@@ -62,20 +62,20 @@ class Look:
 
 
 def short(text: str, most: int = SHORT) -> str:
-    """A text on one line, of at most `most` characters."""
+    """Return a text as one line of at most `most` characters."""
     text = told(text).replace("\n", " ")
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def fenced(text: str, language: str) -> str:
-    """A Markdown block that its text cannot close."""
+    """Return a Markdown code block that its text cannot close."""
     ticks = "`" * max([3, *(len(found) + 1 for found in _TICKS.findall(text))])
     end = "" if text.endswith("\n") else "\n"
     return f"{ticks}{language}\n{text}{end}{ticks}"
 
 
 def highlighted(text: str, language: str) -> str:
-    """The text in the terminal's colours (SGR)."""
+    """Highlight a text with terminal colours (SGR)."""
     from pygments import highlight
     from pygments.formatters import TerminalFormatter
     from pygments.lexers import get_lexer_by_name
@@ -85,7 +85,7 @@ def highlighted(text: str, language: str) -> str:
 
 
 def safe(text: str) -> str:
-    """The text with its colours, and no other control sequence. They end with it."""
+    """Keep a text's colours, reset at its end, and no other control sequences."""
     pieces: list[str] = []
     start = 0
     for code in _COLOURS.finditer(text):

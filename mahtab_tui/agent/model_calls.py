@@ -1,4 +1,4 @@
-"""One answer of a model, heard to its end."""
+"""Calls a model and reads its answer."""
 
 from __future__ import annotations
 
@@ -6,59 +6,89 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata, add_usage
 
-from mahtab_tui.agent.tool_messages import Call, gathered
+from mahtab_tui.agent.host import AgentHost
+from mahtab_tui.agent.tool_messages import ToolCall, gathered
 from mahtab_tui.bus.records import Usage
 from mahtab_tui.llm.base import ContextTooLong, ModelBusy, ModelError, Stoppable
 from mahtab_tui.llm.chunks import REFUSED, encodable, has_restarted, is_cut, is_refused
 from mahtab_tui.llm.failures import explained
+from mahtab_tui.llm.masked import masked_messages
 from mahtab_tui.llm.pictures import pictures_in
-from mahtab_tui.llm.usage import estimated_usage, is_priced, told_usage
+from mahtab_tui.llm.spending import OverBudget
+from mahtab_tui.llm.usage import estimated_usage, is_priced, model_name, told_usage, worst_cost
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 _NOTICE_WITHIN = 0.1
-"""Seconds after which a stop is noticed while a model that cannot be stopped is silent."""
+"""Seconds within which a stop is noticed while a model that cannot be stopped is silent."""
 _PAUSES = (1.0, 2.0, 4.0, 8.0)
-"""Seconds before a busy service is asked again, where it does not ask for more."""
+"""Seconds before a busy service is asked again, unless it asks for more."""
 _LONGEST_PAUSE = 120.0
-"""Seconds; a service that asks for more has failed."""
+"""Seconds; a service that asks for more counts as failed."""
 
 OnToken = Callable[[str | None], object]
-"""Is told what a model says, token by token; None where the answer begins anew, so that what was told of it does not count any more."""
+"""Called with each token of an answer, and with None if the answer starts again and earlier tokens no longer count."""
 
 
 class ModelAnswer(NamedTuple):
-    """What a model said."""
+    """An answer of a model."""
 
     text: str
     stopped: bool
-    """The person ended it."""
+    """Whether the user stopped it."""
     cut: bool
-    """It reached the model's limit of tokens."""
+    """Whether it reached the model's token limit."""
     failure: str
-    """Why the model failed, as a sentence; else empty."""
+    """A sentence saying why the model failed; empty if it did not."""
     usage: Usage | None
-    """What it has used; None where the model did not say."""
+    """What the call used; None if the model did not report it."""
     too_long: bool = False
-    """It failed since it was sent more than it can read."""
+    """Whether it failed because the messages exceed its context window."""
     message: AIMessage | None = None
-    """Of an answer that calls tools: as it goes back to the provider."""
-    calls: Sequence[Call] = ()
-    """The calls in it."""
+    """If it calls tools: the message to send back to the provider."""
+    calls: Sequence[ToolCall] = ()
+    """Its tool calls."""
 
     @property
     def ended(self) -> bool:
-        """Whether the model ended it by itself."""
+        """Whether the model completed it."""
         return not (self.stopped or self.cut or self.failure)
 
 
-def hear(
+def call_model(
+    host: AgentHost,
+    llm: BaseChatModel,
+    messages: Sequence[AnyMessage],
+    turn: int,
+    source: Literal["agent", "reflection", "summary"],
+    on_pause: Callable[[str], object],
+    on_token: OnToken = lambda token: None,
+    options: Mapping[str, Any] | None = None,
+) -> ModelAnswer:
+    """Ask a model as `read_answer` does, with secrets masked. A call that could cost too much is not made and counts as failed."""
+    messages = masked_messages(messages, host.secrets)
+
+    def worst() -> float | None:
+        calls = (str(message.tool_calls) for message in messages if isinstance(message, AIMessage) and message.tool_calls)
+        return worst_cost(llm, [*(str(message.text) for message in messages), *calls, str(options or "")], pictures_in(messages))
+
+    try:
+        with host.spending.afford(model_name(llm) or llm._llm_type, worst):
+            answer = read_answer(llm, messages, host.cancelled, on_token, on_pause, options)
+            if answer.usage is not None:
+                host.usage(answer.usage.changed(source=source, turn=turn))
+    except OverBudget as refusal:
+        return ModelAnswer("", stopped=False, cut=False, failure=str(refusal), usage=None)
+    return answer
+
+
+def read_answer(
     llm: BaseChatModel,
     messages: Sequence[AnyMessage],
     cancelled: threading.Event,
@@ -66,29 +96,28 @@ def hear(
     on_pause: Callable[[str], object] = lambda sentence: None,
     options: Mapping[str, Any] | None = None,
 ) -> ModelAnswer:
-    """Listen until the answer ends, the turn is cancelled, or the model fails; the tokens that were told are what was said until then.
+    """Read an answer until it ends, the turn is cancelled, or the model fails; the text so far is kept.
 
-    options: with what the model is called, as `tool_messages.binding` makes it for one that calls tools.
-
-    A service that is busy before it has said anything is asked again, after the pause that it asks for; on_pause is told of each.
+    options: further arguments for the model, such as `tool_messages.binding` returns.
+    If the service is busy before the first token, it is asked again after a pause; on_pause is called with a sentence each time.
     """
-    hearing = _Hearing(llm, messages, cancelled, on_token, options or {})
+    reader = _AnswerReader(llm, messages, cancelled, on_token, options or {})
     for pause in _PAUSES:
-        failure = hearing.listen()
-        if not isinstance(failure, ModelBusy) or failure.pause is None or hearing.tokens:
+        failure = reader.listen()
+        if not isinstance(failure, ModelBusy) or failure.pause is None or reader.tokens:
             break
         pause = max(pause, failure.pause)
         if pause > _LONGEST_PAUSE or cancelled.is_set():
             break
-        on_pause(f"{failure} It is asked again in {pause:.0f} s.")
+        on_pause(f"{failure} Trying again in {pause:.0f} s.")
         cancelled.wait(pause)
     else:
-        failure = hearing.listen()
-    return hearing.answer(failure)
+        failure = reader.listen()
+    return reader.answer(failure)
 
 
-class _Hearing:
-    """Folds the pieces of one answer."""
+class _AnswerReader:
+    """Folds the chunks of one answer."""
 
     def __init__(
         self,
@@ -105,14 +134,14 @@ class _Hearing:
         self._on_token = on_token
         self._options = options
         self._pieces: list[BaseMessage] = []
-        """Of a model that knows tools."""
+        """Kept only for models that call tools."""
         self._sent = False
-        """The service has taken the question: it has answered, or was left in its silence."""
+        """Whether the service has accepted the question: it has answered, or was stopped before it did."""
         self._usage: UsageMetadata | None = None
         self._metadata: dict[str, Any] = {}
 
     def listen(self) -> ModelError | None:
-        """One call; why it failed."""
+        """Make the call; returns why it failed, or None."""
         self._pieces.clear()
         if self._cancelled.is_set():
             return None
@@ -130,13 +159,13 @@ class _Hearing:
                 if (part := getattr(chunk, "usage_metadata", None)) is not None:
                     self._usage = add_usage(self._usage, part)
                 self._metadata |= chunk.response_metadata
-        except Exception as error:  # a provider's own code
+        except Exception as error:  # the provider's code
             return explained(error)
         self._sent = True
         return ModelError(REFUSED) if is_refused(self._metadata) else None
 
     def answer(self, failure: ModelError | None) -> ModelAnswer:
-        """What was said, when it has ended."""
+        """Return the answer after its end."""
         stopped = self._cancelled.is_set()
         said = "".join(self.tokens)
         usage = told_usage(self._llm, self._usage, self._metadata)
@@ -162,7 +191,7 @@ def _chunks(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threa
         return
     stopped = False
     for chunk in llm.stream(list(messages), **options):
-        if cancelled.is_set() and not stopped:  # the stop came before there was an answer to stop
+        if cancelled.is_set() and not stopped:  # the stop came before the answer started
             stopped = True
             llm.stop()
         yield chunk
@@ -171,7 +200,7 @@ def _chunks(llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threa
 def _chunks_until(
     llm: BaseChatModel, messages: Sequence[AnyMessage], cancelled: threading.Event, options: Mapping[str, Any]
 ) -> Iterator[BaseMessage]:
-    """The chunks of a model that cannot be stopped: it is read on a thread of its own, and left to itself when the turn is cancelled."""
+    """Yield the chunks of a model that cannot be stopped. A thread reads it, and is abandoned when the turn is cancelled."""
     arrived: queue.SimpleQueue[BaseMessage | Exception | None] = queue.SimpleQueue()
     left = threading.Event()
 
@@ -182,10 +211,10 @@ def _chunks_until(
                 if left.is_set():
                     return
             arrived.put(None)
-        except Exception as error:  # the thread's outermost frame: it is raised where the answer is waited for
+        except Exception as error:  # the thread's outermost frame; the waiting thread raises it
             arrived.put(error)
 
-    # The context carries the callbacks of whoever runs the graph.
+    # The context contains the callbacks of the graph's caller.
     threading.Thread(target=copy_context().run, args=(read,), name="model", daemon=True).start()
     try:
         while not cancelled.is_set():

@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk, HumanMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 
-from mahtab_tui.agent.hearing import ModelAnswer, hear
+from mahtab_tui.agent.model_calls import ModelAnswer, read_answer
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.chunks import encodable
 
@@ -72,7 +72,7 @@ def kind(request: pytest.FixtureRequest) -> type[Scripted]:
 
 def test_tokens_are_told_as_they_come(kind: type[Scripted]) -> None:
     told: list[str | None] = []
-    answer = hear(kind(script=["It ", "", "is."]), QUESTION, threading.Event(), told.append)
+    answer = read_answer(kind(script=["It ", "", "is."]), QUESTION, threading.Event(), told.append)
     assert answer == ModelAnswer("It is.", stopped=False, cut=False, failure="", usage=None)
     assert answer.ended
     assert told == ["It ", "is."]
@@ -80,13 +80,13 @@ def test_tokens_are_told_as_they_come(kind: type[Scripted]) -> None:
 
 def test_the_transports_final_text_counts(kind: type[Scripted]) -> None:
     last = {"content": "", "response_metadata": {"final_text": "It is a list."}}
-    assert hear(kind(script=["It is a", last]), QUESTION, threading.Event()).text == "It is a list."
+    assert read_answer(kind(script=["It is a", last]), QUESTION, threading.Event()).text == "It is a list."
 
 
 def test_usage_that_comes_in_two_parts_adds_up(kind: type[Scripted]) -> None:
     first = {"content": "", "usage_metadata": {"input_tokens": 9, "output_tokens": 0, "total_tokens": 9, "input_token_details": {"cache_read": 4}}}
     last = {"content": "", "usage_metadata": {"input_tokens": 0, "output_tokens": 5, "total_tokens": 5}}
-    answer = hear(kind(script=[first, "Yes.", last]), QUESTION, threading.Event())
+    answer = read_answer(kind(script=[first, "Yes.", last]), QUESTION, threading.Event())
     assert answer.usage is not None
     assert (answer.usage.input_tokens, answer.usage.output_tokens, answer.usage.cache_read_tokens) == (9, 5, 4)
     assert answer.usage.cost is None
@@ -94,7 +94,7 @@ def test_usage_that_comes_in_two_parts_adds_up(kind: type[Scripted]) -> None:
 
 @pytest.mark.parametrize("metadata", [{"stop_reason": "max_tokens"}, {"finish_reason": "length"}, {"done_reason": "length"}])
 def test_an_answer_at_the_limit_of_tokens_was_cut(kind: type[Scripted], metadata: dict[str, str]) -> None:
-    answer = hear(kind(script=["It is", {"content": "", "response_metadata": metadata}]), QUESTION, threading.Event())
+    answer = read_answer(kind(script=["It is", {"content": "", "response_metadata": metadata}]), QUESTION, threading.Event())
     assert answer.cut
     assert not answer.ended
 
@@ -108,14 +108,14 @@ def test_an_answer_at_the_limit_of_tokens_was_cut(kind: type[Scripted], metadata
     ],
 )
 def test_what_came_before_a_failure_stays(kind: type[Scripted], error: Exception, sentence: str) -> None:
-    answer = hear(kind(script=["Half", fail(error)]), QUESTION, threading.Event())
+    answer = read_answer(kind(script=["Half", fail(error)]), QUESTION, threading.Event())
     assert (answer.text, answer.failure, answer.ended) == ("Half", sentence, False)
 
 
 def test_a_provider_that_fails_because_it_was_stopped_has_not_failed(kind: type[Scripted]) -> None:
     cancelled = threading.Event()
     model = kind(script=["Half", lambda: cancelled.wait(PATIENCE), fail(ConnectionError("closed"))])
-    answer = hear(model, QUESTION, cancelled, on_token=lambda token: cancelled.set())
+    answer = read_answer(model, QUESTION, cancelled, on_token=lambda token: cancelled.set())
     assert (answer.text, answer.stopped, answer.failure) == ("Half", True, "")
 
 
@@ -123,14 +123,14 @@ def test_a_model_is_not_asked_at_all_once_the_turn_is_cancelled(kind: type[Scrip
     cancelled = threading.Event()
     cancelled.set()
     model = kind(script=["Yes."])
-    assert hear(model, QUESTION, cancelled).stopped
+    assert read_answer(model, QUESTION, cancelled).stopped
     assert model._asked == 0
 
 
 def test_a_stop_that_came_before_the_answer_reaches_it_all_the_same() -> None:
     cancelled = threading.Event()
     model = Stopped(script=[cancelled.set, "one", "two", {"content": "", "response_metadata": {"cost_usd": 0.5}}])
-    answer = hear(model, QUESTION, cancelled)
+    answer = read_answer(model, QUESTION, cancelled)
     assert model._stops == 1
     assert answer.text == ""
     assert answer.usage is not None
@@ -140,7 +140,7 @@ def test_a_stop_that_came_before_the_answer_reaches_it_all_the_same() -> None:
 def test_a_silent_model_that_cannot_be_stopped_is_left_to_itself() -> None:
     cancelled, release, ended = threading.Event(), threading.Event(), threading.Event()
     model = Scripted(script=["Well", lambda: release.wait(PATIENCE), ended.set, "too late"])
-    answer = hear(model, QUESTION, cancelled, on_token=lambda token: cancelled.set())
+    answer = read_answer(model, QUESTION, cancelled, on_token=lambda token: cancelled.set())
     assert (answer.text, answer.stopped) == ("Well", True)
     assert not ended.is_set()
     release.set()
@@ -148,7 +148,7 @@ def test_a_silent_model_that_cannot_be_stopped_is_left_to_itself() -> None:
 
 def test_text_can_always_be_sent() -> None:
     assert encodable("half \ud83c and \udf19, whole \ud83c\udf19 and 🌙") == "half \ufffd and \ufffd, whole 🌙 and 🌙"
-    answer = hear(Scripted(script=["\ud83c", "\udf19", "\ud800"]), QUESTION, threading.Event())
+    answer = read_answer(Scripted(script=["\ud83c", "\udf19", "\ud800"]), QUESTION, threading.Event())
     assert answer.text == "🌙\ufffd"
 
 
@@ -160,7 +160,7 @@ class Priced(Scripted):
 
 
 def test_an_answer_of_a_priced_model_that_tells_no_usage_is_estimated() -> None:
-    usage = hear(Priced(script=["It is."]), QUESTION, threading.Event()).usage
+    usage = read_answer(Priced(script=["It is."]), QUESTION, threading.Event()).usage
     assert usage is not None
     assert usage.estimated
     assert usage.cost is not None
@@ -169,10 +169,10 @@ def test_an_answer_of_a_priced_model_that_tells_no_usage_is_estimated() -> None:
 
 def test_a_stop_before_the_first_word_has_cost_what_was_read() -> None:
     cancelled = threading.Event()
-    usage = hear(Priced(script=["", cancelled.set, ""]), QUESTION, cancelled).usage
+    usage = read_answer(Priced(script=["", cancelled.set, ""]), QUESTION, cancelled).usage
     assert usage is not None
     assert usage.input_tokens > 0
     cancelled = threading.Event()
     cancelled.set()
-    assert hear(Priced(script=["It"]), QUESTION, cancelled).usage is None, "it was not asked"
-    assert hear(Priced(script=[fail(ModelError("No."))]), QUESTION, threading.Event()).usage is None, "it did not answer"
+    assert read_answer(Priced(script=["It"]), QUESTION, cancelled).usage is None, "it was not asked"
+    assert read_answer(Priced(script=[fail(ModelError("No."))]), QUESTION, threading.Event()).usage is None, "it did not answer"
