@@ -32,7 +32,7 @@ _LAST_WORDS = 2.0
 _REFUSAL = "Nobody can approve code, because the question was asked without a screen. Answer in words."
 
 
-class Teller(logging.Handler):
+class RecordPrinter(logging.Handler):
     """Prints the records of the bus as they come."""
 
     def __init__(self, *, as_json: bool) -> None:
@@ -52,7 +52,7 @@ class Teller(logging.Handler):
 
 
 def _for_stderr(record: Record) -> str:
-    """What stderr shows of a record; empty for nothing."""
+    """Return what stderr shows of a record; empty for nothing."""
     match record:
         case records.ReplIn():
             return "\n".join(f">>> {visible(line)}" for line in record.text.split("\n"))
@@ -62,7 +62,7 @@ def _for_stderr(record: Record) -> str:
             return f"{record.name} {record.arguments}"
         case records.AssistantTool(state="error"):
             return record.text
-        case records.Kernel() if record.pid:  # why a kernel did not start is reported as the reason for having no answer
+        case records.Kernel() if record.pid:  # a kernel that did not start has no pid; the failure to answer reports that
             return record.text
         case records.UserAttachment():
             return f"{record.label}: {record.problem or record.size}"
@@ -111,8 +111,8 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
     session = Session(settings, process_kernel(settings), NoFace())
     approver = Approver()
     approver.session = session
-    teller = Teller(as_json=as_json)
-    session.log.addHandler(teller)
+    printer = RecordPrinter(as_json=as_json)
+    session.log.addHandler(printer)
     session.log.addHandler(approver)
     stopped_by: list[int] = []
 
@@ -132,7 +132,7 @@ def ask_once(question: str, settings: Settings, files: Sequence[DataFile], *, as
             return FAILED
         answer = session.agent.ask(question, attach="files and variables")
     except (KernelError, ModelError) as error:
-        if not as_json and str(error) not in teller.failures:
+        if not as_json and str(error) not in printer.failures:
             print(plain(session.secrets.mask(f"mahtab-tui: {error}")), file=sys.stderr)
         return FAILED
     finally:

@@ -34,7 +34,7 @@ def _line(name: str, found: str, advice: str = "") -> str:
 
 
 def report() -> Iterator[str]:
-    """One line for each thing that matters, with advice if something is missing."""
+    """Yield a line for each check, with advice if something is missing."""
     yield _line("mahtab-tui", f"{__version__}, {resource_folder('styles').parent}")
     yield _line("python", f"{platform.python_version()}, {sys.executable}")
     yield _system()
@@ -69,7 +69,7 @@ def _kernel() -> str:
 
 
 def _environments() -> str:
-    """Other environments for the kernel, found by looking at files; none is started."""
+    """List other environments for the kernel, from files alone; no interpreter is started."""
     try:
         found = found_environments(Path.cwd(), find_interpreter(load_settings().python))
     except (KernelError, SettingsError):  # the line about the kernel reports it
@@ -81,7 +81,7 @@ def _environments() -> str:
 
 
 def _sandbox() -> str:
-    """What runs the code of a search. It is tried, because a system may have everything it needs and still forbid it."""
+    """Report the sandbox of searches after trying it, because a system may have everything it needs and still forbid it."""
     try:
         name, gaps = asyncio.run(_try_sandbox())
     except SandboxError as error:
@@ -91,10 +91,10 @@ def _sandbox() -> str:
 
 
 async def _try_sandbox() -> tuple[str, str]:
-    """The name of the sandbox in use, and its gaps. Raises `SandboxError`."""
+    """Run code in a sandbox, and return the sandbox's name and gaps. Raises `SandboxError`."""
     sandboxes = open_sandboxes()
     try:
-        sandbox = await sandboxes.start(Text.root("text"), _NoNode())
+        sandbox = await sandboxes.start(Text.root("text"), _RefusingHost())
         result = await sandbox.run("print(len(context))", seconds=20)
     finally:
         await sandboxes.close()
@@ -103,8 +103,8 @@ async def _try_sandbox() -> tuple[str, str]:
     return sandboxes.name, sandboxes.gaps
 
 
-class _NoNode:
-    """Refuses every call of the code that is tried."""
+class _RefusingHost:
+    """Refuses all calls."""
 
     async def call(self, name: str, args: dict[str, Any]) -> Any:
         raise CallRefused("nobody answers here")
@@ -127,7 +127,7 @@ def _claude() -> str:
 
 
 def _login(executable: str) -> str:
-    """Whether somebody is logged in to `claude`, as it reports itself."""
+    """Report whether `claude` is logged in."""
     try:
         use_api_key = load_settings().claude_api_key
     except SettingsError:  # the line about the configuration reports it
@@ -136,9 +136,9 @@ def _login(executable: str) -> str:
     try:
         status = login_status(executable, use_api_key=use_api_key)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return _line("login", "not known", f"`claude auth status` does not answer: {error}.")
+        return _line("login", "unknown", f"`claude auth status` does not answer: {error}.")
     if status is None:
-        return _line("login", "not known", "`claude auth status` does not say. Run `claude update`.")
+        return _line("login", "unknown", "`claude auth status` does not say. Run `claude update`.")
     if not status.logged_in:
         return _line("login", "nobody is logged in to `claude`", f"Run `claude`, then /login in it. {hint}".rstrip())
     return _line("login", f"{status.method or 'logged in'}. {hint}".rstrip(". "))
@@ -162,7 +162,7 @@ def _terminal() -> str:
 
 
 def _pictures() -> str:
-    """The terminal's picture protocol, as far as its variables tell; half blocks work everywhere."""
+    """Return the terminal's picture protocol, as its variables indicate; half blocks work everywhere."""
     program = os.environ.get("TERM_PROGRAM", "")
     if os.environ.get("KITTY_WINDOW_ID") or program == "ghostty":
         return "Kitty protocol"

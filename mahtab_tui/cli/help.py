@@ -14,17 +14,17 @@ import typer
 from mahtab_tui.manual.pages import TOPICS, page
 
 _WIDEST = 100
-"""Columns of a page at a terminal."""
+"""The most columns of a page at a terminal."""
 
 
 def overview() -> str:
-    """The topics with a sentence each, as Markdown."""
+    """Return the list of topics as Markdown."""
     topics = "\n".join(f"| `{each.topic}` | {each.summary} |" for each in map(page, TOPICS))
     return f"# Manual of mahtab-tui\n\n`mahtab-tui help TOPIC` shows a page. `F1` shows them in the program.\n\n| topic | about |\n| --- | --- |\n{topics}\n"
 
 
 def show(text: str) -> None:
-    """Print Markdown: rendered and paged if stdout is a terminal, else as it is."""
+    """Print Markdown: rendered and paged if stdout is a terminal, otherwise as it is."""
     if not sys.stdout.isatty():
         typer.echo(text, nl=False)
         return
@@ -39,12 +39,12 @@ def show(text: str) -> None:
 
 
 def _paged(text: str) -> bool:
-    """Show a text in the person's pager, as man does. False if there is none."""
+    """Show a text in the user's pager, as man does. False if there is none."""
     chosen = os.environ.get("MANPAGER") or os.environ.get("PAGER")
     command = shlex.split(chosen) if chosen else ["less"]
     if not command or shutil.which(command[0]) is None:
         return False
-    # Colours as they are; a page that fits the screen is only printed. What the person has set in LESS wins.
+    # Keep colours, and only print a page that fits the screen. The user's own LESS variable takes precedence.
     surroundings = {"LESS": "-FRX", **os.environ}
     ignored = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is the pager's
     try:

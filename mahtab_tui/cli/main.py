@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="mahtab-tui",
-    help="A person and a language model at work in one live Python namespace. Without a command, opens the screen.",
+    help="You and a language model work in one live Python namespace. Without a command, opens the screen.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -65,7 +65,7 @@ def screen(
         str | None,
         typer.Option(metavar="[ID]", help="Continue a session: its conversation, not its namespace. Without ID, the last one"),
     ] = None,
-    no_share: Annotated[bool, typer.Option("--no-share", help="Let no agent into the session")] = False,
+    no_share: Annotated[bool, typer.Option("--no-share", help="Do not let agents join the session")] = False,
     continue_: Annotated[bool, typer.Option("--continue", help="Continue this folder's last session")] = False,
     query: Annotated[str | None, typer.Option(metavar="QUESTION", help="Answer one question without a screen, like the command ask")] = None,
     load: Load = None,
@@ -76,14 +76,14 @@ def screen(
     given: Given = None,
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version")] = False,
 ) -> None:
-    """A person and a language model at work in one live Python namespace. Without a command, opens the screen.
+    """You and a language model work in one live Python namespace. Without a command, opens the screen.
 
     mahtab-tui data.csv opens it with the file as a variable, mahtab-tui FOLDER in that folder; --load PATH is the same.
     """
     if context.invoked_subcommand is not None:
         if any((model, approval, python, theme, resume, continue_, no_share, query, load, json, skills_dir, code_dir, max_usd, given)):
             fail(f"Give the options after the command: mahtab-tui {context.invoked_subcommand} --help lists them.")
-        gc.enable()  # `mahtab_tui.__main__` has put it off; the screen's `Collector` puts it off further
+        gc.enable()  # `mahtab_tui.__main__` has disabled it; the screen's `Collector` keeps it disabled for longer
         return
     if query is not None:
         if theme or resume or continue_ or no_share:
@@ -151,8 +151,8 @@ def screen(
     if resume or continue_ or store.begun:
         from mahtab_tui.bus.sanitize import one_line
 
-        typer.echo(f"You left the session {one_line(name)} ({store.session}): its conversation is kept.")
-        typer.echo(f"Continue it: mahtab-tui --continue here, or --resume {store.session}")
+        typer.echo(f"The conversation of session {one_line(name)} ({store.session}) is saved.")
+        typer.echo(f"To continue it: mahtab-tui --continue here, or --resume {store.session}")
     raise typer.Exit(code)
 
 
@@ -278,7 +278,7 @@ def sessions(
     for session in running:
         say(f"  {session.sentence()}")
     if running:
-        typer.echo("Kept:")
+        typer.echo("Saved:")
 
     for line in describe_sessions(None if all_projects else Path.cwd()):
         say(line)
@@ -377,7 +377,7 @@ def _with_optional_value(words: list[str]) -> list[str]:
 
 def main() -> None:
     """Read the arguments and run the command."""
-    if isinstance(sys.stdout, TextIOWrapper):  # an encoding without some character must not lose the answer
+    if isinstance(sys.stdout, TextIOWrapper):  # an encoding that lacks a character must not lose the answer
         sys.stdout.reconfigure(errors="backslashreplace")
     guard_terminal()
     try:

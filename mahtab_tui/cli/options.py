@@ -23,7 +23,7 @@ Given = Annotated[
 
 
 def given_by(pairs: list[str] | None) -> dict[str, Any]:
-    """The values of ``--set``, for `load_settings`. Ends the command with a sentence if one cannot be used."""
+    """Return the values of ``--set`` for `load_settings`. Ends the command with a sentence if one is invalid."""
     if not pairs:
         return {}
     from mahtab_tui.settings.values import given_settings
@@ -35,7 +35,7 @@ def given_by(pairs: list[str] | None) -> dict[str, Any]:
 
 
 def checked_settings(models: Sequence[Literal["model", "sub_model"]], pairs: list[str] | None, **given: object) -> Settings:
-    """The effective settings. Ends the command with a sentence if they are wrong or a model cannot be used. Warns of untrusted settings.
+    """Load the settings. Ends the command with a sentence if they are invalid or a model is not available. Warns of untrusted settings.
 
     models: which models to check. pairs: the arguments of ``--set``.
     """

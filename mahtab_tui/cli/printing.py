@@ -9,27 +9,27 @@ from typing import NoReturn
 
 import typer
 
-_MADE = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
-"""The control sequences that commands make themselves: rewriting a line, colours and styles."""
+_ALLOWED = re.compile(r"(\A\r\x1b\[K|\x1b\[[\d;]*m)")
+"""The control sequences that commands use: rewriting a line, colours and styles."""
 
 
 class _Gate(TextIOWrapper):
-    """A stream to a terminal that lets only text, colours and styles through, whoever writes, including the argument parser and tracebacks."""
+    """A stream to a terminal that passes only text, colours and styles, also from the argument parser and tracebacks."""
 
     def __init__(self, stream: TextIOWrapper) -> None:
         super().__init__(stream.buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through)
         self._stream = stream
-        """Kept alive: its end would close the file that both write to."""
+        """Kept alive, since its destruction would close the file that both write to."""
 
     def write(self, text: str, /) -> int:
         from mahtab_tui.bus.sanitize import plain
 
-        super().write("".join(piece if _MADE.fullmatch(piece) else plain(piece) for piece in _MADE.split(text)))
+        super().write("".join(piece if _ALLOWED.fullmatch(piece) else plain(piece) for piece in _ALLOWED.split(text)))
         return len(text)
 
 
 def guard_terminal() -> None:
-    """From now on, nothing that a command prints can control the terminal."""
+    """Prevent everything that the command prints from controlling the terminal."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if isinstance(stream, TextIOWrapper) and (name == "stderr" or stream.isatty()):
@@ -37,14 +37,14 @@ def guard_terminal() -> None:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a text that others may have written: its control sequences do not reach the terminal."""
+    """Print a text without its control sequences, since others may have written it."""
     from mahtab_tui.bus.sanitize import plain
 
     typer.echo(plain(text), err=err)
 
 
 def need_folder() -> None:
-    """If the current folder has been deleted, go to one above it and say so."""
+    """If the current folder has been deleted, change to one above it and say so."""
     from mahtab_tui.system.working_folder import leave_deleted_folder
 
     if moved := leave_deleted_folder():

@@ -17,9 +17,9 @@ from mahtab_tui.store.sqlite import SessionRow, SqliteStore
 
 
 def resume(session: str | None, project: Path | None) -> tuple[SqliteStore, str, list[Record]]:
-    """The store of a session, its name, and its past records.
+    """Return the store of a session, its name, and its past records.
 
-    session: the beginning of its id; None for the last one, of the project or of all. Raises `NoSession`; ends the command if the user declines.
+    session: the start of its id; None for the last one, of the project or of all. Raises `NoSession`; ends the command if the user declines.
     """
     row = find_session(session, project)
     try:
@@ -41,7 +41,7 @@ def resume(session: str | None, project: Path | None) -> tuple[SqliteStore, str,
 
 
 def _shared_by(holder: Holder) -> Running | None:
-    """The running session of a program, if it can be watched."""
+    """Return the running session of a program, if it can be watched."""
     try:
         return next((each for each in running_sessions() if each.pid == holder.pid and holder.is_here), None)
     except SharingError:

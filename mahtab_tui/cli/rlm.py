@@ -35,7 +35,7 @@ _EVERY = 0.1
 
 
 class Progress:
-    """The progress line on stderr: rewritten at a terminal, printed anew now and then elsewhere."""
+    """The progress line on stderr: rewritten at a terminal, printed now and then elsewhere."""
 
     def __init__(self) -> None:
         self._tree = Tree("")
@@ -47,7 +47,7 @@ class Progress:
         self._thread.start()
 
     def fold(self, record: Record) -> None:
-        """Take in an event."""
+        """Fold an event."""
         if isinstance(record, Notice):
             self._say(record.text)
         else:
@@ -55,7 +55,7 @@ class Progress:
                 self._tree.fold(record)
 
     def close(self) -> None:
-        """Draw the line a last time, and leave it there."""
+        """Draw the line a last time."""
         self._ended.set()
         self._thread.join()
         self._write(self._line(), end="\n")
@@ -70,7 +70,7 @@ class Progress:
             alive = sum(count for state, count in self._tree.counts.items() if state in ("thinking", "running"))
         cost = "price unknown" if used.calls and used.unpriced == used.calls else f"${used.cost:.4f}{'+' if used.unpriced else ''}"
         seconds = time.monotonic() - self._began
-        return f"{_count(nodes, 'node')} ({alive:,} at work), {_count(used.calls, 'call')}, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
+        return f"{_count(nodes, 'call')} ({alive:,} running), {_count(used.calls, 'model call')}, {used.tokens:,} tokens, {cost}, {seconds:.0f} s"
 
     def _say(self, text: str) -> None:
         self._write(plain(text), end="\n")
@@ -84,13 +84,13 @@ def _count(number: int, what: str) -> str:
 
 
 class Stdout:
-    """Where answers go. Once writing fails (the reader has gone, the disk is full), nothing more is written."""
+    """Writes answers to stdout until writing fails, because the reader has gone or the disk is full."""
 
     def __init__(self) -> None:
         self.failed = False
 
     def write(self, line: str) -> None:
-        """Write a line, if it can be written."""
+        """Write a line, if possible."""
         if self.failed:
             return
         try:
@@ -99,7 +99,7 @@ class Stdout:
             self.failed = True
             if not isinstance(error, BrokenPipeError):
                 _tell(f"mahtab-tui: stdout cannot be written: {error.strerror}.")
-            # At its end the interpreter flushes stdout, and would complain.
+            # At exit the interpreter would flush stdout and report the error again.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, sys.stdout.fileno())
             os.close(nowhere)
@@ -121,7 +121,7 @@ def search_once(
     """Search a file, a folder, or what is piped in ("-"); print, and return the exit code.
 
     log: a file for the events. as_json: events go to stdout too, one a line, and the answer is the last of them.
-    yes: large fan-outs run; otherwise they are refused, since nobody can be asked.
+    yes: run large fan-outs; otherwise they are refused, since nobody can be asked.
     secrets: never sent to a model, printed or stored.
     """
     from mahtab_tui.search.search import Search
@@ -132,7 +132,7 @@ def search_once(
     search: Search | None = None
     try:
         if log is not None:
-            kept = _begun(log)
+            kept = _start_log(log)
             takers.append(kept.write)
         search = Search(lambda record: _give(takers, masking.record(record)), make_llm=make_llm, secrets=secrets)
         if as_json:
@@ -141,7 +141,7 @@ def search_once(
         answer = search.run(query, context, model=model, sub_model=sub_model, limits=limits, asking="run" if yes else "refuse")
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (ContextError, ModelError, SandboxError, _NoLog) as error:
+    except (ContextError, ModelError, SandboxError, _LogError) as error:
         progress.fold(Notice(secrets.mask(f"mahtab-tui: {error}")))
         return FAILED if isinstance(error, SandboxError) else WRONG_ARGUMENTS
     finally:
@@ -163,18 +163,18 @@ def search_once(
     return FAILED if stdout.failed else PARTIAL if answer.state == "partial" else ANSWERED
 
 
-class _NoLog(Exception):
+class _LogError(Exception):
     """The log cannot be written; the message is a sentence."""
 
 
-def _begun(log: Path) -> Log:
-    """Raises `_NoLog`."""
+def _start_log(log: Path) -> Log:
+    """Start the log. Raises `_LogError`."""
     from mahtab_tui.search.log import Log
 
     try:
         return Log(log)
     except OSError as error:
-        raise _NoLog(f"{log} cannot be written: {error.strerror}.") from None
+        raise _LogError(f"{log} cannot be written: {error.strerror}.") from None
 
 
 def _tell(text: str, end: str = "\n") -> None:
@@ -185,7 +185,7 @@ def _tell(text: str, end: str = "\n") -> None:
 
 
 def _piped_in() -> bytes:
-    """Raises `ContextError`."""
+    """Read stdin. Raises `ContextError`."""
     try:
         return b"" if sys.stdin is None else sys.stdin.buffer.read()
     except OSError as error:
@@ -200,5 +200,5 @@ def _give(takers: Sequence[Callable[[Record], None]], record: Record) -> None:
 def _print_json(stdout: Stdout, search: Search, record: Record) -> None:
     if not isinstance(record, SearchChatStream):
         stdout.write(json.dumps(codec.as_json(record.changed(time=round(record.time, 3)))))
-        if stdout.failed and isinstance(record, SearchRecord):  # nobody reads the output any more
+        if stdout.failed and isinstance(record, SearchRecord):  # nobody reads the output
             search.stop(record.tree, "1")

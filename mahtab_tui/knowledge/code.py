@@ -23,18 +23,18 @@ from mahtab_tui.knowledge.held import HeldError, HeldFolder
 from mahtab_tui.settings.model import PACKAGE
 from mahtab_tui.system.processes import tied
 
-_LOOK = 0.05
+_CHECK_CANCELLED = 0.05
 """Seconds between checks for cancellation."""
 _MOST = 20_000_000
-"""Bytes of results at most: many matches with much context are more than anybody can read."""
+"""Bytes of results at most, since nobody can read more."""
 
 
 class CodeError(RuntimeError):
-    """A search or a file that cannot be read; the message is a sentence."""
+    """A search is invalid, or a file cannot be read; the message is a sentence."""
 
 
 class Match(NamedTuple):
-    """A line that matches."""
+    """A matching line."""
 
     path: str
     """Relative to the folder, with slashes."""
@@ -46,14 +46,14 @@ class Match(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """What a search found, in the order of paths and lines."""
+    """The matches of a search, by path and line."""
 
     found: tuple[Match, ...]
     ended: Literal["all", "limit", "size", "time", "cancelled"]
     """Why the search ended."""
 
     def as_text(self) -> str:
-        """The output of `search_code`: numbered lines under each path, with ``:`` after those that match."""
+        """Format the output of `search_code`: numbered lines under each path, with ``:`` after the numbers of matching lines."""
         parts: list[str] = []
         for path, found in groupby(self.found, key=lambda match: match.path):
             parts += [path, *_shown(list(found))]
@@ -88,7 +88,7 @@ class CodeSearcher:
         encoding: str | None = None,
         cancelled: threading.Event | None = None,
     ) -> Matches:
-        """The lines that match a regular expression (Python's), each with lines around it. Raises `CodeError`.
+        """Find the lines that match a Python regular expression, with lines around them. Raises `CodeError`.
 
         file_pattern: for names (``*.py``) or, with a slash, for paths. encoding: of all files (``cp037``), if it cannot be detected.
         Hidden files, binary files and what a ``.gitignore`` names are skipped.
@@ -116,7 +116,7 @@ class CodeSearcher:
         return Matches(tuple(found[:limit]), "limit" if len(found) > limit else ended)
 
     def read_file(self, path: str, start: int = 1, end: int | None = None, encoding: str | None = None) -> str:
-        """The lines of a file from `start` to `end` (from 1, both included), each with its number. Raises `CodeError`."""
+        """Return the lines of a file from `start` to `end` (from 1, both included) with their numbers. Raises `CodeError`."""
         try:
             lines = lines_of(HeldFolder(self.folder).read_text(path, encoding=encoding))
         except HeldError as error:
@@ -130,7 +130,7 @@ class CodeSearcher:
 
 
 def _shown(matches: Sequence[Match]) -> Iterator[str]:
-    """The lines of one file, numbered, each once; ``--`` marks gaps between them."""
+    """Yield the lines of one file, numbered and without duplicates; ``--`` marks gaps."""
     lines: dict[int, str] = {}
     for match in matches:
         around = (*match.before, match.text, *match.after)
@@ -148,18 +148,18 @@ def _shown(matches: Sequence[Match]) -> Iterator[str]:
 
 
 def search_code(pattern: str, file_pattern: str = "*", context_lines: int = 2, *, code_dir: Path | str = ".", limit: int = 100) -> str:
-    """What `CodeSearcher.search` finds, as text. Raises `CodeError`."""
+    """Search with `CodeSearcher.search` and return the matches as text. Raises `CodeError`."""
     return CodeSearcher(code_dir).search(pattern, file_pattern, context_lines, limit=limit).as_text()
 
 
 def list_files(folder: Path, most: int, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[str], bool]:
-    """The source files of a folder, and whether the list is incomplete. Raises `CodeError`."""
+    """List the source files of a folder, and tell whether the list is incomplete. Raises `CodeError`."""
     lines, ended = _run(json.dumps({"folder": str(folder), "most": most}), seconds, cancelled)
     return [json.loads(line) for line in lines], ended != "all"
 
 
 def _run(request: str, seconds: float, cancelled: Callable[[], bool]) -> tuple[list[bytes], Literal["all", "size", "time", "cancelled"]]:
-    """The lines that the search process wrote before it ended. Raises `CodeError`."""
+    """Run the search process and return the lines that it wrote. Raises `CodeError`."""
     environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
     command = tied([sys.executable, "-P", "-m", "mahtab_tui.knowledge.scanning"])
     until = time.monotonic() + seconds
@@ -176,7 +176,7 @@ def _run(request: str, seconds: float, cancelled: Callable[[], bool]) -> tuple[l
             with DefaultSelector() as selector:
                 selector.register(process.stdout, EVENT_READ)
                 while True:
-                    if selector.select(_LOOK):
+                    if selector.select(_CHECK_CANCELLED):
                         data = os.read(process.stdout.fileno(), 1 << 16)
                         if not data:
                             break

@@ -1,4 +1,4 @@
-"""Bytes of source files as text, whatever they were written in."""
+"""Decodes source files of any encoding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BinaryFile(Exception):
 
 
 def is_encoding(name: str) -> bool:
-    """Whether a codec decodes bytes to text; some do not (``hex``), and one always fails (``undefined``)."""
+    """Tell whether a codec decodes bytes to text; some do not (``hex``), and one always fails (``undefined``)."""
     try:
         b"x".decode(name, "replace")
     except (LookupError, ValueError):
@@ -27,24 +27,24 @@ def is_encoding(name: str) -> bool:
 
 
 def mark_of(data: bytes) -> bytes:
-    """The byte order mark at the beginning; empty if there is none."""
+    """Return the byte order mark at the start; empty if there is none."""
     return next((mark for mark, _ in _MARKS if data.startswith(mark)), b"")
 
 
 def marked_encoding(data: bytes) -> str | None:
-    """The encoding of the byte order mark at the beginning, if any."""
+    """Return the encoding that the byte order mark indicates, if any."""
     return next((encoding for mark, encoding in _MARKS if data.startswith(mark)), None)
 
 
 def decoded(data: bytes, encoding: str | None = None) -> str:
-    """Decode bytes: in the given encoding (such as ``cp037`` for EBCDIC), else by the byte order mark, else as UTF-8, else as Latin-1.
+    """Decode bytes with the given encoding (such as ``cp037`` for EBCDIC), or by the byte order mark, or as UTF-8, or as Latin-1.
 
     Raises `BinaryFile` for a zero byte without a known encoding, `LookupError` for an encoding that `is_encoding` rejects.
     """
     if encoding is not None:
         if not is_encoding(encoding):
             raise LookupError(encoding)
-        # Mainframes end their lines with NEL.
+        # Mainframes end lines with NEL.
         return data.decode(codecs.lookup(encoding).name, "replace").replace("\x85", "\n")
     for mark, marked in _MARKS:
         if data.startswith(mark):
@@ -58,6 +58,6 @@ def decoded(data: bytes, encoding: str | None = None) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text as editors number them: only a line feed ends one, not a form feed or U+2028."""
+    """Split a text into lines as editors do: only a line feed ends one, not a form feed or U+2028."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]

@@ -1,4 +1,4 @@
-"""Opening files that must lie inside one folder, without a gap between check and use.
+"""Opens files inside one folder, without a gap between check and use.
 
 Linux checks the whole path while it opens (``openat2`` with RESOLVE_BENEATH, from Linux 5.6 on). Elsewhere each part of the path is opened
 from the folder before it, without following links, so that nothing can be exchanged between a check and its use; there links are refused.
@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 READ_LIMIT = 5_000_000
-"""Bytes of a file that are read at most."""
+"""Larger files (in bytes) are not read."""
 
 _OPENAT2 = 437
 _NO_MAGIC_LINKS, _BENEATH = 0x02, 0x08
@@ -40,7 +40,7 @@ class HeldError(Exception):
     """A file that cannot be opened; the message is a sentence."""
 
 
-class _How(ctypes.Structure):
+class _OpenHow(ctypes.Structure):
     _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
 
 
@@ -48,12 +48,12 @@ class HeldFolder:
     """Reads files inside one folder. Links may point elsewhere inside it, never out of it."""
 
     def __init__(self, folder: Path | str) -> None:
-        """The folder's own path may contain links. Using a folder that does not exist raises `HeldError`."""
+        """folder: its own path may contain links. Using a missing folder raises `HeldError`."""
         self.folder = Path(folder)
 
     @contextmanager
     def root(self) -> Iterator[int]:
-        """A descriptor of the folder. Raises `HeldError`."""
+        """Open a descriptor of the folder. Raises `HeldError`."""
         try:
             root = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -64,7 +64,7 @@ class HeldFolder:
             os.close(root)
 
     def open(self, path: str) -> int:
-        """A descriptor of a regular file, for reading. Raises `HeldError`."""
+        """Open a regular file for reading and return its descriptor. Raises `HeldError`."""
         parts = self._parts(path)
         with self.root() as root:
             try:
@@ -80,7 +80,7 @@ class HeldFolder:
         return opened
 
     def read_bytes(self, path: str, limit: int = READ_LIMIT) -> bytes:
-        """The bytes of a file. Raises `HeldError`, also if it has more than `limit` bytes."""
+        """Read a file. Raises `HeldError`, also if it has more than `limit` bytes."""
         with open(self.open(path), "rb") as file:
             try:
                 data = file.read(limit + 1)
@@ -91,7 +91,7 @@ class HeldFolder:
         return data
 
     def read_text(self, path: str, limit: int = READ_LIMIT, encoding: str | None = None) -> str:
-        """The text of a file, in the given or the detected encoding. Raises `HeldError`."""
+        """Read a file as text, in the given or the detected encoding. Raises `HeldError`."""
         from mahtab_tui.knowledge.encodings import BinaryFile, decoded
 
         try:
@@ -102,7 +102,7 @@ class HeldFolder:
             raise HeldError(f"Unknown encoding {encoding!r}.") from None
 
     def _parts(self, path: str) -> list[str]:
-        """The path from the folder on. An absolute one is taken where it names something inside by the folder's own name."""
+        """Split a path relative to the folder. An absolute path is accepted if it starts with the folder's path."""
         if "\0" in path or not path.strip():
             raise HeldError(f"{path!r} is not a file name.")
         if os.path.isabs(path):
@@ -136,27 +136,27 @@ def _open_beneath(root: int, parts: list[str]) -> int:
         try:
             return _openat2(root, "/".join(parts))
         except OSError as error:
-            # Before Linux 5.6, and where a container forbids what it does not know.
+            # Before Linux 5.6, or in a container that forbids unknown system calls.
             if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EINVAL):
                 raise
     return _open_stepwise(root, parts)
 
 
 def _openat2(root: int, path: str) -> int:
-    how = _How(flags=_FLAGS, mode=0, resolve=_BENEATH | _NO_MAGIC_LINKS)
+    how = _OpenHow(flags=_FLAGS, mode=0, resolve=_BENEATH | _NO_MAGIC_LINKS)
     libc = ctypes.CDLL(None, use_errno=True)
     for _ in range(50):
         opened = libc.syscall(_OPENAT2, root, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
         if opened >= 0:
             return int(opened)
-        # EAGAIN: something was renamed meanwhile, and the kernel could not say whether the path stays inside.
+        # EAGAIN: something was renamed meanwhile, so the kernel could not tell whether the path stays inside.
         if (number := ctypes.get_errno()) not in (errno.EAGAIN, errno.EINTR):
             break
     raise OSError(number, os.strerror(number))
 
 
 def _open_stepwise(root: int, parts: list[str]) -> int:
-    """Open each part from the folder before it, without following links."""
+    """Open each part from its parent folder, without following links."""
     here = os.dup(root)
     try:
         for part in parts[:-1]:
@@ -165,7 +165,7 @@ def _open_stepwise(root: int, parts: list[str]) -> int:
             here = there
         return os.open(parts[-1], _FLAGS | os.O_NOFOLLOW, dir_fd=here)
     except NotADirectoryError:
-        # Also what O_DIRECTORY says of a link.
+        # O_DIRECTORY also raises this for a link.
         with suppress(OSError):
             if stat.S_ISLNK(os.stat(part, dir_fd=here, follow_symlinks=False).st_mode):
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
@@ -175,7 +175,7 @@ def _open_stepwise(root: int, parts: list[str]) -> int:
 
 
 def _is_kernels(opened: int) -> bool:
-    """Whether it is a file of /proc or /sys, whatever path led to it."""
+    """Tell whether it is a file of /proc or /sys, whichever path led to it."""
     with suppress(OSError):
         own = os.fstat(opened).st_dev
         return any(own == os.stat(place).st_dev != os.stat("/").st_dev for place in ("/proc", "/sys") if os.path.isdir(place))

@@ -1,4 +1,4 @@
-"""Finding a skill by words: two full-text tables in memory, of word stems and of parts of identifiers."""
+"""Finds skills by words, with two full-text tables in memory: of word stems, and of parts of identifiers."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from typing import NamedTuple
 from mahtab_tui.knowledge.skills import Skill
 
 INDEXED = 20_000
-"""Characters of a skill's instructions that are searched."""
+"""Characters of a skill's instructions that are indexed."""
 QUERY_WORDS = 12
-"""Words of a query that are looked for; the longest, which tell the most apart."""
+"""Words of a query that are searched: the longest, which are the most specific."""
 
 _HASH_SIZE = 32 * 1024 * 1024
-"""Bytes that are gathered before they are sorted into the table; with little of it, most of the time goes into merging."""
+"""Bytes that FTS5 collects before it writes to a table; with less, it spends most of its time on merging."""
 _WEIGHTS = "10.0, 5.0, 1.0"
-"""Of a hit in the name, the description, the content."""
+"""Weights of a hit in name, description, content."""
 _COLUMNS = ("name", "name description", "name description content")
-"""Where is looked, from few hits that tell much to many."""
+"""Columns to search, from the most specific to all."""
 _WORDS = re.compile(r"\w+")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NO_WORD = re.compile(r"[A-Z0-9_]")
-"""What an identifier has behind its first letter, and an ordinary word has not."""
+"""Occurs after the first letter of identifiers, but not of ordinary words."""
 _COMMON = frozenset(
     "a an and are as at be by can do does for from has have how i if in into is it its me my not of on or our so than that the their them then there these "
     "this to use was we what when where which who why will with you your".split()
 )
 _PARTS = 0.4
-"""What a hit in the table of parts counts beside one in the table of stems."""
+"""Weight of a hit in the table of parts, relative to the table of stems."""
 _PARTS_OF_IDENTIFIERS = 2.0
-"""The same for a query with an identifier like `read_file`, which among stems is no more than two words in a row."""
+"""The same for a query with an identifier such as `read_file`, which the table of stems treats as two words."""
 _FREQUENT = 500
-"""Skills from which on a word that they all have tells little."""
-_LOOKED_AT = 500
-"""Skills that count at the most, the best ones of each table."""
+"""A word that more skills have is not specific."""
+_RANKED = 500
+"""How many skills of each table are ranked, the best ones."""
 _SHORTEST = 3
-"""Characters of which the trigram table needs that many in a row."""
+"""The shortest word that the trigram table can find."""
 
 
 class Hit(NamedTuple):
@@ -48,11 +48,11 @@ class Hit(NamedTuple):
     name: str
     description: str
     score: float
-    """The greater the better; between 0 and 1, comparable within one search only."""
+    """From 0 to 1, higher is better; comparable only within one search."""
 
 
 class SkillsIndex:
-    """The skills by what stands in them (SQLite FTS5, ranked by bm25). May be used from any thread."""
+    """A full-text index of skills (SQLite FTS5, ranked by bm25). May be used from any thread."""
 
     def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self._lock = threading.Lock()
@@ -61,13 +61,13 @@ class SkillsIndex:
         self._database = _filled(self._skills.values())
 
     def get(self, name: str) -> Skill | None:
-        """A skill by its name."""
+        """Return a skill by its name."""
         return self._skills.get(name)
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """The skills that answer the words of a query best, the best first; equals by name. Any text is a query.
+        """Return the skills that match a query best, the best first, equal ones by name. Any text is a valid query.
 
-        Where a word is found as a part of longer ones only (`CBPAUP` in `CBPAUP0C`), that counts less than a word.
+        A match within a longer word (`CBPAUP` in `CBPAUP0C`) counts less than a whole word.
         """
         words = _query_words(query)
         if not words or limit < 1:
@@ -87,40 +87,38 @@ class SkillsIndex:
         return [Hit(name, self._skills[name].description, -score) for _, score, name in nsmallest(limit, ranked)]
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         with self._lock:
             self._database.close()
 
     def _found(self, table: str, words: list[str], limit: int, columns: tuple[str, ...]) -> list[tuple[int, float]]:
-        """Row and score, the best first. The frequent ones of the words are looked for only where none is rarer, and in these columns one after the other."""
-        there = self._there(table, words)
-        if rare := [word for word, count in there if count <= _FREQUENT]:
+        """Return row and score, the best first. Frequent words are searched only if there is no rarer one, and column by column."""
+        counts = self._counts(table, words)
+        if rare := [word for word, count in counts if count <= _FREQUENT]:
             return self._ranked(table, rare, _COLUMNS[-1])
         found: list[tuple[int, float]] = []
-        for where in columns if there else ():
-            found = self._ranked(table, [word for word, _ in there[:2]], where)
+        for where in columns if counts else ():
+            found = self._ranked(table, [word for word, _ in counts[:2]], where)
             if len(found) >= max(limit, _FREQUENT):
                 break
         return found
 
-    def _there(self, table: str, words: list[str]) -> list[tuple[str, int]]:
-        """Those of the words that are in a table, and how many skills have each, the rarest first."""
+    def _counts(self, table: str, words: list[str]) -> list[tuple[str, int]]:
+        """Return the words that a table has, with the number of skills for each, the rarest first."""
         statement = f"SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT {_FREQUENT + 1})"
         long_enough = [word for word in words if table == "stems" or len(word) >= _SHORTEST]
         counted = [(word, int(self._database.execute(statement, (_quoted(word),)).fetchone()[0])) for word in long_enough]
         return sorted((pair for pair in counted if pair[1]), key=lambda pair: pair[1])
 
     def _ranked(self, table: str, words: list[str], columns: str) -> list[tuple[int, float]]:
-        """The skills that have one of the words in these columns."""
-        statement = (
-            f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_LOOKED_AT}"
-        )
+        """Return the skills that have one of the words in these columns."""
+        statement = f"SELECT rowid, -bm25({table}, {_WEIGHTS}) AS score FROM {table} WHERE {table} MATCH ? ORDER BY score DESC, rowid LIMIT {_RANKED}"
         phrases = " OR ".join(map(_quoted, words))
         return [(int(row), float(score)) for row, score in self._database.execute(statement, (f"{{{columns}}} : ({phrases})",))]
 
 
 def _quoted(word: str) -> str:
-    return f'"{word}"'  # it has no quotes: `_WORDS` leaves them out
+    return f'"{word}"'  # a word has no quotes, since `_WORDS` does not match them
 
 
 def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
@@ -132,19 +130,19 @@ def _filled(skills: Iterable[Skill]) -> sqlite3.Connection:
     database.execute("BEGIN")
     insert = "INSERT INTO {}(rowid, name, description, content) VALUES (?, ?, ?, ?)"
     database.executemany(insert.format("stems"), rows)
-    # Of the content its identifiers only: parts of ordinary words are found by their stems.
+    # Only identifiers of the content, since ordinary words are found by their stems.
     database.executemany(insert.format("parts"), [(*row[:3], " ".join(_identifiers(row[3]))) for row in rows])
     database.execute("COMMIT")
     return database
 
 
 def _identifiers(text: str) -> dict[str, None]:
-    """Each once, in the order of the text."""
+    """Return the identifiers in order, without duplicates."""
     return dict.fromkeys(name for name in _NAME.findall(text) if _NO_WORD.search(name, 1))
 
 
 def _query_words(query: str) -> list[str]:
-    """What is looked for: the words that tell skills apart; where there are none such, all words."""
+    """Return the specific words of a query; all words if none is specific."""
     words = list(dict.fromkeys(_WORDS.findall(query.replace("\0", " ").lower())))
-    telling = [word for word in words if word not in _COMMON] or words
-    return sorted(telling, key=len, reverse=True)[:QUERY_WORDS]
+    specific = [word for word in words if word not in _COMMON] or words
+    return sorted(specific, key=len, reverse=True)[:QUERY_WORDS]

@@ -41,7 +41,7 @@ class SkillLibrary:
         self._looked = float("-inf")
 
     def skills(self) -> dict[str, Skill]:
-        """All skills by name, as the files are now; waits for the first loading."""
+        """Return all skills by name, as the files are now; waits for the first loading."""
         with self._lock:
             if time.monotonic() - self._looked > FRESH:
                 found = {skill.name: skill for skill in self._loader.load_all()}
@@ -62,11 +62,11 @@ class SkillLibrary:
 
     @property
     def broken(self) -> dict[str, Path | None]:
-        """For each skill that cannot be used: a sentence that says why, and its file."""
+        """For each unusable skill, a sentence saying why, and its file."""
         return {problem: self._loader.broken.get(problem) for problem in self._loader.problems}
 
     def index(self) -> SkillsIndex:
-        """The index of all skills, as the files are now; waits until it is made."""
+        """Return the index of all skills, as the files are now; waits until it is made."""
         with self._indexing:
             skills = self.skills()
             with self._lock:
@@ -79,22 +79,22 @@ class SkillLibrary:
             return index
 
     def search(self, query: str, limit: int = 5) -> list[Hit]:
-        """The skills that match a query, the best first."""
+        """Return the skills that match a query, the best first."""
         return self.index().search(query, limit)
 
     def descriptions(self) -> dict[str, str]:
-        """The descriptions that the model sees, by name."""
+        """Return the descriptions, which the model sees, by name."""
         return {name: skill.description for name, skill in self.skills().items()}
 
     def get(self, name: str) -> Skill:
-        """A skill by its name. Raises `NoSkill`."""
+        """Return a skill by its name. Raises `NoSkill`."""
         skills = self.skills()
         if name not in skills:
             raise NoSkill(f"There is no skill {name!r}. {self._near(name)}")
         return skills[name]
 
     def instructions(self, name: str, args: str = "") -> str:
-        """The instructions of a skill, with the arguments and the names of its other files. Raises `NoSkill`."""
+        """Return the instructions of a skill, with the arguments and the names of its other files. Raises `NoSkill`."""
         skill = self.get(name)
         parts = [skill.content]
         if args:
@@ -104,12 +104,12 @@ class SkillLibrary:
         return "\n\n".join(parts)
 
     def found(self, query: str, limit: int = 5) -> str:
-        """The output of `search_skills`: one line for each skill."""
+        """Format the output of `search_skills`: one line for each skill."""
         hits = self.search(query, limit)
         return "\n".join(f"{hit.name}: {hit.description}" for hit in hits) or f"No skill matches {query!r}."
 
     def file(self, name: str, path: str) -> str:
-        """The text of a file in a skill's folder. Raises `NoSkill`."""
+        """Read a file in a skill's folder. Raises `NoSkill`."""
         skill = self.get(name)
         if skill.folder is None:
             raise NoSkill(f"The skill {name!r} is a single file and has no others.")
@@ -119,7 +119,7 @@ class SkillLibrary:
             raise NoSkill(str(error)) from None
 
     def _near(self, name: str) -> str:
-        """Names that may have been meant."""
+        """Suggest similar names."""
         skills = self.skills()
         if len(skills) <= _NAMED:
             return f"Skills: {', '.join(sorted(skills)) or 'none'}."
@@ -128,7 +128,7 @@ class SkillLibrary:
 
 
 def skill_files(skill: Skill) -> list[str]:
-    """The other files in a skill's folder, by relative path; files with unprintable names are left out."""
+    """List the other files in a skill's folder by relative path, without those with unprintable names."""
     if skill.folder is None:
         return []
     found: list[str] = []
@@ -141,17 +141,17 @@ def skill_files(skill: Skill) -> list[str]:
 
 
 def load_skill_descriptions(skills_dir: Path | str | None = None) -> dict[str, str]:
-    """The descriptions by name of the skills in a folder; by default of all that a session here would have. Broken ones are left out."""
+    """Return the descriptions of the skills in a folder by name; by default of those that a session here would have. Broken ones are left out."""
     return {skill.name: skill.description for skill in _loader(skills_dir).load_all()}
 
 
 def load_skill_content(name: str, skills_dir: Path | str | None = None) -> str:
-    """The instructions of a skill by its name. Raises `NoSkill`."""
+    """Return the instructions of a skill by its name. Raises `NoSkill`."""
     return skill_library(skills_dir).get(name).content
 
 
 def skill_library(skills_dir: Path | str | None = None) -> SkillLibrary:
-    """The skills of a folder; by default all that a session here would have. Broken ones are left out silently."""
+    """Return the skills of a folder; by default those that a session here would have. Broken ones are left out silently."""
     return SkillLibrary(_loader(skills_dir), lambda problem: None)
 
 

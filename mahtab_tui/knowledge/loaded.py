@@ -10,15 +10,15 @@ from mahtab_tui.bus.records import Notice, Record, Skill, emit
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
 
 
-class OverBudget(RuntimeError):
+class SkillsBudgetExceeded(RuntimeError):
     """A skill does not fit into the budget of loaded skills; the message is a sentence."""
 
 
 class LoadedSkills:
-    """Which skills are loaded, as the records of the bus say. May be used from any thread."""
+    """Tracks which skills are loaded, and logs changes. May be used from any thread."""
 
     def __init__(self, skills: Callable[[], SkillLibrary], budget: int, log: logging.Logger | None = None) -> None:
-        """budget: characters of all instructions together."""
+        """budget: characters for all instructions together."""
         self._skills = skills
         self._budget = budget
         self._log = log
@@ -47,7 +47,7 @@ class LoadedSkills:
             return list(self._sizes)
 
     def load(self, name: str) -> None:
-        """Keep a skill loaded. Raises `NoSkill`, `OverBudget`."""
+        """Keep a skill loaded. Raises `NoSkill`, `SkillsBudgetExceeded`."""
         size = len(self._skills().instructions(name))
         with self._lock:
             self._keep(name, size)
@@ -57,7 +57,7 @@ class LoadedSkills:
             left = self._budget - sum(self._sizes.values()) + self._sizes.get(name, 0)
             if size > left:
                 loaded = ", ".join(f"{each} ({chars:,})" for each, chars in self._sizes.items()) or "none"
-                raise OverBudget(
+                raise SkillsBudgetExceeded(
                     f"The skill {name} has {size:,} characters, but only {max(0, left):,} of the {self._budget:,} for loaded skills are left. Loaded: {loaded}."
                 )
             self._tell(name, size)
@@ -70,7 +70,7 @@ class LoadedSkills:
             self._tell(name, None)
 
     def instructions(self) -> dict[str, str]:
-        """The current instructions of the loaded skills by name. A skill that is gone or has outgrown the budget is unloaded."""
+        """Return the current instructions of the loaded skills by name. Unload skills that are gone or exceed the budget."""
         told: dict[str, str] = {}
         for name in self.names:
             try:
@@ -79,7 +79,7 @@ class LoadedSkills:
                     if name in self._sizes:  # it may have been unloaded meanwhile
                         self._keep(name, len(text))
                         told[name] = text
-            except (NoSkill, OverBudget) as error:
+            except (NoSkill, SkillsBudgetExceeded) as error:
                 with self._lock:
                     if name in self._sizes:
                         self._tell(name, None)

@@ -1,4 +1,4 @@
-"""Reading the skills of several folders, and collecting the problems of those that cannot be used."""
+"""Reads the skills of several folders, and collects the problems of unusable ones."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from mahtab_tui.knowledge.skills import SKILL_FILE, Skill, SkillError, read_skil
 from mahtab_tui.settings.model import home_folder, resource_folder
 
 _NO_SKILLS = frozenset({"readme.md", "license.md", "changelog.md", "contributing.md"})
-"""Files that often lie beside skills and are not skills."""
+"""Files in folders of skills that are not skills."""
 
 
 class ProjectPlace(NamedTuple):
-    """A folder of skills inside a project. Anybody may have written it, so links out of the project are not followed."""
+    """A folder of skills inside a project. Anyone may have written it, so links out of the project are not followed."""
 
     folder: Path
     project: Path
 
 
 def skill_folders(project: Path, extra: Sequence[Path] = (), *, of_project: bool = False) -> tuple[Path | ProjectPlace, ...]:
-    """The folders of skills; if names clash, a later folder wins.
+    """Return the folders of skills; if names clash, a later folder wins.
 
-    extra: the folders named in the settings; if there are none, the project's ``skills``.
-    of_project: whether a file of the project named them. It can name folders outside the project only if the user trusts it.
+    extra: the folders in the settings; if there are none, the project's ``skills``.
+    of_project: whether a file of the project names them. It can name folders outside the project only if the user trusts it.
     """
     root = os.path.realpath(project)
 
@@ -43,10 +43,10 @@ def skill_folders(project: Path, extra: Sequence[Path] = (), *, of_project: bool
 
 
 class _Stamp(NamedTuple):
-    """Tells whether a file has changed."""
+    """Identifies a version of a file."""
 
     changed: int
-    """In nanoseconds; changes of rights and name count too."""
+    """In nanoseconds; includes changes of permissions and name."""
     size: int
     inode: int
 
@@ -58,17 +58,17 @@ class SkillsLoader:
         """skills_dirs: if names clash, a later folder wins; a missing folder has no skills. Links may lead anywhere, except in a project's folder."""
         self.places = tuple(place if isinstance(place, ProjectPlace) else Path(place) for place in skills_dirs)
         self.problems: tuple[str, ...] = ()
-        """A sentence for each skill that could not be used at the last reading."""
+        """A sentence for each skill that was unusable when last read."""
         self.broken: dict[str, Path] = {}
         """The file of each sentence, if it is about one."""
         self._known: dict[Path, tuple[_Stamp, Skill]] = {}
 
     def load_all(self) -> list[Skill]:
-        """All skills, sorted by name; `problems` has the others."""
+        """Return all usable skills, sorted by name; `problems` describes the others."""
         return sorted(self.iter_skills(), key=lambda skill: skill.name)
 
     def iter_skills(self) -> Iterator[Skill]:
-        """The skills as they are read, each name once, strongest place first."""
+        """Yield skills as they are read, each name once, from the strongest folder to the weakest."""
         seen: set[str] = set()
         met: dict[Path, tuple[_Stamp, Skill]] = {}
         problems: list[str] = []
@@ -100,7 +100,7 @@ class SkillsLoader:
         self._known, self.problems, self.broken = met, tuple(problems), broken
 
     def _read(self, path: Path, project: Path | None) -> tuple[_Stamp, Skill]:
-        """A skill with its file's stamp. Raises `SkillError`. A broken skill is read each time, because the cause may lie outside its file."""
+        """Read a skill, with its file's stamp. Raises `SkillError`. A broken skill is read each time, since the cause may be outside its file."""
         try:
             status = path.stat()
         except OSError:
@@ -111,23 +111,23 @@ class SkillsLoader:
 
 
 def _skill_files(place: Path) -> Iterator[Path]:
-    """Each folder's ``SKILL.md`` before the ``NAME.md`` files, both by name. Raises `OSError`."""
+    """Yield each folder's ``SKILL.md``, then the ``NAME.md`` files, both by name. Raises `OSError`."""
     if not place.is_dir():
         return
     with os.scandir(place) as entries:
-        # One link that leads in a circle must not hide the other skills.
+        # A circular link must not hide the other skills.
         named = [(entry.name, os.path.isdir(entry) if entry.is_symlink() else entry.is_dir()) for entry in entries]
     names = sorted((name, is_folder) for name, is_folder in named if not name.startswith("."))
     for name, is_folder in names:
-        if is_folder and _is_there(path := place / name / SKILL_FILE):
+        if is_folder and _may_exist(path := place / name / SKILL_FILE):
             yield path
     for name, is_folder in names:
         if not is_folder and name.endswith(".md") and name.lower() not in _NO_SKILLS and name != SKILL_FILE:
             yield place / name
 
 
-def _is_there(path: Path) -> bool:
-    """Whether a file exists; True if that cannot be found out, so that reading it says why."""
+def _may_exist(path: Path) -> bool:
+    """Tell whether a file exists; True if that is unknown, so that reading it reports why."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -138,7 +138,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _distinct(places: Sequence[Path | ProjectPlace]) -> Iterator[tuple[Path, Path | None]]:
-    """Each real folder once, the last first, with its project. A folder that is also the user's own counts as the user's."""
+    """Yield each real folder once, the last first, with its project. A folder that is also the user's own counts as the user's."""
     owns = {os.path.realpath(place) for place in places if isinstance(place, Path)}
     seen = set()
     for place in reversed(places):

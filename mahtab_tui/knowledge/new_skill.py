@@ -1,4 +1,4 @@
-"""A new skill from a template."""
+"""Makes a new skill from a template."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ description: {description}
 
 
 def create_skill(place: Path, name: str, description: str | None = None) -> Path:
-    """Make ``NAME/SKILL.md`` in a folder of skills; its path. Raises `SkillError`."""
+    """Make ``NAME/SKILL.md`` in a folder of skills and return its path. Raises `SkillError`."""
     if problem := name_problem(name):
         raise SkillError(f"The name {name!r} cannot be used: {problem}.")
     words = " ".join((description or _DESCRIPTION).split())
@@ -47,7 +47,7 @@ def create_skill(place: Path, name: str, description: str | None = None) -> Path
 
 
 def _as_yaml(words: str) -> str:
-    """In quotes, because a colon or a # would have a meaning."""
+    """Quote a text, because a colon or a # has a meaning in YAML."""
     import yaml
 
     quoted: str = yaml.dump(words, default_style='"', allow_unicode=True, width=10_000)

@@ -1,4 +1,4 @@
-"""Searches files in a process of its own, which can be killed: no regular expression holds up the program, however it backtracks.
+"""Searches files in a separate process, which can be killed if a regular expression backtracks endlessly.
 
 A request is one JSON object on stdin; matches, or the paths of files, are JSON lines on stdout, as they are found.
 """
@@ -16,17 +16,17 @@ from typing import Any
 
 from mahtab_tui.knowledge.encodings import lines_of
 from mahtab_tui.knowledge.held import HeldError, HeldFolder
-from mahtab_tui.knowledge.tree_files import RipgrepRefuses, is_wanted, ripgrep_files, source_files
+from mahtab_tui.knowledge.tree_files import RipgrepError, is_wanted, ripgrep_files, source_files
 
 LINE_WIDTH = 500
-"""Characters of a line that are told."""
+"""Characters of a line that are returned."""
 
-_OWN_MEANING = re.compile(r"\[\[|&&|--|~~|\{,|\(\?[a-zA-Z]*x")
-"""What both kinds of expressions know and take for different things."""
+_AMBIGUOUS = re.compile(r"\[\[|&&|--|~~|\{,|\(\?[a-zA-Z]*x")
+"""Syntax that Python and ripgrep interpret differently."""
 
 
 def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """One for each line that matches, in the order of paths and lines: path, line (from 1), text, before, after."""
+    """Yield path, line (from 1), text, before and after for each matching line, by path and line."""
     held = HeldFolder(request["folder"])
     compiled = re.compile(request["pattern"], re.IGNORECASE if request["ignore_case"] else 0)
     around, left = request["context_lines"], request["limit"]
@@ -35,7 +35,7 @@ def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             return
         if not is_wanted(path, request["file_pattern"]):
             continue
-        with suppress(HeldError):  # it is binary or too large, or has gone meanwhile
+        with suppress(HeldError):  # it is binary, too large, or gone
             lines = lines_of(held.read_text(path, encoding=request["encoding"]))
             for number, line in enumerate(lines):
                 if left > 0 and compiled.search(line):
@@ -50,15 +50,15 @@ def matches(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def listed(request: Mapping[str, Any]) -> Iterator[str]:
-    """The paths of the source files, as many as are wanted at most. The patterns of a ``.gitignore`` backtrack, too."""
+    """Yield the paths of the source files, here because patterns in a ``.gitignore`` may backtrack too."""
     return itertools.islice(source_files(Path(request["folder"])), request["most"])
 
 
 def _files(request: Mapping[str, Any]) -> Iterable[str]:
     folder = Path(request["folder"])
-    # An encoding that is named holds for every file: then no file can be passed over by its bytes.
-    if request["ripgrep"] and not request["encoding"] and not _OWN_MEANING.search(request["pattern"]):
-        with suppress(RipgrepRefuses, OSError):
+    # With a given encoding, no file can be skipped because of its bytes.
+    if request["ripgrep"] and not request["encoding"] and not _AMBIGUOUS.search(request["pattern"]):
+        with suppress(RipgrepError, OSError):
             return ripgrep_files(request["ripgrep"], folder, request["pattern"], request["ignore_case"])
     return source_files(folder)
 

@@ -13,9 +13,9 @@ from mahtab_tui.knowledge.held import HeldError, HeldFolder
 SKILL_FILE = "SKILL.md"
 NAME_LENGTH, DESCRIPTION_LENGTH, COMPATIBILITY_LENGTH = 64, 1024, 500
 FILE_SIZE = 1_000_000
-"""Bytes of a skill's file; more is no text that a model should load at once."""
+"""Bytes of a skill's file; a model should not load more at once."""
 _DEPTH = 20
-"""How deep a frontmatter may be nested."""
+"""How deep frontmatter may be nested."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FRONTMATTER = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
@@ -28,7 +28,7 @@ class Skill(NamedTuple):
     name: str
     description: str
     folder: Path | None
-    """Where the files stand that the instructions name; None for one ``NAME.md``."""
+    """The folder of files that the instructions name; None for a single ``NAME.md``."""
     content: str
     """The instructions, without the frontmatter."""
     file: Path
@@ -39,13 +39,13 @@ class Skill(NamedTuple):
 
 
 class SkillError(Exception):
-    """A skill that cannot be used; the message says what and where."""
+    """A skill cannot be used; the message says what is wrong and where."""
 
 
 def read_skill(path: Path, project: Path | None = None) -> Skill:
-    """The skill of a ``SKILL.md``, or of a ``NAME.md``. Raises `SkillError`.
+    """Read a skill from a ``SKILL.md`` or a ``NAME.md``. Raises `SkillError`.
 
-    project: the folder that it came with; what links lead to outside of that is not read.
+    project: the folder that it came with; links out of that folder are not followed.
     """
     text = _text(path) if project is None else _text_within(path, project)
     matched = _FRONTMATTER.match(text)
@@ -73,7 +73,7 @@ def read_skill(path: Path, project: Path | None = None) -> Skill:
 
 
 def name_problem(name: str) -> str:
-    """The problem with a skill's name, as the end of a sentence; empty if there is none."""
+    """Return what is wrong with a skill's name, as the end of a sentence; empty if nothing."""
     if len(name) > NAME_LENGTH:
         return f"a name has at most {NAME_LENGTH} characters"
     if not _NAME.fullmatch(name):
@@ -82,7 +82,7 @@ def name_problem(name: str) -> str:
 
 
 def first_paragraph(content: str) -> str:
-    """The first paragraph that is not a heading, on one line and cut to the length of a description; else the first heading."""
+    """Return the first paragraph that is not a heading, or the first heading, as one line cut to the length of a description."""
     heading = ""
     for block in re.split(r"\n\s*\n", content):
         lines = [line.strip() for line in block.strip().splitlines()]
@@ -94,7 +94,7 @@ def first_paragraph(content: str) -> str:
 
 
 def _folder(path: Path, project: Path | None) -> Path:
-    """The folder of a skill's files; in a project the folder that was checked, not a link to it."""
+    """Return the folder of a skill's files; in a project the folder that was checked, not a link to it."""
     return path.parent if project is None else Path(os.path.realpath(path.parent))
 
 
@@ -103,12 +103,12 @@ def _text_within(path: Path, project: Path) -> str:
     for place in (path.parent, path):
         if os.path.commonpath([own, real := os.path.realpath(place)]) != own:
             raise SkillError(
-                f"{path}: not read, because a link leads out of the project, to {real}. Put links of your own in "
+                f"{path}: not read, because a link leads out of the project, to {real}. Put your own links in "
                 "~/.mahtab/skills, or in a folder given with --skills-dir."
             )
     try:
         return _text(path, lambda name, flags: HeldFolder(own).open(os.path.relpath(real, own)))
-    except HeldError as error:  # it was replaced meanwhile
+    except HeldError as error:  # it has been replaced meanwhile
         raise SkillError(f"{path}: {error}") from None
 
 
@@ -134,13 +134,13 @@ def _text(path: Path, opener: Callable[[str, int], int] = _open) -> str:
 def _fields(path: Path, text: str) -> dict[str, Any]:
     import yaml
 
-    # All scalars stay text, as the specification wants them: `name: 007` is no number, and no date can be out of range.
+    # All scalars stay text, as the specification requires: `name: 007` is not a number, and no date can be out of range.
     loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         depth = 0
         for event in yaml.parse(text, Loader=loader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > _DEPTH:  # what composes it calls itself for each level, without a limit of its own
+            if depth > _DEPTH:  # PyYAML's composer recurses without a limit
                 raise SkillError(f"{path}: the frontmatter is nested more than {_DEPTH} deep.")
         fields = yaml.load(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
@@ -171,7 +171,7 @@ def _name(path: Path, name: str, expected: str) -> str:
 
 
 def _description(path: Path, fields: Mapping[str, Any], otherwise: str) -> str:
-    description = " ".join(_word(path, fields, "description").splitlines()) or otherwise  # it is told in a line
+    description = " ".join(_word(path, fields, "description").splitlines()) or otherwise  # shown on one line
     if not description:
         raise SkillError(f"{path}: the description is missing.")
     if len(description) > DESCRIPTION_LENGTH:
@@ -193,9 +193,9 @@ def _metadata(path: Path, value: Any) -> dict[str, str]:
 
 
 def _tools(path: Path, value: Any) -> tuple[str, ...]:
-    """Names separated by blanks, as specified; lists and commas are accepted too."""
+    """Split names at blanks, as specified; lists and commas are accepted too."""
     if isinstance(value, str):
-        # A blank within brackets belongs to the tool: Bash(git add:*).
+        # A blank inside parentheses belongs to the tool: Bash(git add:*).
         return tuple(re.findall(r"[^\s,(]+(?:\([^)]*(?:\)|\Z))?", value))
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return tuple(value)

@@ -1,4 +1,4 @@
-"""Which files of a folder are its source: not hidden, not named by a ``.gitignore``, no links; in the order of their paths."""
+"""Lists the source files of a folder by path, without links, hidden files, and files that a ``.gitignore`` names."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _RIPGREP = (
     f"--no-ignore-dot --max-filesize={READ_LIMIT}"
 ).split()
 _NOT_ASCII = r"(?-u)[\x80-\xff]"
-"""What is no ASCII is decoded and searched here, whatever ripgrep would make of its encoding."""
+"""Files that are not ASCII are decoded and searched here, however ripgrep would decode them."""
 
 
-class RipgrepRefuses(Exception):
-    """The pattern is none of ripgrep's."""
+class RipgrepError(Exception):
+    """ripgrep does not accept the pattern."""
 
 
 class _Level(NamedTuple):
-    """A folder on the way down."""
+    """A folder and its ignore rules."""
 
     path: str
-    """With a slash at its end, but for the topmost: empty."""
+    """With a slash at the end; empty for the topmost folder."""
     ignored: GitIgnoreSpec | None
     is_repository: bool
 
 
 def is_wanted(path: str, file_pattern: str) -> bool:
-    """Whether a file has the name, or with a slash in the pattern the path, that is looked for. ``**/`` stands for any folders."""
+    """Match a file's name, or its path if the pattern has a slash. ``**/`` stands for any folders."""
     if "/" not in file_pattern:
         return fnmatchcase(path.rsplit("/", 1)[-1], file_pattern)
     pattern = file_pattern.removeprefix("./")
@@ -48,10 +48,10 @@ def is_wanted(path: str, file_pattern: str) -> bool:
 
 
 def source_files(folder: Path) -> Iterator[str]:
-    """The paths, relative to the folder."""
+    """Yield the paths relative to the folder."""
     held = HeldFolder(folder)
     waiting: list[tuple[str, tuple[_Level, ...] | None]] = [("", ())]
-    """The paths that are next, the last one first: folders with those above them, and files."""
+    """Paths still to visit, the next one last: folders with the levels above them, and files."""
     while waiting:
         path, above = waiting.pop()
         if above is None:
@@ -61,11 +61,11 @@ def source_files(folder: Path) -> Iterator[str]:
 
 
 def _in(held: HeldFolder, levels: tuple[_Level, ...]) -> Iterator[tuple[str, tuple[_Level, ...] | None]]:
-    """What a folder has: folders with the levels above them, and files."""
+    """Yield a folder's contents: folders with the levels above them, and files."""
     here = levels[-1].path
     try:
         with os.scandir(held.folder / here) as entries:
-            # A folder's name counts without its slash, so that the order is that of the paths' parts.
+            # Sort folders by name without a slash, so that the order is that of the paths' parts.
             found = sorted((entry.name, entry.is_dir(follow_symlinks=False), entry.is_file(follow_symlinks=False)) for entry in entries)
     except OSError:
         return
@@ -88,7 +88,7 @@ def _level(held: HeldFolder, path: str) -> _Level:
 
 
 def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
-    """What the nearest folder that says anything says; a repository within another one is its own."""
+    """Apply the nearest folder with a matching rule; a nested repository does not inherit rules."""
     for level in reversed(levels):
         if level.ignored is not None:
             said = level.ignored.check_file(path[len(level.path) :]).include
@@ -100,7 +100,7 @@ def _is_ignored(path: str, levels: tuple[_Level, ...]) -> bool:
 
 
 def ripgrep_files(ripgrep: str, folder: Path, pattern: str, ignore_case: bool) -> list[str]:
-    """Those of the files that may match: what ripgrep finds, and what is not ASCII. Raises `RipgrepRefuses`."""
+    """Return the files that may match: those that ripgrep finds, and those that are not ASCII. Raises `RipgrepError`."""
     case = ["--ignore-case"] if ignore_case else ["--case-sensitive"]
     command = tied([ripgrep, *_RIPGREP, *case, f"--regexp={pattern}", f"--regexp={_NOT_ASCII}", "./"])
     found, is_silent = [], True
@@ -113,7 +113,7 @@ def ripgrep_files(ripgrep: str, folder: Path, pattern: str, ignore_case: bool) -
                 if not any(part.startswith(".") for part in path.split("/")):
                     found.append(path)
     if is_silent and running.returncode not in (0, 1):
-        raise RipgrepRefuses
+        raise RipgrepError
     return sorted(found, key=lambda path: path.split("/"))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mahtab_tui.knowledge.loaded import OverBudget
+from mahtab_tui.knowledge.loaded import SkillsBudgetExceeded
 from mahtab_tui.tools.definition import Tool, Workplace
 
 
@@ -42,7 +42,7 @@ def load_skill(at: Workplace, given: LoadSkill) -> str:
     instructions = at.skills.instructions(given.name, given.args)
     try:
         at.loaded.load(given.name)
-    except OverBudget as error:
+    except SkillsBudgetExceeded as error:
         return f"{instructions}\n\n[The skill does not stay loaded. {error}]"
     return instructions
 

@@ -114,7 +114,7 @@ def test_leaving_says_which_session_it_was_and_how_to_come_back(start: Start) ->
     screen.press("ctrl+q")
     screen.wait("Leave\\? This is lost: 1 name of the namespace")
     assert screen.leave() == 0
-    said = re.search(rb"You left the session \S+ \((\w+)\): its conversation is kept\.\s+Continue it: (.+)", screen.raw)
+    said = re.search(rb"The conversation of session \S+ \((\w+)\) is saved\.\s+To continue it: (.+)", screen.raw)
     assert said is not None
     session = said[1].decode()
     assert f"mahtab-tui --continue here, or --resume {session}" in said[2].decode()

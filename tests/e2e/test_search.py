@@ -44,7 +44,7 @@ def test_the_demo_finds_lines_in_20_megabytes(log: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "Demo model (rules, no AI)" in result.stdout
     assert all(number in result.stdout for number in ("0077777", "0197777", "0317777"))
-    assert "1 node (" in result.stderr
+    assert "1 call (" in result.stderr
     assert "calls" in result.stderr
 
 
@@ -128,7 +128,7 @@ def test_a_search_ends_when_nobody_reads_its_events_any_more(log: Path, replay: 
         ("2>&-", 0, "three\n", ""),
         ("2>/dev/full", 0, "three\n", ""),
         (">/dev/full", 1, "", "stdout cannot be written: No space left on device."),
-        ("<&-", 0, "three\n", "1 node ("),
+        ("<&-", 0, "three\n", "1 call ("),
     ],
 )
 def test_a_missing_or_full_stream_is_no_crash(replay: Callable[..., str], without: str, code: int, out: str, says: str) -> None:

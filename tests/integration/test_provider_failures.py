@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import HumanMessage
 
-from mahtab_tui.agent import create_repl_agent, hearing
+from mahtab_tui.agent import create_repl_agent, model_calls
 from mahtab_tui.agent.model_calls import read_answer
 from mahtab_tui.llm.base import ModelError
 from mahtab_tui.llm.providers import get_llm
@@ -73,7 +73,7 @@ def test_an_account_without_money_is_not_asked_again(service: Service) -> None:
 def test_a_busy_service_is_asked_again_after_the_pause_that_it_asks_for(
     service: Service, protocol: Protocol, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearing, "_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
     service.replies = [refusing(status, "Later.", kind="x", plain=protocol is OLLAMA, headers={"retry-after": "0.2"}), protocol.reply("Now")]
     cancelled = _Recording()
     pauses: list[str] = []
@@ -86,7 +86,7 @@ def test_a_busy_service_is_asked_again_after_the_pause_that_it_asks_for(
 
 
 def test_a_service_that_stays_busy_has_failed(service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "_PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(model_calls, "_PAUSES", (0.01, 0.01))
     answer = ask(service, protocol, refusing(429, "Later.", kind="x", plain=protocol is OLLAMA))
     assert answer.failure == "The service's limit is reached: Later."
     assert len(service.asked) == 3
@@ -99,7 +99,7 @@ def test_a_service_that_asks_for_an_hour_has_failed_at_once(service: Service) ->
 
 
 def test_waiting_for_a_busy_service_can_be_stopped(service: Service, protocol: Protocol, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "_PAUSES", (60.0,))
+    monkeypatch.setattr(model_calls, "_PAUSES", (60.0,))
     service.replies = [refusing(429, "Later.", kind="x", plain=protocol is OLLAMA), protocol.reply("Now")]
     cancelled = threading.Event()
     answer = read_answer(get_llm(protocol.spec), [HumanMessage("hi")], cancelled, on_pause=lambda sentence: cancelled.set())

@@ -85,7 +85,7 @@ async def test_a_cell_that_ends_by_itself_after_its_interrupt_is_told_so() -> No
     async with agent() as a:
         told = await a.call("eval", code="try:\n    __import__('time').sleep(60)\nexcept KeyboardInterrupt:\n    print('caught')", timeout_s=0.3)
         assert told.is_error
-        assert text_of(told) == "Timed out after 0.3 s: the code was interrupted, and ended by itself after that.\ncaught"
+        assert text_of(told) == "Timed out after 0.3 s: the code was interrupted, and then ended by itself.\ncaught"
 
 
 async def test_a_worker_that_dies_is_told_and_replaced() -> None:

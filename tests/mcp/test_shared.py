@@ -290,6 +290,6 @@ async def test_a_time_limit_counts_from_the_start_and_never_kills_the_persons_ke
             "import signal\nold = signal.signal(signal.SIGINT, lambda *a: None)\nprint('stubborn')\nwhile kept: time.sleep(0.01)", timeout_s=1
         )
         assert told.startswith("Timed out after 1 s: the code was interrupted, but did not end within 2 s and is still running.")
-        assert told.endswith("What it printed so far:\nstubborn")
+        assert told.endswith("Output so far:\nstubborn")
         it.session.kill_kernel()
         await waited(it, tags.ASSISTANT_REPL_OUT, status="killed")

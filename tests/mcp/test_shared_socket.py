@@ -150,7 +150,7 @@ async def test_the_end_of_the_screen_is_told_and_private_works_on(share: Share, 
             await waited(it, tags.ASSISTANT_REPL_IN, cell=2)
             await anyio.to_thread.run_sync(it.server.close)
         assert "its screen is gone" in texts[0]
-        assert "mode private" in texts[0]
+        assert "Call mode with private" in texts[0]
         await a.text("mode", mode="private")
         assert await a.eval("3") == "3"
         assert "No session on a screen" in await a.text("mode", mode="shared")

@@ -125,7 +125,7 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp
         assert "Activated the interpreter" in await a.text("activate", path=sys.executable)
         await a.eval("kept = 1")
         assert "Activated the project" in await a.text("activate", path=".")
-        assert "There is no" in await a.text("activate", path="nowhere")
+        assert "does not exist" in await a.text("activate", path="nowhere")
         assert "neither" in await a.text("activate", path=str(tmp_path / "conda" / "bin"))
         await a.eval("kept = 2")
         assert "File name too long" in await a.text("activate", path="x" * 5_000)
@@ -257,7 +257,7 @@ async def test_the_log_holds_what_was_evaluated(home: Path) -> None:
         assert "\x1b[" in path.read_text()
         assert "in colour" in path.read_text()
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
-        assert f"written to {path}: tail -f {path}" in await a.text("log_viewer", mode="file")
+        assert f"written to {path}. To follow it: tail -f {path}" in await a.text("log_viewer", mode="file")
         before = path.read_text()
         await a.eval("print('\\x1b[31mred\\x1b[0m'); 1/0")
         assert "ZeroDivisionError" in path.read_text().removeprefix(before)

@@ -105,8 +105,8 @@ def test_the_setting_gives_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ({"loggedIn": True, "authMethod": "claude.ai", "subscriptionType": "max", "apiProvider": "firstParty"}, "✓ login       claude.ai, max"),
         ({"loggedIn": True, "authMethod": "third_party", "apiProvider": "bedrock"}, "✓ login       third_party, bedrock"),
         ({"loggedIn": False, "authMethod": "none"}, "! login       nobody is logged in to `claude`"),
-        ("Usage: claude [options]", "! login       not known"),
-        ([], "! login       not known"),
+        ("Usage: claude [options]", "! login       unknown"),
+        ([], "! login       unknown"),
     ],
 )
 def test_the_doctor_asks_claude_who_is_logged_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: object, line: str) -> None:
@@ -114,5 +114,5 @@ def test_the_doctor_asks_claude_who_is_logged_in(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv(KEY, "a key")
     found = doctor._login(str(shutil.which("claude")))
     assert found.startswith(line)
-    assert (f"{KEY} is set but was not passed" in found) is ("not known" not in line)
+    assert (f"{KEY} is set but was not passed" in found) is ("unknown" not in line)
     assert fake.told == [{"auth": ["--safe-mode", "--setting-sources", "user"], "keys": []}]

@@ -12,7 +12,7 @@ from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.bus.setup import close_logging, setup_logging
 from mahtab_tui.knowledge import library as library_module
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
-from mahtab_tui.knowledge.loaded import LoadedSkills, OverBudget
+from mahtab_tui.knowledge.loaded import LoadedSkills, SkillsBudgetExceeded
 from mahtab_tui.knowledge.loader import SkillsLoader
 from tests.skills import write_skill
 
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_refused_with_the_figures(shelf: Shelf) -> None:
     write_skill(shelf.folder, "long", content="x" * 990)
     shelf.loaded.load("tidy")
     with pytest.raises(
-        OverBudget, match=r"The skill long has 990 characters, but only 984 of the 1,000 for loaded skills are left\. Loaded: tidy \(16\)\."
+        SkillsBudgetExceeded, match=r"The skill long has 990 characters, but only 984 of the 1,000 for loaded skills are left\. Loaded: tidy \(16\)\."
     ):
         shelf.loaded.load("long")
     assert shelf.loaded.names == ["tidy"]

@@ -16,7 +16,7 @@ from textual.widgets import OptionList, Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.knowledge.library import NoSkill, SkillLibrary
-from mahtab_tui.knowledge.loaded import LoadedSkills, OverBudget
+from mahtab_tui.knowledge.loaded import LoadedSkills, SkillsBudgetExceeded
 from mahtab_tui.knowledge.new_skill import create_skill
 from mahtab_tui.knowledge.skills import SkillError
 from mahtab_tui.settings.model import resource_folder
@@ -174,7 +174,7 @@ class SkillsScreen(Listing[SkillRow, None]):
         loaded = row.name in self._loaded.names
         try:
             await asyncio.to_thread(self._loaded.unload if loaded else self._loaded.load, row.name)
-        except (NoSkill, OverBudget) as error:
+        except (NoSkill, SkillsBudgetExceeded) as error:
             said, style = str(error), "$bad"
         else:
             how = "is no longer loaded" if loaded else "is loaded: the model is told it with every question"
