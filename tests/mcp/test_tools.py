@@ -129,7 +129,7 @@ async def test_activate_moves_to_a_project_an_environment_and_an_interpreter(tmp
         assert "neither" in await a.text("activate", path=str(tmp_path / "conda" / "bin"))
         await a.eval("kept = 2")
         assert "File name too long" in await a.text("activate", path="x" * 5_000)
-        assert "no user" in await a.text("activate", path="~nobody-of-that-name/env")
+        assert "unknown user" in await a.text("activate", path="~nobody-of-that-name/env")
         assert await a.eval("kept") == "2"
 
 

@@ -1,1 +1,1 @@
-"""Completion, signatures and help for what stands at the cursor; loaded when it is first asked for."""
+"""Completion, signatures and help at the cursor; loaded on first use."""

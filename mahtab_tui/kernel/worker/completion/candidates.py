@@ -1,4 +1,4 @@
-"""What can be completed to, and which of it fits best."""
+"""Ranks candidates for completion."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from heapq import nsmallest
 from typing import Any, Callable, NamedTuple
 
 SECONDS = 0.3
-"""After this long the list is made of what was found until then."""
+"""After this time the list has what was found so far."""
 
 _CHECK_EVERY = 256
 
 
 class Candidate(NamedTuple):
-    """Something that may stand at the cursor."""
+    """A candidate for completion."""
 
     label: str
-    """What is shown, and what the typed text is held against."""
+    """What is shown and matched with the typed text."""
     describe: Callable[[], tuple[str, str]]
-    """Its kind and a line about it, made only for what is shown."""
+    """Returns its kind and a line about it; called only for shown candidates."""
     text: str | None = None
-    """What is put in, where it is not the label."""
+    """What is inserted; None for the label."""
     order: int = 1
-    """What comes first among what fits equally well: the smaller."""
+    """Sorts candidates that match equally well; the smallest comes first."""
 
 
 def fixed(kind: str, doc: str = "") -> Callable[[], tuple[str, str]]:
-    """A description that is known."""
+    """Return a function that returns a fixed description."""
     return lambda: (kind, doc)
 
 
 def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[Candidate], int]:
-    """The best of those that fit what was typed, and how many more fit: equal to it, beginning with it, having its letters in this
-    order. Private names are listed once an underscore is typed, or where nothing else fits; names of the language's own come last."""
+    """Return the best matches for the typed text, and how many more there are. Equal labels come first, then those that start with it,
+    then those with its letters in this order. Private names are listed if an underscore is typed, or nothing else matches."""
     public = private = 0
 
     def fitting() -> Iterator[tuple[tuple[Any, ...], int, Candidate]]:
@@ -48,7 +48,7 @@ def ranked(candidates: Iterable[Candidate], stem: str, most: int) -> tuple[list[
                 public += 1
             yield key, public + private, candidate
 
-    # Not sorted as a whole: ten thousand tuples that live at once would wake the collector, which may have a large heap to look at.
+    # Not sorted as a whole: ten thousand live tuples would start the garbage collector, which may have a large heap to traverse.
     found = nsmallest(most, fitting())
     best = {candidate.label: candidate for key, _, candidate in reversed(found) if not (public and key[0])}
     return list(best.values())[::-1], (public or private) - len(best)

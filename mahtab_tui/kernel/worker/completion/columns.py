@@ -1,4 +1,4 @@
-"""The columns of tables, whose libraries are never imported: what is not loaded cannot be in the namespace."""
+"""Finds the columns of tables without importing their libraries, since a library that is not loaded has no objects."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from ..statics import loaded
 
 MOST = 100_000
-"""Columns (and keys) that are looked at."""
+"""Columns and keys that are examined."""
 
 
 def columns_of(value: object) -> list[str]:
-    """Names of a table's columns, if it is of a library that is loaded."""
+    """Return the names of a table's columns."""
     try:
         return [name for name in _columns(value) if type(name) is str]
-    except Exception:  # a library's object in a state that it does not expect itself
+    except Exception:  # a library's object in an inconsistent state
         return []
 
 

@@ -1,4 +1,4 @@
-"""What may stand at the cursor, from the live namespace. No code of the person's objects runs."""
+"""Completes code from the live namespace, without running code of the user's objects."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .signatures import function_of, parameters
 from .tokens import tokenize
 
 MOST = 200
-"""Candidates that are sent."""
+"""Candidates that are sent at most."""
 
 
 def complete(namespace: dict[str, Any], code: str, cursor: int) -> dict[str, Any]:
-    """The fields of the host's `Completions` for a cursor, in characters from the beginning."""
+    """Return the fields of the host's `Completions`. cursor: in characters from the start."""
     place = place_at(code, cursor)
     if place.kind == "string":
         return _in_string(namespace, place, code, cursor)
@@ -78,7 +78,7 @@ def _names(namespace: dict[str, Any], place: CompletionPoint, code: str) -> Iter
 
 
 def _words(code: str, place: CompletionPoint) -> set[str]:
-    """The names that the text itself has: those of a cell that has not run yet."""
+    """Return the names in the code itself, which may not have run yet."""
     around = code[: place.start] + " " + code[place.start + len(place.stem) :]
     return {token.text for token in tokenize(around).all if token.kind == "name"}.difference(keyword.kwlist)
 
@@ -122,7 +122,7 @@ def _keys(namespace: dict[str, Any], target: str) -> list[Candidate]:
 
 
 def _in_string(namespace: dict[str, Any], place: CompletionPoint, code: str, cursor: int) -> dict[str, Any]:
-    """Keys and columns where a string is one; else files."""
+    """Complete keys or columns if the string may be one, otherwise files."""
     keys = [key for key in _keys(namespace, place.target) if key.text is not None] if place.target else []
     if not keys and place.call:
         keys = _columns_of_call(namespace, place.call)
@@ -138,7 +138,7 @@ def _in_string(namespace: dict[str, Any], place: CompletionPoint, code: str, cur
 
 
 def _columns_of_call(namespace: dict[str, Any], call: str) -> list[Candidate]:
-    """Columns of a table whose method is called, as in ``df.groupby("``."""
+    """Return the columns of a table whose method is called, as in ``df.groupby("``."""
     holder, dot, _ = call.rpartition(".")
     try:
         return [Candidate(name, fixed("column"), name) for name in columns_of(resolve(holder, namespace))] if dot else []

@@ -1,4 +1,4 @@
-"""Kind and one line about an object as it is stored in a namespace or a class."""
+"""Describes an object as stored in a namespace or a class: its kind and a line."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _DOCUMENTED = Classes(
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
 )
-"""Types whose `__doc__` is C code's."""
+"""Types whose `__doc__` is implemented in C."""
 
 
 def describe(name: str, value: Any) -> tuple[str, str]:
-    """Kind (function, class, module, property, data) of what stands under a name, and a line."""
+    """Return the kind of a name's value (function, class, module, property, data) and a line about it."""
     if type(value) in _BOUND:
         value = value.__func__
     if type(value) is property:
@@ -45,7 +45,7 @@ def describe(name: str, value: Any) -> tuple[str, str]:
 
 
 def doc_of(value: Any) -> str:
-    """A docstring, if it is a plain string that no code makes."""
+    """Return the docstring if it is a plain string; no user code runs."""
     if type(value) is types.MethodType:
         value = value.__func__
     if is_class(value):
@@ -60,5 +60,5 @@ def doc_of(value: Any) -> str:
 
 
 def doc_line(value: Any) -> str:
-    """The first line of the docstring."""
+    """Return the first line of the docstring."""
     return one_line(doc_of(value).strip().split("\n", 1)[0].strip(), WIDTH)

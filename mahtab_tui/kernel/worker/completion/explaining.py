@@ -1,4 +1,4 @@
-"""What a thing is: its signature, its docstring, where it stands."""
+"""Explains an object: signature, docstring, source location."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .resolve import Instance, UnresolvedError, resolve
 from .signatures import annotated, annotations_of, function_of, parameters
 
 _BOUND = re.compile(r"^\(\$\w+(?:, /)?(?:, )?")
-"""What a call fills in by itself, in the signatures of built-in functions: ``($self, /, …``."""
+"""The bound parameter in signatures of built-in functions: ``($self, /, …``."""
 
 
 _BUILT_IN = Classes(types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
@@ -26,16 +26,16 @@ class Explanation(NamedTuple):
 
     name: str
     signature: str
-    """Of what can be called: one parameter a line where there are many; else type and summary."""
+    """Of a callable, with one parameter a line if it is long; of others, type and summary."""
     doc: str
     where: str
-    """File and line, where they are known."""
+    """File and line, if known."""
     source: str
-    """Of functions and classes, where it was asked for."""
+    """Of functions and classes, if requested."""
 
 
 def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation | None:
-    """The function in whose call the cursor stands, or the thing that it stands on; None where that is not known."""
+    """Explain the function whose call encloses the cursor, or the expression at the cursor; None if unknown."""
     expression = call_at(code, cursor)
     try:
         value = resolve(expression, namespace) if expression else None
@@ -45,7 +45,7 @@ def explain_at(namespace: dict[str, Any], code: str, cursor: int) -> Explanation
 
 
 def explain(value: Any, expression: str, with_source: bool = False) -> Explanation:
-    """What a value is that an expression has. No code of its class runs."""
+    """Explain the value of an expression without running code of its class."""
     if type(value) is Instance:
         value = value.cls
     source, where = source_of(value) if kind_of(value) in ("function", "class") else ("", "")
@@ -57,7 +57,7 @@ def explain(value: Any, expression: str, with_source: bool = False) -> Explanati
 
 
 def signature_of(value: Any, name: str) -> str:
-    """``name(parameters) -> result`` of what can be called; of other things, type and summary."""
+    """Format ``name(parameters) -> result`` for a callable; type and summary for others."""
     function, bound = function_of(value)
     if function is None:
         return _builtin_signature(value, name)

@@ -1,4 +1,4 @@
-"""What an object can be subscripted with: keys of dicts, columns of tables."""
+"""Finds what an object can be subscripted with: keys of dicts, columns of tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LITERALS = (str, int, bytes, bool, float, type(None))
 
 
 def keys_of(value: object) -> list[Candidate]:
-    """The keys that can be written down; each label is the key's own text for strings, else its literal."""
+    """Return the keys that can be written as literals. The label of a string is its text, of other keys their literal."""
     columns = columns_of(value)
     if columns:
         return [Candidate(name, fixed("column"), name, 0) for name in columns]
@@ -31,7 +31,7 @@ def _key(key: Any, item: Any) -> Candidate:
 
 
 def literal(text: str, quote: str, after: str) -> str:
-    """A text as it is written inside of a string that was begun with a prefix and quotes, closed where nothing closes it yet."""
+    """Escape a text for a string that was opened with a prefix and quotes, and close the string unless it is closed already."""
     marks = quote.lstrip("rRbBuUfFtT")
     prefix = quote[: len(quote) - len(marks)].lower()
     if "r" not in prefix:

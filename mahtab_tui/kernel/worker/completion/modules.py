@@ -1,4 +1,4 @@
-"""Modules and their members, without importing any."""
+"""Finds modules and their members without importing any."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .candidates import Candidate, fixed
 from .describing import describe, doc_line
 
 LARGEST = 2_000_000
-"""Bytes of a source file that is read for its names."""
+"""Larger source files (in bytes) are not searched for names."""
 
 _SUFFIXES = (".py", ".so", ".pyd", ".pyc")
 
 
 def module_names(package: str) -> Iterator[Candidate]:
-    """The modules in a package, or all that can be imported by one name."""
+    """Yield the modules in a package; without a package, all top-level modules."""
     names: set[str] = set()
     if not package:
         names.update(sys.builtin_module_names, getattr(sys, "stdlib_module_names", ()))
@@ -34,7 +34,7 @@ def module_names(package: str) -> Iterator[Candidate]:
 
 
 def member_names(module: str) -> Iterator[Candidate]:
-    """What can be imported from a module, its own modules included."""
+    """Yield what can be imported from a module, including submodules."""
     found = sys.modules.get(module)
     if found is not None:
         yield from _members(found)
@@ -45,12 +45,12 @@ def member_names(module: str) -> Iterator[Candidate]:
 
 
 def module_members(module: object) -> dict[str, Any]:
-    """The names of a module that is loaded, those that it promises in `__all__` included (None: not loaded yet)."""
+    """Return the names of a loaded module; those in `__all__` that are not loaded yet have the value None."""
     own = own_dict(module)
     names: dict[str, Any] = {name: value for name, value in list(own.items()) if type(name) is str}
-    promised = own.get("__all__")
-    if isinstance(promised, (list, tuple)):
-        names.update((name, None) for name in promised if type(name) is str and name not in names)
+    exported = own.get("__all__")
+    if isinstance(exported, (list, tuple)):
+        names.update((name, None) for name in exported if type(name) is str and name not in names)
     return names
 
 
@@ -64,7 +64,7 @@ def _described(name: str) -> Any:
 
 
 def _folders(package: str) -> list[str]:
-    """Where the modules of a package are; of the empty one, where imports are looked for."""
+    """Return the folders of a package's modules; without a package, the import path."""
     if not package:
         return [entry or "." for entry in list(sys.path) if type(entry) is str]
     found = sys.modules.get(package)
@@ -72,7 +72,7 @@ def _folders(package: str) -> list[str]:
         path = own_dict(found).get("__path__", ())
         try:
             return [str(entry) for entry in path]
-        except Exception:  # whatever a module has put there
+        except Exception:  # a module may have put anything there
             return []
     parent, _, name = package.rpartition(".")
     folders = (os.path.join(folder, name) for folder in _folders(parent))
@@ -88,7 +88,7 @@ def _modules_in(folder: str) -> frozenset[str]:
 
 @lru_cache(512)
 def _listed(folder: str, changed: int) -> frozenset[str]:
-    """The modules in a folder, as it was at a time (a key of the cache: the folder's own time of change)."""
+    """List the modules in a folder. changed: the folder's modification time, a key of the cache."""
     names = set()
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -109,7 +109,7 @@ def _names_in_source(module: str) -> list[str]:
 
 
 def _top_level(path: str) -> list[str]:
-    """The names that a source file binds at its own level."""
+    """Return the names that a source file binds at its top level."""
     from ..marks import bound_names
 
     try:

@@ -1,4 +1,4 @@
-"""Files in strings."""
+"""Completes file names in strings."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from .candidates import Candidate, fixed
 
 MOST = 20_000
-"""Entries of a folder that are looked at."""
+"""Entries of a folder that are examined."""
 
 
 def split(stem: str) -> tuple[str, str]:
-    """The folder as it is typed, and the beginning of the name in it."""
+    """Split typed text into the folder and the start of the name."""
     folder, separator, name = stem.rpartition("/")
     return folder + separator, name
 
 
 def files(stem: str) -> Iterator[Candidate]:
-    """What the folder that a string's text names has in it; nothing where it cannot be read."""
+    """Yield the contents of the folder that a string names; nothing if it cannot be read."""
     folder, name = split(stem)
     try:
         entries = os.scandir(os.path.expanduser(folder) or ".")

@@ -1,4 +1,4 @@
-"""What stands at the cursor, and of what it is a part."""
+"""Finds what is to be completed at the cursor, and its context."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .tokens import Token, Tokens, ends_expression, expression, opening, tokenize
 
 _BINDS = frozenset(("def", "class", "as", "global", "nonlocal"))
-"""After these comes a name that is only made here (or is known to be there)."""
+"""Keywords that are followed by a new name, which is not completed."""
 _FIELD = re.compile(r"\{\{|\}\}|[{}]")
 
 
@@ -16,32 +16,31 @@ class CompletionPoint(NamedTuple):
     """What is to be completed."""
 
     kind: str
-    """name, attribute, string, module, member (of a module, in an import), magic (behind its percent sign) or none."""
+    """name, attribute, string, module, member (of a module, in an import), magic (after its percent sign) or none."""
     start: int = 0
-    """Where it begins in the text, in characters."""
+    """Where it starts, in characters."""
     stem: str = ""
-    """What is typed of it so far."""
+    """What has been typed of it."""
     target: str = ""
-    """The expression whose attribute it is, or which it subscripts; the module whose member it is, or which it is a part of."""
+    """The expression that it is an attribute or a subscript of; the module that it is a member or a part of."""
     call: str = ""
-    """The function whose argument it is, as an expression."""
+    """The expression of the function that it is an argument of."""
     argument: bool = False
-    """Whether an argument begins here, so that it may be a keyword."""
+    """Whether an argument starts here, so that it may be a keyword argument."""
     quote: str = ""
-    """In a string: its prefix and quotes."""
+    """The prefix and quotes of a string."""
 
 
 NONE = CompletionPoint("none")
 
 
 def place_at(code: str, cursor: int) -> CompletionPoint:
-    """What stands before a cursor."""
+    """Find what is to be completed at a cursor."""
     return _place(code[:cursor])
 
 
 def call_at(code: str, cursor: int) -> str:
-    """The function in whose call the cursor stands, or behind whose call, else the expression that ends at it or goes on behind it;
-    empty where there is none."""
+    """Return the function whose call encloses or ends at the cursor, otherwise the expression at the cursor; empty if there is none."""
     tokens = tokenize(code[:cursor])
     for bracket in reversed(tokens.open):
         if callee := _callee(code, tokens.all, bracket):
@@ -103,7 +102,7 @@ def _in_string(before: str, tokens: Tokens, string: Token) -> CompletionPoint:
 
 
 def _open_field(before: str, start: int) -> int | None:
-    """Where the expression begins that is open in an f-string."""
+    """Return where the open expression in an f-string starts."""
     opened: list[int] = []
     for match in _FIELD.finditer(before, start):
         if match[0] == "{" or (match[0] == "{{" and opened):
@@ -114,7 +113,7 @@ def _open_field(before: str, start: int) -> int | None:
 
 
 def _in_import(tokens: list[Token], stem: str, start: int) -> CompletionPoint | None:
-    """The place, if the statement is an import."""
+    """Return the completion point if the statement is an import."""
     first = max((place for place, token in enumerate(tokens) if token.kind == "newline" or token.text == ";"), default=-1) + 1
     words = [token.text for token in tokens[first:]]
     if not words or words[0] not in ("import", "from"):
@@ -135,7 +134,7 @@ def _in_import(tokens: list[Token], stem: str, start: int) -> CompletionPoint | 
 
 
 def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
-    """The function in whose call the end of the text stands: through lists, not through calls."""
+    """Return the function whose call encloses the end of the text, also through lists."""
     for bracket in reversed(opened):
         if tokens[bracket].text == "(":
             return _callee(before, tokens, bracket)
@@ -143,7 +142,7 @@ def _open_call(before: str, tokens: list[Token], opened: list[int]) -> str:
 
 
 def _callee(before: str, tokens: list[Token], bracket: int) -> str:
-    """The expression that an opening bracket calls or subscripts; empty where it does neither."""
+    """Return the expression that an opening bracket calls or subscripts; empty if it does neither."""
     if bracket < 1 or not ends_expression(tokens[bracket - 1]):
         return ""
     if bracket > 1 and tokens[bracket - 2].text in ("def", "class"):
@@ -152,7 +151,7 @@ def _callee(before: str, tokens: list[Token], bracket: int) -> str:
 
 
 def _text(before: str, tokens: list[Token], last: int) -> str:
-    """The expression that ends with a token."""
+    """Return the text of the expression that ends with a token."""
     if last < 0:
         return ""
     first = expression(tokens, last)

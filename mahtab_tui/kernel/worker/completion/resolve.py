@@ -1,4 +1,4 @@
-"""The value of an expression as far as it is known without running anything."""
+"""Evaluates an expression as far as possible without running code."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SEQUENCES = Classes(list, tuple)
 
 
 class UnresolvedError(Exception):
-    """It is not known what the expression is."""
+    """The value of the expression is unknown."""
 
 
 class Instance(NamedTuple):
-    """An object that is not there (yet), of which only the class is known."""
+    """Stands for an object of which only the class is known."""
 
     cls: type
 
@@ -39,7 +39,7 @@ _DISPLAYS: dict[type, type] = {
 
 
 def resolve(expression: str, namespace: dict[str, Any]) -> Any:
-    """The object that an expression means, or an `Instance`. Raises `UnresolvedError`."""
+    """Return the value of an expression, or an `Instance`. Raises `UnresolvedError`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -95,7 +95,7 @@ def _item(value: Any, key: ast.expr) -> Any:
     if type(value) is dict:
         try:
             return _known(value.get(key.value, MISSING))
-        except Exception:  # the `__eq__` of a key
+        except Exception:  # raised by the `__eq__` of a key
             raise UnresolvedError from None
     if type(value) in _SEQUENCES and type(key.value) is int:
         try:
@@ -108,19 +108,19 @@ def _item(value: Any, key: ast.expr) -> Any:
 
 
 def _result(value: Any) -> Any:
-    """What calling it gives, by its class or its annotation."""
+    """Return the result of a call, known from its class or annotation."""
     if is_class(value):
         return Instance(value)
     if type(value) is types.MethodType:
         value = value.__func__
     if type(value) is not types.FunctionType:
         raise UnresolvedError
-    promised = annotations_of(value).get("return")
-    if type(promised) is str:
-        promised = value.__globals__.get(promised, builtins.__dict__.get(promised))
-    if promised is None or not is_class(promised):
+    annotation = annotations_of(value).get("return")
+    if type(annotation) is str:
+        annotation = value.__globals__.get(annotation, builtins.__dict__.get(annotation))
+    if annotation is None or not is_class(annotation):
         raise UnresolvedError
-    return Instance(promised)
+    return Instance(annotation)
 
 
 def _known(found: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The parameters of what can be called, read from its code."""
+"""Reads the parameters of callables from their code objects."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _PLAIN = Classes(int, float, complex, bool, str, bytes, type(None))
 
 
 class Parameter(NamedTuple):
-    """A parameter as it is written."""
+    """A parameter as written."""
 
     name: str
     text: str
     """With stars, annotation and default."""
     keyword: bool
-    """Whether it can be given by its name."""
+    """Whether it can be passed by name."""
 
 
 def function_of(value: Any) -> tuple[Any, int]:
-    """The plain function that a call runs, and how many of its first parameters are filled in by then; None where it has none."""
+    """Return the Python function that a call runs (None if there is none), and how many of its first parameters are already bound."""
     if type(value) is loaded("functools", "partial"):
         function, bound = function_of(value.func)
         return function, bound + len(value.args)
@@ -47,7 +47,7 @@ def function_of(value: Any) -> tuple[Any, int]:
 
 
 def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
-    """What the caller gives."""
+    """Return the parameters that the caller passes."""
     code = function.__code__
     positional, only = code.co_argcount, code.co_posonlyargcount
     names = code.co_varnames
@@ -74,10 +74,10 @@ def parameters(function: types.FunctionType, bound: int = 0) -> list[Parameter]:
 
 
 def annotations_of(function: types.FunctionType) -> dict[str, Any]:
-    """The annotations; none where they cannot be made (from Python 3.14 on they are made when they are asked for)."""
+    """Return the annotations; empty if evaluating them fails (since Python 3.14 they are evaluated on access)."""
     try:
         return function.__annotations__
-    except Exception:  # an expression of the person's
+    except Exception:  # raised by an expression of the user's
         return {}
 
 
@@ -91,14 +91,14 @@ def _written(function: types.FunctionType, name: str, default: Any) -> str:
 
 
 def annotated(annotation: Any) -> str:
-    """An annotation as it is written, as far as that is known without running code."""
+    """Format an annotation as far as possible without running code."""
     if type(annotation) is str:
         return one_line(annotation)
     if is_class(annotation) and type(annotation) is type:
         return one_line(annotation.__name__)
     if annotation is None:
         return "None"
-    # Types of `typing` and unions: their representation is the library's own.
+    # The `repr` of unions and of types from `typing` is the standard library's.
     return one_line(repr(annotation)) if class_dict(type(annotation)).get("__module__") in ("typing", "types") else type_name(annotation)
 
 

@@ -1,4 +1,4 @@
-"""Python text before a cursor, in pieces. It need not be finished, nor be right."""
+"""Splits Python code, which may be incomplete or wrong, into tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLOSES = {")": "(", "]": "[", "}": "{"}
 
 
 class Token(NamedTuple):
-    """A piece of Python; offsets in characters."""
+    """A token; offsets in characters."""
 
     kind: str
     """string, comment, name, number, newline or op."""
@@ -24,19 +24,19 @@ class Token(NamedTuple):
     start: int
     end: int
     quote: str
-    """Of a string that is still open: its prefix and quotes; else empty."""
+    """Prefix and quotes of an unclosed string; otherwise empty."""
 
 
 class Tokens(NamedTuple):
-    """The pieces of a text, without blanks, and without the line breaks that end no statement."""
+    """The tokens of a text, without blanks and without line breaks inside brackets."""
 
     all: list[Token]
     open: list[int]
-    """The brackets that are still open, outermost first, as places in `all`."""
+    """Indices in `all` of the unclosed brackets, outermost first."""
 
 
 def tokenize(text: str) -> Tokens:
-    """Take a text apart."""
+    """Split a text into tokens."""
     found: list[Token] = []
     opened: list[int] = []
     for match in _TOKEN.finditer(text):
@@ -57,15 +57,15 @@ def tokenize(text: str) -> Tokens:
 
 
 def ends_expression(token: Token) -> bool:
-    """Whether an opening bracket after it is a call or a subscript."""
+    """Tell whether an opening bracket after the token is a call or a subscript."""
     if token.kind == "name":
         return not keyword.iskeyword(token.text)
     return token.text in (")", "]", "}") or token.kind == "string"
 
 
 def expression(tokens: list[Token], last: int) -> int | None:
-    """Where the expression begins that ends with the token `last` (names, attributes, calls, subscripts, literals), as a place
-    in `tokens`; None where there is none."""
+    """Return the index of the first token of the expression (names, attributes, calls, subscripts, literals) that ends with the
+    token `last`; None if there is none."""
     place = last
     while place >= 0:
         token = tokens[place]
@@ -87,7 +87,7 @@ def expression(tokens: list[Token], last: int) -> int | None:
 
 
 def opening(tokens: list[Token], closing: int) -> int | None:
-    """The place of the bracket that a closing one closes."""
+    """Return the index of the bracket that a closing one closes."""
     depth = 0
     for place in range(closing, -1, -1):
         token = tokens[place]

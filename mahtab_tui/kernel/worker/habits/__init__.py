@@ -1,4 +1,4 @@
-"""What people are used to at an interactive prompt, beyond Python: ``!command``, ``%magic``, ``object?``, `In`, `Out`, ``_``."""
+"""IPython's syntax and names at the prompt: ``!command``, ``%magic``, ``object?``, `In`, `Out`, ``_``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ SHELL = "__mahtab_shell__"
 LINES = "__mahtab_lines__"
 MAGIC = "__mahtab_magic__"
 HELP = "__mahtab_help__"
-"""What the calls name that stand for lines that are no Python; they are in builtins."""
+"""Functions in builtins that are called instead of lines that are not Python."""
 
 SIGNS = frozenset("!%?")
-"""Without one of these a cell has no such line."""
+"""A cell without these has no such line."""

@@ -25,23 +25,23 @@ class CapturedOutput:
         return f"<captured: {len(self.stdout):,} characters of stdout, {len(self.stderr):,} of stderr>"
 
     def show(self) -> None:
-        """Print it again."""
+        """Print the output again."""
         sys = late_import("sys")
         sys.stdout.write(self.stdout)
         sys.stderr.write(self.stderr)
 
 
 def capture(rest: str, caller: Caller) -> None:
-    """Run the lines below without showing what they print, nor their value; the first line may name a variable that gets it.
+    """Run the lines below without showing their output and value; the first line may name a variable for the output.
 
-    An exception is raised all the same, after the variable was set.
+    An exception is still raised, after the variable has been set.
     """
     first, _, code = rest.partition("\n")
     words = late_import("shlex").split(first)
     names = [word for word in words if not word.startswith("-")]
     unknown = set(words) - set(names) - {"--no-stdout", "--no-stderr", "--no-display"}
     if len(names) > 1 or not all(map(str.isidentifier, names)) or unknown:
-        raise ValueError("%%capture takes a name at most, and --no-stdout or --no-stderr for what is to be shown, as in %%capture printed")
+        raise ValueError("%%capture takes at most one name, and --no-stdout or --no-stderr for output to be shown, as in %%capture printed")
     run = compiled(code, "<%%capture>", caller)
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.ExitStack() as stack:

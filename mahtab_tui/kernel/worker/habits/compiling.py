@@ -1,4 +1,4 @@
-"""The code of a magic command, ready to run in the namespace."""
+"""Compiles the code of a magic command."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CO_COROUTINE = 0x80
 
 
 def compiled(source: str, filename: str, caller: Caller) -> Callable[[], Any]:
-    """A function that runs code, which may await, and returns the value of its last expression. filename: what a traceback calls it.
+    """Return a function that runs code, which may await, and returns the value of its last expression. filename: shown in tracebacks.
 
     Raises `SyntaxError`.
     """

@@ -10,7 +10,7 @@ from ..showing.displays import show_help
 
 
 def show(expression: str, level: int, namespace: dict[str, Any], local: Mapping[str, Any]) -> None:
-    """Show signature and docstring of what an expression has, and from level 2 on its source."""
+    """Show signature and docstring of an expression's value, and from level 2 on its source."""
     try:
         value = eval(expression, namespace, dict(local))
     except (NameError, AttributeError, LookupError) as error:
@@ -19,5 +19,5 @@ def show(expression: str, level: int, namespace: dict[str, Any], local: Mapping[
     about = explain(value, expression, with_source=level > 1)
     parts = [about.signature, about.doc or "It has no docstring.", about.where]
     if level > 1:
-        parts.append(about.source or "Its source is not known.")
+        parts.append(about.source or "Its source is unknown.")
     show_help("\n\n".join(part.rstrip() for part in parts if part))

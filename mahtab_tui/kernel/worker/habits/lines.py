@@ -1,4 +1,4 @@
-"""Lines of a cell that are no Python, as calls."""
+"""Replaces lines of a cell that are not Python by calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HELP_BEFORE = re.compile(r"^([ \t]*)(\?\??)[ \t]*([^\W\d][\w.]*(?:\[[^\]]*\])*)
 
 
 def transform(source: str) -> str:
-    """The cell with such lines as calls; the number of lines stays. A cell that is Python already is left alone."""
+    """Replace such lines by calls, keeping the number of lines. A cell that is valid Python is not changed."""
     if SIGNS.isdisjoint(source) or is_python(source):
         return source
     lines = source.split("\n")
@@ -47,7 +47,7 @@ def _call(line: str) -> str | None:
 
 
 def _inside(lines: list[str]) -> bool:
-    """Whether a string or a bracket is open after these lines, or the last of them goes on."""
+    """Tell whether a string or bracket is open after these lines, or the last line continues."""
     from ..completion.tokens import tokenize
 
     text = "\n".join(lines)
@@ -56,7 +56,7 @@ def _inside(lines: list[str]) -> bool:
 
 
 def is_python(source: str) -> bool:
-    """Whether a text is Python as it stands."""
+    """Tell whether a text is valid Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

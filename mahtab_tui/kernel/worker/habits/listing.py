@@ -1,4 +1,4 @@
-"""%who, %whos, %who_ls, %lsmagic, %env, %set_env, %history and %pwd: what there is."""
+"""%who, %whos, %who_ls, %lsmagic, %env, %set_env, %history and %pwd."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..variables import HIDDEN, described
 from .magics import SUMMARIES, Caller
 
 _SECRET = frozenset("key pass auth pat webhook dsn connection cookie".split())
-"""More words of a name in the environment under which a secret may stand."""
+"""More words in names of environment variables that may be secret."""
 _LOGIN = re.compile(r"(?<=://)[^/@\s]*@")
-"""Who logs in where, within an address."""
+"""The login in an address."""
 
 
 def _told(name: str, value: str) -> str:
-    """A variable of the environment among others, without what may be secret."""
+    """Format an environment variable, with possible secrets hidden."""
     secret = name != "PWD" and (looks_secret(name) or not _SECRET.isdisjoint(name.lower().split("_")))
     return f"{name}={'<hidden>' if secret else _LOGIN.sub('<hidden>@', value)}"
 
 
 def _names(rest: str, caller: Caller) -> list[dict[str, Any]]:
-    """The variables, of some types only where the line names any. Modules, functions and private names are left out, as in the namespace pane."""
+    """List the variables, of the given types if there are any, without modules, functions and private names, like the namespace pane."""
     types = rest.split()
     public = [(name, value) for name, value in list(caller.namespace.items()) if type(name) is str and name not in HIDDEN and name[:1] != "_"]
     listed = [described(name, value) for name, value in public]
@@ -32,17 +32,17 @@ def _names(rest: str, caller: Caller) -> list[dict[str, Any]]:
 
 
 def who(rest: str, caller: Caller) -> None:
-    """The names of the variables."""
+    """Print the names of the variables."""
     print("  ".join(each["name"] for each in _names(rest, caller)) or "There are no variables.")
 
 
 def who_list(rest: str, caller: Caller) -> list[str]:
-    """The same as a list."""
+    """Return the names of the variables as a list."""
     return sorted(each["name"] for each in _names(rest, caller))
 
 
 def whos(rest: str, caller: Caller) -> None:
-    """The variables with types and summaries."""
+    """Print the variables with types and summaries."""
     rows = [(each["name"], each["type"], each["summary"]) for each in _names(rest, caller)]
     if not rows:
         print("There are no variables.")
@@ -53,12 +53,12 @@ def whos(rest: str, caller: Caller) -> None:
 
 
 def magics(rest: str, caller: Caller) -> None:
-    """Every magic command."""
+    """Print all magic commands."""
     print("\n".join(SUMMARIES.values()))
 
 
 def environment(rest: str, caller: Caller) -> Any:
-    """All variables of the environment; of one that is named its value; or give one a value."""
+    """Print the environment, return the value of a variable, or set one."""
     name, sign, value = rest.strip().partition("=")
     if not sign:
         name, sign, value = rest.strip().partition(" ")
@@ -68,7 +68,7 @@ def environment(rest: str, caller: Caller) -> Any:
         return None
     if name:
         if name not in os.environ:
-            raise KeyError(f"the environment has no {name}; %env {name}=VALUE gives it one")
+            raise KeyError(f"the environment has no {name}; to set it: %env {name}=VALUE")
         return os.environ[name]
     for name, value in sorted(os.environ.items()):
         print(_told(name, value))
@@ -76,14 +76,14 @@ def environment(rest: str, caller: Caller) -> Any:
 
 
 def history(rest: str, caller: Caller) -> None:
-    """What was entered, cell by cell; with -n numbered."""
+    """Print the input of all cells; with -n, numbered."""
     for number, source in enumerate(builtins.__dict__["In"]):
         if source:
             print(f"{number}: {source}" if "-n" in rest.split() else source)
 
 
 def working_directory(rest: str, caller: Caller) -> str:
-    """The working directory."""
+    """Return the working directory."""
     return os.getcwd()
 
 

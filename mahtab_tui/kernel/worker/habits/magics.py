@@ -1,4 +1,4 @@
-"""The ``%magic`` commands that there are."""
+"""The ``%magic`` commands."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SUMMARIES = {
     "writefile": "%%writefile FILE: write the cell to a file (-a: to its end)",
     "lsmagic": "%lsmagic: these lines",
 }
-"""What there is to be found. The others are told by these, or are not needed."""
+"""The listed commands; the others are mentioned in these lines, or not needed."""
 
 _WHOLE_CELL = frozenset(("time", "timeit", "capture", "bash", "sh", "writefile"))
 _WHOLE_CELL_ONLY = frozenset(("capture", "bash", "sh", "writefile"))
@@ -47,20 +47,20 @@ Await = Callable[[Any], Any]
 
 
 class Caller(NamedTuple):
-    """Where a magic command was given."""
+    """The context of a magic command."""
 
     namespace: dict[str, Any]
     await_: Await
 
 
 class UnknownMagicError(Exception):
-    """There is no such command."""
+    """A magic command does not exist."""
 
     __module__ = "builtins"  # a traceback names it without the path to this file
 
 
 def run(command: str, rest: str, caller: Caller) -> Any:
-    """Run a magic command; `command` without its first percent sign. What it returns is shown."""
+    """Run a magic command and return its value, which is shown. command: without its first percent sign."""
     name = command.lstrip("%")
     if name not in _MODULE_OF or name not in (_WHOLE_CELL if command.startswith("%") else _MODULE_OF.keys() - _WHOLE_CELL_ONLY):
         raise UnknownMagicError(f"There is no %{command}. There is:\n" + "\n".join(f"  {summary}" for summary in SUMMARIES.values()))
@@ -70,13 +70,13 @@ def run(command: str, rest: str, caller: Caller) -> Any:
 
 
 def show_help(expression: str, level: int) -> None:
-    """``object?`` (1) and ``object??`` (2)."""
+    """Show help for ``object?`` (level 1) and ``object??`` (level 2)."""
     frame = sys._getframe(1)
     late_import(f"{__package__}.helping").show(expression, level, frame.f_globals, frame.f_locals)
 
 
 def install(await_: Await) -> None:
-    """Put what the calls of `lines.transform` name into builtins. await_: runs a coroutine to its end."""
+    """Put the functions that `lines.transform` calls into builtins. await_: runs a coroutine to its end."""
 
     def magic(command: str, rest: str) -> Any:
         return run(command, rest, Caller(sys._getframe(1).f_globals, await_))

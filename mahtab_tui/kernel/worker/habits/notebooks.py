@@ -1,4 +1,4 @@
-"""What notebooks say to IPython and need not say here: each in one muted line, and the cell goes on."""
+"""Commands of IPython that are not needed here: each prints a muted line, and the cell continues."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any, Callable
 from .magics import Caller
 
 _INSTEAD = {
-    "autoreload": "modules of your project are loaded anew by themselves when their file has changed",
-    "autosave": "everything that is said and run is kept as it happens",
-    "colors": "the theme gives the colours (F10)",
-    "config": "IPython is not what runs here",
-    "gui": "figures show by themselves",
-    "load_ext": "extensions are IPython's",
-    "matplotlib": "figures show by themselves",
-    "pdb": "after an error %debug looks around",
-    "precision": "numbers show as Python writes them",
-    "reload_ext": "extensions are IPython's",
-    "reset": "F9 gives a fresh kernel, and Delete in the namespace pane deletes a variable",
+    "autoreload": "modules of your project are reloaded automatically when their file has changed",
+    "autosave": "the session is saved continuously",
+    "colors": "the theme sets the colours (F10)",
+    "config": "this is not IPython",
+    "gui": "figures are shown automatically",
+    "load_ext": "extensions are a feature of IPython",
+    "matplotlib": "figures are shown automatically",
+    "pdb": "use %debug after an error",
+    "precision": "numbers are shown as Python formats them",
+    "reload_ext": "extensions are a feature of IPython",
+    "reset": "F9 restarts the kernel, and Delete in the namespace pane deletes a variable",
     "store": "variables live as long as the kernel; Ctrl+S on an open variable writes it to a file",
-    "unload_ext": "extensions are IPython's",
+    "unload_ext": "extensions are a feature of IPython",
     "xmode": "`f` on an error shows its frames with the source",
 }
 _NOT_NEEDED = frozenset(("autoreload", "autosave", "gui", "matplotlib"))

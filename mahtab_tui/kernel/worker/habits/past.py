@@ -1,4 +1,4 @@
-"""What was entered and what came of it: `In`, `Out`, ``_``, ``__``, ``___``."""
+"""The input and output of earlier cells: `In`, `Out`, ``_``, ``__``, ``___``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KEPT = 1_000
 
 
 class CellHistory:
-    """`In` and `Out` of one namespace, in builtins: they never clutter the namespace, and a name of the person's hides them."""
+    """`In` and `Out` of one namespace. They are in builtins, so that they do not clutter the namespace, and the user's names hide them."""
 
     def __init__(self) -> None:
         self.inputs: list[str] = [""]
@@ -21,13 +21,13 @@ class CellHistory:
         builtins.__dict__.update({"In": self.inputs, "Out": self.outputs})
 
     def entered(self, cell: int, source: str) -> None:
-        """A cell begins; `In[cell]` is its code, also where cells before it belong to an earlier kernel. Cell 0 is the session's own code."""
+        """Record the code of a cell in `In[cell]`, even if earlier cells belong to an earlier kernel. Cell 0 is the session's own code."""
         if type(self.inputs) is list and cell > 0:
             self.inputs.extend([""] * (cell + 1 - len(self.inputs)))
             self.inputs[cell] = source
 
     def result(self, cell: int, value: Any) -> None:
-        """A cell has shown a value (never None)."""
+        """Record a value that a cell has shown (never None)."""
         names = builtins.__dict__
         names["___"], names["__"], names["_"] = names.get("__"), names.get("_"), value
         if value is self.outputs:

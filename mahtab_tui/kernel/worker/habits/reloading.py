@@ -1,4 +1,4 @@
-"""Modules of the project, loaded anew before a cell when their file has changed."""
+"""Reloads changed modules of the project before a cell."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from ..summary import kind_of
 
 
 class Reloader:
-    """Knows how the files of the loaded modules were when it last looked. Files of the project: those below the working directory,
-    but for installed packages."""
+    """Remembers the modification times of loaded modules. Files of the project are those below the working directory, without installed
+    packages."""
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
 
     def note(self) -> None:
-        """Remember the files of modules that were loaded since the last time."""
+        """Remember the files of modules that were loaded since the last call."""
         for name, _, path in _project_modules():
             if name not in self._seen:
                 self._seen[name] = _changed(path)
 
     def reload(self, namespace: dict[str, Any]) -> None:
-        """Load what has changed anew. Functions and classes that the namespace has from there are replaced; what goes wrong is printed."""
+        """Reload changed modules and replace their functions and classes in the namespace. Failures are printed."""
         for name, module, path in _project_modules():
             now = _changed(path)
             if name in self._seen and now and now != self._seen[name]:
                 self._seen[name] = now
                 try:
                     _reload(module, path, namespace)
-                except Exception as error:  # the module's own code
-                    print(f"{name} was changed, but cannot be loaded anew: {type(error).__name__}: {error}")
+                except Exception as error:  # raised by the module's code
+                    print(f"{name} has changed, but cannot be reloaded: {type(error).__name__}: {error}")
                 else:
-                    print(f"{name} was changed, and is loaded anew")
+                    print(f"{name} has changed and was reloaded")
 
 
 def _project_modules() -> Iterator[tuple[str, ModuleType, str]]:
@@ -54,7 +54,7 @@ def _project_modules() -> Iterator[tuple[str, ModuleType, str]]:
 
 
 def _changed(path: str) -> int:
-    """When a file was changed last, in nanoseconds; 0 where it is gone."""
+    """Return a file's modification time in nanoseconds; 0 if it is gone."""
     try:
         return os.stat(path).st_mtime_ns
     except OSError:
@@ -62,7 +62,7 @@ def _changed(path: str) -> int:
 
 
 def _reload(module: ModuleType, path: str, namespace: dict[str, Any]) -> None:
-    # Compiled code counts as that of a source of the same second and size.
+    # Otherwise bytecode would be taken for current if the source has the same size and was changed within the same second.
     with suppress(OSError, NotImplementedError):
         os.unlink(importlib.util.cache_from_source(path))
     before = dict(own_dict(module))

@@ -22,10 +22,10 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 
 
 def run_file(rest: str, caller: Caller) -> None:
-    """Run a script as a program of its own, and take its names into the namespace, whether or not it ends well."""
+    """Run a script as `__main__`, and copy its names into the namespace, even if it fails."""
     words = late_import("shlex").split(rest)
     if not words:
-        raise ValueError("%run wants a file, as in %run script.py")
+        raise ValueError("%run needs a file, as in %run script.py")
     path = os.path.abspath(os.path.expanduser(words[0]))
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
@@ -50,15 +50,15 @@ def change_directory(rest: str, caller: Caller) -> None:
 
 
 def run_pip(rest: str, caller: Caller) -> None:
-    """pip, for the environment of this interpreter; where that has no pip, uv."""
+    """Run pip for this interpreter's environment, or uv if it has no pip."""
     subprocess, words = late_import("subprocess"), late_import("shlex").split(rest)
     command = [sys.executable, "-c", PIP, *words]
     if late_import("importlib.util").find_spec("pip") is None:
         uv = late_import("shutil").which("uv")
         if uv is None:
-            raise RuntimeError(f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may put it there.")
+            raise RuntimeError(f"The environment of {sys.executable} has no pip. `!{sys.executable} -m ensurepip` may install it.")
         command = [uv, "pip", *words[:1], "--python", sys.executable, *words[1:]]
-    # Read and printed: inside the caller's own process, what a child prints by itself is not the cell's.
+    # Read and printed here, because in the caller's own process the direct output of a child does not belong to the cell.
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as child:
         for line in child.stdout:
             print(line, end="", flush=True)
@@ -68,7 +68,7 @@ def run_pip(rest: str, caller: Caller) -> None:
 
 
 def debug(rest: str, caller: Caller) -> None:
-    """Python's debugger where the last exception was raised; it reads its commands as `input` does."""
+    """Start Python's debugger where the last exception was raised; it reads commands like `input`."""
     traceback = getattr(sys, "last_traceback", None)
     if traceback is None:
         raise RuntimeError("There is nothing to debug: no cell has raised an exception yet.")
@@ -76,23 +76,23 @@ def debug(rest: str, caller: Caller) -> None:
 
 
 def list_folder(rest: str, caller: Caller) -> None:
-    """What ls prints."""
+    """Run ls."""
     builtins.__dict__[SHELL](f"ls {rest}", caller.namespace)
 
 
 def run_script(rest: str, caller: Caller) -> None:
-    """Run a script of the shell."""
+    """Run a shell script."""
     if code := late_import("subprocess").call(["bash" if late_import("shutil").which("bash") else "sh", "-c", rest]):
         print(f"exit code {code}")
 
 
 def write_file(rest: str, caller: Caller) -> None:
-    """Write the lines behind the first one to the file that it names; -a adds them."""
+    """Write the lines after the first to the file that it names; -a appends them."""
     first, _, text = rest.partition("\n")
     words = late_import("shlex").split(first)
     paths = [word for word in words if word != "-a"]
     if len(paths) != 1 or not text.strip():
-        raise ValueError("%%writefile wants a file, as in %%writefile notes.txt, and below it what to write")
+        raise ValueError("%%writefile needs a file, as in %%writefile notes.txt, and the text below it")
     path, adds = os.path.expanduser(paths[0]), "-a" in words
     existed = os.path.exists(path)
     with open(path, "a" if adds else "w", encoding="utf-8") as file:

@@ -14,7 +14,7 @@ _NAME = "<%time>"
 
 
 def run_once(source: str, caller: Caller) -> Any:
-    """Run code, which may await, and say how long it took; its last expression's value is the value."""
+    """Run code, which may await, print how long it took, and return the value of its last expression."""
     run = compiled(source, _NAME, caller)
     wall, processor = time.perf_counter(), time.process_time()
     try:
@@ -25,7 +25,7 @@ def run_once(source: str, caller: Caller) -> Any:
 
 
 def run_often(source: str, caller: Caller) -> None:
-    """Run code many times and say how long one run takes."""
+    """Run code many times and print how long one run takes."""
     loops, repeats, code = _options(source)
     timer = late_import("timeit").Timer(code, globals=caller.namespace)
     if not loops:
@@ -38,22 +38,22 @@ def run_often(source: str, caller: Caller) -> None:
 
 
 def _options(source: str) -> tuple[int, int, str]:
-    """Loops (0: as many as take a while), repeats, and the code."""
+    """Parse the number of loops (0: choose automatically), of repeats, and the code."""
     numbers = {"-n": 0, "-r": 7}
     rest = source.lstrip()
     while rest[:2] in numbers:
         option, rest = rest[:2], rest[2:].lstrip()
         digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
         if not digits or int(digits) < 1:
-            raise ValueError(f"%timeit: {option} wants a number, as in {option} 10")
+            raise ValueError(f"%timeit: {option} needs a number, as in {option} 10")
         numbers[option], rest = int(digits), rest[len(digits) :].lstrip(" \t")
     if not rest.strip():
-        raise ValueError("%timeit wants code, as in %timeit sum(range(100))")
+        raise ValueError("%timeit needs code, as in %timeit sum(range(100))")
     return numbers["-n"], numbers["-r"], rest.strip("\n")
 
 
 def duration(seconds: float) -> str:
-    """``1.23 ms``, ``45.6 ns``, ``1 min 2 s``."""
+    """Format a duration: ``1.23 ms``, ``45.6 ns``, ``1 min 2 s``."""
     if seconds >= 60:
         return f"{int(seconds) // 60} min {seconds % 60:.0f} s"
     for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):

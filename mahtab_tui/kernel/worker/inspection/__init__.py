@@ -1,1 +1,1 @@
-"""A look inside any object, a page at a time; loaded when it is first asked for. No code of the person's objects runs unasked."""
+"""Looks inside any object, a page at a time; loaded on first use. Code of the user's objects runs only on request."""

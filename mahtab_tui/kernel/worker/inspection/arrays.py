@@ -1,4 +1,4 @@
-"""Arrays and tensors of numbers: what they are, and slices of them."""
+"""Facts about arrays and tensors, and slices of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .pace import LookError, Pace
 from .tables.numbers import NumberColumn
 
 LARGEST = 50_000_000
-"""Numbers that are brought from a device, or converted, for one look."""
+"""Numbers that are fetched from a device or converted at once."""
 
 
 def is_array(value: Any) -> bool:
-    """Whether it is an array of numpy's, or a tensor, that can be sliced."""
+    """Tell whether it is a numpy array or a tensor that can be sliced."""
     if is_one_of(value, "numpy", "ndarray"):
         return bool(value.dtype.names is None and value.dtype.kind in "biufcmM")
     return is_tensor(value)
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a tensor of torch that has a shape, which nested ones have not."""
+    """Tell whether it is a torch tensor with a shape, which nested tensors lack."""
     return is_one_of(value, "torch", "Tensor") and not value.is_nested
 
 
@@ -34,11 +34,11 @@ _PARTS = {
     "sparse_bsr": ("crow_indices", "col_indices", "values"),
     "sparse_bsc": ("ccol_indices", "row_indices", "values"),
 }
-"""Tensors that a sparse one is kept in, by its layout."""
+"""The tensors that make up a sparse tensor, by layout."""
 
 
 def facts(value: Any) -> dict[str, Any]:
-    """Shape, type, place and size."""
+    """Return shape, dtype, device and size."""
     told: dict[str, Any] = {"shape": list(map(int, value.shape)), "dtype": str(value.dtype), "device": ""}
     if not is_tensor(value):
         return {**told, "bytes": int(value.nbytes), "layout": "" if value.flags.c_contiguous else "strided"}
@@ -52,34 +52,34 @@ def facts(value: Any) -> dict[str, Any]:
 
 
 def sliced(value: Any, places: Sequence[int | None]) -> Any:
-    """The part of an array at some places; None keeps a dimension whole. Numpy's, whatever the array was."""
+    """Return a part of an array or tensor as a numpy array. places: an index for each dimension; None keeps it whole."""
     if len(places) != len(value.shape):
-        raise LookError("The array has another shape by now; r looks again.")
+        raise LookError("The array now has a different shape; press r to reload.")
     for place, size in zip(places, value.shape):
         if place is not None and not 0 <= place < size:
-            raise LookError("The array has no such place any more.")
+            raise LookError("This part of the array no longer exists.")
     if is_tensor(value) and value.layout is not loaded("torch", "strided"):
-        value = as_numpy(value)  # a sparse one cannot be sliced
+        value = as_numpy(value)  # a sparse tensor cannot be sliced
     return as_numpy(value[tuple(slice(None) if place is None else place for place in places)])
 
 
 def as_numpy(value: Any) -> Any:
-    """An array as numpy's, without a copy where that can be. Raises `LookError`."""
+    """Convert to a numpy array, without a copy if possible. Raises `LookError`."""
     if not is_tensor(value):
         return value
     if "numpy" not in sys.modules:
-        raise LookError("The numbers of a tensor are read by numpy, which the kernel's environment does not have.")
+        raise LookError("Showing a tensor needs numpy, which the kernel's environment does not have.")
     tensor = value.detach()
     if tensor.is_meta:
-        raise LookError("It is on the meta device, where tensors have a shape and no numbers.")
+        raise LookError("The tensor is on the meta device, so it has a shape but no numbers.")
     strided = tensor.layout is loaded("torch", "strided")
     if strided and tensor.device.type == "cpu" and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg()):
         try:
             return tensor.numpy()
-        except TypeError:  # numbers of a kind that numpy has not: bfloat16, float8
+        except TypeError:  # numpy lacks bfloat16 and float8
             pass
     if tensor.numel() > LARGEST:
-        raise LookError(f"More than {LARGEST:,} numbers of a tensor are not fetched or converted at once.")
+        raise LookError(f"The tensor has more than {LARGEST:,} numbers, too many to fetch or convert at once.")
     tensor = tensor if strided else tensor.to_dense()
     tensor = tensor.dequantize() if tensor.is_quantized else tensor
     tensor = tensor.resolve_conj().resolve_neg().cpu()
@@ -90,17 +90,17 @@ def as_numpy(value: Any) -> Any:
 
 
 def can_be_drawn(value: Any) -> bool:
-    """Whether its numbers can be drawn, which numpy does."""
+    """Tell whether its numbers can be plotted, which needs numpy."""
     if "numpy" not in sys.modules:
         return False
     return not (value.is_complex() or value.is_meta) if is_tensor(value) else value.dtype.kind in "biuf"
 
 
 def statistics(value: Any, pace: Pace) -> dict[str, Any]:
-    """All numbers of an array in figures. Raises `LookError` where that would copy too many of them."""
+    """Compute statistics of an array. Raises `LookError` if that would copy too many numbers."""
     values = as_numpy(value)
     if values.size > LARGEST and not values.flags.forc:
-        raise LookError(f"More than {LARGEST:,} numbers that do not stand one behind the other are not counted.")
+        raise LookError(f"The array is not contiguous and has more than {LARGEST:,} numbers, too many for statistics.")
     flat = values.reshape(-1, order="A")
     if not flat.size:
         return {"missing": 0, "min": "", "max": "", "mean": "", "bars": [], "std": "", "zeros": 0}

@@ -1,4 +1,4 @@
-"""Single values as short texts."""
+"""Formats single values as short texts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ WIDTH = 200
 
 _SIZED = Classes(list, tuple, set, frozenset, dict, bytearray, memoryview)
 ZONES = ("zoneinfo", "datetime", "pytz", "dateutil")
-"""Modules whose time zones are known."""
+"""Modules whose time zones are safe to use."""
 
 
 def cell_text(value: Any) -> str | None:
-    """One value of a table in a line; None where it is missing. By exact type, as everything here."""
+    """Format a value of a table in a line, by its exact type; None if it is missing."""
     cls = type(value)
     if cls is str:
         return one_line(value, WIDTH)
@@ -41,19 +41,19 @@ def cell_text(value: Any) -> str | None:
 def _moment(value: Any) -> str:
     zone = value.tzinfo
     if zone is not None and type(zone).__module__.partition(".")[0] not in ZONES:
-        return f"Timestamp {value.value} ns"  # a zone of the person's own would run their code
+        return f"Timestamp {value.value} ns"  # the user's own time zone would run their code
     return str(value)
 
 
 def key_text(value: Any) -> str:
-    """A label of a row: tuples spelled out."""
+    """Format the label of a row; the parts of a tuple are joined by commas."""
     if type(value) is tuple:
         return ", ".join(key_text(part) for part in tuple.__iter__(value))
     return "—" if (text := cell_text(value)) is None else text
 
 
 def decimals_of(sample: Iterable[float]) -> int | None:
-    """Digits after the point that floats of a column are shown with, all alike; None for the exponential form."""
+    """Choose the number of decimals for all floats of a column; None for exponential notation."""
     sizes = [abs(value) for value in sample if math.isfinite(value) and value]
     if sizes and (max(sizes) >= 1e15 or max(sizes) < 1e-3):
         return None
@@ -61,7 +61,7 @@ def decimals_of(sample: Iterable[float]) -> int | None:
 
 
 def float_text(value: float, decimals: int | None) -> str | None:
-    """A float with so many decimals; None where it is not a number."""
+    """Format a float with so many decimals; None for NaN."""
     if value != value:
         return None
     if decimals is None or (value and abs(value) < 0.5 * 10**-decimals):
@@ -70,7 +70,7 @@ def float_text(value: float, decimals: int | None) -> str | None:
 
 
 def number_text(value: float) -> str:
-    """A figure among statistics: short, whatever its size."""
+    """Format a number of the statistics shortly."""
     if value != value:
         return "—"
     if value == int(value) if math.isfinite(value) else False:

@@ -1,4 +1,4 @@
-"""What is inside an object: items of containers by position, attributes of all else. Only what the object's own memory says."""
+"""The children of an object: items of containers by position, attributes of others. Reads only stored data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SEQUENCES = Classes(list, tuple)
 _CONTAINERS = Classes(list, tuple, set, frozenset, dict, range, collections.deque, type({}.keys()), type({}.values()), type({}.items()))
 _PLAIN = Classes(bool, int, float, complex, str, bytes, bytearray, type(None), type(Ellipsis), type(NotImplemented))
 _UNTOLD = Classes(property, types.GetSetDescriptorType)
-"""Attributes that only code can tell."""
+"""Attributes whose values only code can compute."""
 _OWN = Classes(property, types.MemberDescriptorType)
 _LABEL = 80
 """Characters of a label."""
@@ -27,14 +27,14 @@ class Child(NamedTuple):
     """Something inside an object."""
 
     step: list[Any]
-    """How one gets there: see `paths`."""
+    """The step to it; see `paths`."""
     label: str
     value: Any
-    """`MISSING` where getting it would run code: a property."""
+    """`MISSING` for a property, since getting it would run code."""
 
 
 def base_of(value: object) -> type | None:
-    """The built-in container that an object is one of, or whose subclass it is."""
+    """Return the built-in container class of an object; None if it is no container."""
     for base in mro_of(type(value)):
         if base in _CONTAINERS:
             return base
@@ -42,7 +42,7 @@ def base_of(value: object) -> type | None:
 
 
 def count_of(value: object) -> int:
-    """How many children an object has in its tree."""
+    """Count the children of an object."""
     base = base_of(value)
     if base is None:
         return len(_attribute_names(value))
@@ -50,43 +50,43 @@ def count_of(value: object) -> int:
 
 
 def children_of(value: object, start: int, stop: int) -> list[Child]:
-    """Some of the children, by position. Raises `LookError` where a container was changed meanwhile."""
+    """Return some of the children, by position. Raises `LookError` if a container changes meanwhile."""
     base = base_of(value)
     if base is None:
         return [_attribute(value, name) for name in _attribute_names(value)[start:stop]]
     try:
         return list(_items(value, base, start, stop))
     except RuntimeError:
-        raise LookError("It was changed while it was looked at; r looks again.") from None
+        raise LookError("The object changed while it was read; press r to reload.") from None
 
 
 def child_at(value: object, position: int) -> Child:
-    """One item of a container."""
+    """Return an item of a container. Raises `LookError`."""
     found = children_of(value, position, position + 1)
     if not found:
-        raise LookError("It is no longer there.")
+        raise LookError("This item no longer exists.")
     return found[0]
 
 
 def key_at(value: object, position: int) -> Any:
-    """A dict's key. Raises `LookError` where it was changed meanwhile."""
+    """Return a dict's key. Raises `LookError` if the dict has changed."""
     try:
         found = _entries(value, position, position + 1)
     except RuntimeError:
         found = []
     if not found:
-        raise LookError("It is no longer there.")
+        raise LookError("This item no longer exists.")
     return found[0][0]
 
 
 def all_attributes(value: object) -> list[Child]:
-    """The attributes of an object and of its classes, but for special names: private ones last, and properties not run."""
+    """Return the attributes of an object and its classes without special names, private ones last. Properties are not run."""
     names = [name for name in attributes(value) if not (name.startswith("__") and name.endswith("__"))]
     return [_attribute(value, name) for name in sorted(names, key=lambda name: (name.startswith("_"), name))]
 
 
 def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
-    """A child as a row. `above`: the objects on the way to it, among which it may be itself."""
+    """Describe a child as a row. above: the objects on the path to it, which may include it."""
     row: dict[str, Any] = {"step": child.step, "label": child.label, "type": "", "summary": "", "kind": "data", "count": 0, "state": ""}
     if child.value is MISSING:
         return {**row, "type": "property", "summary": "(…)", "state": "property"}
@@ -102,7 +102,7 @@ def described(child: Child, above: Iterable[object]) -> dict[str, Any]:
 
 
 def quoted(text: str) -> str:
-    """A text's beginning, as a literal."""
+    """Return the start of a text in quotes."""
     return f"'{one_line(text, _LABEL)}'"
 
 
@@ -115,7 +115,7 @@ def _length(value: Any, base: type) -> int:
     if known is not None:
         return known
     if base is range:
-        # Not `len`: a range may be longer than a length can be.
+        # Not `len`, because a range may be too long for it.
         return int(max(0, (value.stop - value.start + value.step - (1 if value.step > 0 else -1)) // value.step))
     return int(base.__len__(value))  # type: ignore[attr-defined]
 
@@ -139,7 +139,7 @@ def _items(value: Any, base: type, start: int, stop: int) -> Iterator[Child]:
 
 
 def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
-    """Some entries of a dict, walked to from the nearer end."""
+    """Return some entries of a dict, iterating from the nearer end."""
     size, entries = dict.__len__(value), dict.items(value)
     stop = min(stop, size)
     if start <= size // 2:
@@ -148,14 +148,14 @@ def _entries(value: Any, start: int, stop: int) -> list[tuple[Any, Any]]:
 
 
 def key_label(key: Any) -> str:
-    """A dict's key in a line."""
+    """Format a dict's key in a line."""
     if type(key) is str:
         return quoted(key)
     return one_line(summary(key) or type_name(key), _LABEL)
 
 
 def _field_names(cls: type) -> tuple[str, ...]:
-    """The names of a named tuple's fields."""
+    """Return the names of a named tuple's fields."""
     for base in mro_of(cls):
         fields = class_dict(base).get("_fields")
         if type(fields) is tuple and all(type(name) is str for name in fields):
@@ -164,7 +164,7 @@ def _field_names(cls: type) -> tuple[str, ...]:
 
 
 def _attribute_names(value: object) -> list[str]:
-    """What an object holds itself, in its order, then slots and properties of its classes."""
+    """Return the names of an object's own attributes in order, then of its classes' slots and properties."""
     if is_module(value):
         return [name for name in own_dict(value) if type(name) is str and not name.startswith("__")]
     if is_class(value):
@@ -182,6 +182,6 @@ def _attribute(value: object, name: str) -> Child:
 
 
 def stored(value: object, name: str) -> Any:
-    """An attribute as it is stored; `MISSING` where only code can tell it."""
+    """Return an attribute as stored; `MISSING` if only code can compute it."""
     found = attribute(value, name)
     return MISSING if type(found) in _UNTOLD else found

@@ -1,4 +1,4 @@
-"""Functions, classes and modules as text: how they are called, what they say of themselves, their source."""
+"""Shows functions, classes and modules: signature, docstring, source."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..summary import one_line, version_of
 
 _NAMED = Classes(types.FunctionType, types.BuiltinFunctionType)
 MOST = 400_000
-"""Characters of a source, or of a docstring, that are shown."""
+"""Characters of a source or docstring that are shown."""
 
 
 def source(value: Any, expression: str) -> dict[str, Any]:
-    """Signature, docstring, place and source; of a module its file and version instead of a signature."""
+    """Return signature, docstring, location and source; of a module, its version instead of a signature."""
     if is_module(value):
         return _module(value)
     found = explain(value, _name(value) or expression, with_source=True)
@@ -43,7 +43,7 @@ def _module(value: Any) -> dict[str, Any]:
     names = own_dict(value)
     file, version, doc = names.get("__file__"), version_of(names), names.get("__doc__")
     text = ""
-    if type(file) is str and file.endswith(".py") and os.path.isfile(file):  # reading a pipe would never end
+    if type(file) is str and file.endswith(".py") and os.path.isfile(file):  # a pipe could block for ever
         try:
             with open(file, encoding="utf-8", errors="replace") as opened:
                 text = opened.read(MOST)

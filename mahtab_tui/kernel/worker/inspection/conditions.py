@@ -1,4 +1,4 @@
-"""What a person types to filter a column."""
+"""Parses the conditions that the user types to filter a column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COMPARISONS = {
 
 
 class Condition(NamedTuple):
-    """A condition on the values of one column. Missing values fit none but ``missing``."""
+    """A condition on the values of a column. Missing values match only ``missing``."""
 
     op: str
     """``<``, ``<=``, ``>``, ``>=``, ``==``, ``!=``, ``contains``, ``missing`` or ``present``."""
@@ -28,7 +28,7 @@ class Condition(NamedTuple):
 
 
 def parse(text: str) -> Condition:
-    """``> 5``, ``= berlin``, ``!= 0``, ``missing``, ``present``; anything else is a text that the value shall contain."""
+    """Parse ``> 5``, ``= berlin``, ``!= 0``, ``missing`` or ``present``; anything else is a text that values must contain."""
     word = text.strip().lower()
     if word in ("missing", "present"):
         return Condition(word)
@@ -39,5 +39,5 @@ def parse(text: str) -> Condition:
 
 
 def compare(values: Any, op: str, operand: Any) -> Any:
-    """Which values of an array of a library's fit; ``contains`` is ``==`` where there are no texts."""
+    """Compare a value or a library's array with an operand; without texts, ``contains`` means ``==``."""
     return _COMPARISONS[op](values, operand)

@@ -1,4 +1,4 @@
-"""The variables of the frames of the last error."""
+"""Reads the variables in the frames of the last error."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from .pace import LookError
 _CAUSE, _CONTEXT, _SUPPRESSED, _TRACEBACK = (
     BaseException.__dict__[name] for name in ("__cause__", "__context__", "__suppress_context__", "__traceback__")
 )
-"""Read past what the exception's own class says."""
+"""Bypass attributes of the exception's own class."""
 _MOST = 100
-"""Linked exceptions that are looked at."""
+"""Chained exceptions that are examined at most."""
 
 
 def locals_of(cell: int, file: str, line: int, function: str, place: int, of: int) -> dict[str, Any]:
-    """The variables of a frame of the error that a cell has ended with. place: which it is of the frames (`of`) at the same line of the same
-    function. Raises `LookError` where they cannot be had."""
+    """Return the variables of a frame of the error that ended a cell. place: its index among the `of` frames at this line of this function.
+
+    Raises `LookError` if they are not available."""
     error = getattr(sys, "last_value", None)
     errors = list(_linked(error)) if isinstance(error, BaseException) else []
     if not errors or _cell_of(_TRACEBACK.__get__(errors[-1])) != cell_filename(cell):
-        raise LookError("Its variables are gone: other code has failed since, or the kernel is another one.")
+        raise LookError("The variables are gone: other code has failed since, or the kernel was restarted.")
     if function == "<module>":
-        raise LookError("Its variables are those of the namespace.")
+        raise LookError("The variables of this frame are those of the namespace.")
     found = [
         frame
         for each in errors
@@ -35,17 +36,17 @@ def locals_of(cell: int, file: str, line: int, function: str, place: int, of: in
         if number == line and frame.f_code.co_name == function and file in (frame.f_code.co_filename, os.path.abspath(frame.f_code.co_filename))
     ]
     if len(found) != of:
-        raise LookError("Its variables are not known: the same line stands in the error more often than it is told.")
+        raise LookError("The variables are unknown: the same line occurs in the error more often than shown.")
     held = found[place].f_locals
     if isinstance(held, dict):
         return dict(dict.items(held))
-    if type(held).__name__ == "FrameLocalsProxy" and type(held).__module__ == "builtins":  # Python 3.13's own
+    if type(held).__name__ == "FrameLocalsProxy" and type(held).__module__ == "builtins":  # since Python 3.13
         return dict(held)
-    raise LookError("Its variables are held by an object of the person's own, whose code does not run for this.")
+    raise LookError("The variables are in a custom mapping, whose code is not run here.")
 
 
 def _linked(error: BaseException) -> Iterator[BaseException]:
-    """An exception behind those that it was raised from, as a traceback tells them."""
+    """Return the chain of an exception in the order of its traceback, itself last."""
     chain: list[BaseException] = []
     following: BaseException | None = error
     while following is not None and len(chain) < _MOST and not any(each is following for each in chain):
@@ -62,5 +63,5 @@ def _frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
 
 
 def _cell_of(traceback: TracebackType | None) -> str:
-    """The name of the cell in which an error began."""
+    """Return the file name of the cell in which an error was raised."""
     return next((frame.f_code.co_filename for frame, _ in _frames(traceback) if frame.f_code.co_filename.startswith(CELL)), "")

@@ -1,4 +1,4 @@
-"""Answers what a screen asks about an object: what it is, and a page of it at a time."""
+"""Answers the screens' questions about objects: what they are, and a page of them at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from . import arrays, pictures, plots, texts
 from .children import Child, all_attributes, children_of, count_of, described
 from .code import source
 from .pace import AbandonedError, LookError, Pace
-from .paths import ComputedValue, Way, follow
+from .paths import ComputedValue, ResolvedPath, follow
 from .registered import InspectorRegistry, views
 from .tables.column import Table
 from .tables.known import table_of
@@ -24,19 +24,19 @@ from .tables.pages import Arrangement, headings, page
 from .views import numbers_of, views_of
 
 SECONDS = 2.0
-"""How long code of an object's own may take that a person asked for."""
+"""Time limit for an object's code that runs on the user's request."""
 PICTURE = 10.0
 WORK = 10.0
-"""Seconds that sorting, filtering and figures may take."""
+"""Time limit for sorting, filtering and statistics, in seconds."""
 CHARACTERS = 200_000
 MOST = 500
 """Rows of one page."""
 _MODULE_OF: Callable[[type], Any] = type.__dict__["__module__"].__get__
-"""A class' module, also where it is one of C's, whatever its metaclass says."""
+"""Returns a class's module, also for classes in C, bypassing its metaclass."""
 
 
 class Inspection:
-    """The screens that look into one namespace. Each has a name of its own; what it asks anew in a slot makes the older question void."""
+    """Answers screens that look into one namespace. A screen has a name; a new question in a slot cancels the older one."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self._namespace = namespace
@@ -47,7 +47,7 @@ class Inspection:
         self._registered = InspectorRegistry()
         self._arrangements: dict[str, Arrangement] = {}
         self._line_counts: dict[str, texts.LineCounts] = {}
-        self._answers: dict[str, Callable[[Way, dict[str, Any], Pace], dict[str, Any]]] = {
+        self._answers: dict[str, Callable[[ResolvedPath, dict[str, Any], Pace], dict[str, Any]]] = {
             "open": self._open,
             "children": self._children,
             "table": self._table,
@@ -66,7 +66,7 @@ class Inspection:
         }
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Answer one question: who asks (`client`, `slot`), what is to be done (`do`), where (`path`), and what belongs to it.
+        """Answer a question, a dict with the asking screen (`client`, `slot`), the action (`do`), the object (`path`), and arguments.
 
         Raises `LookError` or `AbandonedError`.
         """
@@ -84,8 +84,8 @@ class Inspection:
             return self._answers[asked["do"]](way, asked, pace)
         except (LookError, AbandonedError):
             raise
-        except Exception as error:  # a library's object in a state that it does not expect itself
-            raise LookError(f"It cannot be shown: {type_name(error)}{_message(error)}") from None
+        except Exception as error:  # a library's object in an inconsistent state
+            raise LookError(f"The object cannot be shown: {type_name(error)}{_message(error)}") from None
 
     def _close(self, client: str) -> None:
         with self._lock:
@@ -95,14 +95,14 @@ class Inspection:
             for slot in [slot for slot in self._newest if slot[0] == client]:
                 del self._newest[slot]
 
-    def _open(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _open(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         with self._lock:
             self._arrangements.pop(asked["client"], None)
         shown, problem = self._shown(way, asked["client"])
         return {**opened(way.goal, way.expression), "path": way.path, "shown": shown, "problem": problem}
 
-    def _shown(self, way: Way, client: str) -> tuple[list[dict[str, Any]], str]:
-        """What the environment's own inspectors show of an object, and what went wrong with them."""
+    def _shown(self, way: ResolvedPath, client: str) -> tuple[list[dict[str, Any]], str]:
+        """Return the views of registered inspectors, and their problem."""
         try:
             inspector = _own(lambda: self._registered.inspector_of(way.goal), "Loading its inspector")
             if inspector is None:
@@ -112,7 +112,7 @@ class Inspection:
             return [], str(error)
         return [{"title": title, "path": [["held", self._hold(client, value, "")]], **opened(value, "")} for title, value in found], ""
 
-    def _children(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _children(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         start, stop = _page(asked)
         if asked["of"] == "attributes":
             all_of_them = all_attributes(way.goal)
@@ -123,76 +123,76 @@ class Inspection:
 
     # Tables
 
-    def _table(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _table(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         table = _table_at(way)
         with self._lock:
             arrangement = self._arrangements.setdefault(asked["client"], Arrangement())
         rows = arrangement.rows(way.goal, table, asked["sort"], asked["filters"], pace)
         return page(table, rows, *_page(asked), asked["columns"], pace)
 
-    def _columns(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _columns(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         return {"columns": headings(_table_at(way), asked["columns"])}
 
-    def _figures(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _figures(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         return dict(_table_at(way).column(asked["column"]).statistics(pace)._asdict())
 
     # Arrays and plots
 
-    def _array(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _array(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         if not arrays.is_array(way.seen):
-            raise LookError("It is not an array any more; r looks again.")
+            raise LookError("This is no longer an array; press r to reload.")
         return arrays.statistics(way.seen, pace) if asked["figures"] else arrays.facts(way.seen)
 
-    def _plot(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _plot(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         values = arrays.as_numpy(way.seen) if arrays.is_array(way.seen) else numbers_of(_table_at(way))
         if values is None or values.dtype.kind not in "biuf":
-            raise LookError("It has no numbers that could be drawn.")
+            raise LookError("There are no numbers to plot.")
         if asked["kind"] == "histogram":
             return plots.histogram(values, pace)
-        # A very small screen may have no room for it.
+        # A very small screen may have no room.
         width, height = max(1, asked["width"]), max(1, asked["height"])
         return plots.heat(values, width, height, pace) if values.ndim == 2 else plots.line(values, width, pace)
 
     # Texts
 
-    def _text(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _text(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         if texts.base_of(way.goal) is not str:
-            raise LookError("It is not a text any more; r looks again.")
+            raise LookError("This is no longer a text; press r to reload.")
         found, size = texts.part(way.goal, asked["start"], asked["end"]), texts.length(way.goal)
         with self._lock:
             counts = self._line_counts.setdefault(asked["client"], texts.LineCounts())
         return {"text": found, "line": counts.before(way.goal, asked["start"], pace), "size": size}
 
-    def _bytes(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _bytes(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         if texts.base_of(way.goal) in (None, str):
-            raise LookError("It is not bytes any more; r looks again.")
+            raise LookError("This is no longer a bytes object; press r to reload.")
         return {"hex": texts.part(way.goal, asked["start"], asked["end"]).hex()}
 
-    def _find(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _find(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         if texts.base_of(way.goal) is None:
-            raise LookError("It is not a text any more; r looks again.")
+            raise LookError("This is no longer a text; press r to reload.")
         return {"found": texts.find(way.goal, asked["words"], asked["start"], asked["backwards"], pace)}
 
-    def _source(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _source(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         return source(way.goal, way.expression)
 
-    def _measure(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _measure(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         return {"size": pictures.measure(way.seen)}
 
-    # What runs code of the object's, because the person asked for it
+    # Requests of the user that run the object's code
 
-    def _evaluate(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _evaluate(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         name = asked["name"]
         value = _own(lambda: getattr(way.goal, name), f"The property {name}")
-        pace.check()  # for a screen that was closed meanwhile, nothing is kept
+        pace.check()  # hold nothing for a screen that has been closed
         number = self._hold(asked["client"], value, f"{way.expression}.{name}" if way.expression else "")
         return described(Child(["held", number], name, value), way.objects)
 
-    def _repr(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _repr(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         text, cut = _own(lambda: limited_repr(way.goal, CHARACTERS), "Its __repr__")
         return {"text": text, "cut": cut}
 
-    def _picture(self, way: Way, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
+    def _picture(self, way: ResolvedPath, asked: dict[str, Any], pace: Pace) -> dict[str, Any]:
         found = _own(lambda: pictures.picture(way.seen), "Drawing it", seconds=PICTURE)
         return {"picture": base64.b64encode(found).decode()}
 
@@ -204,7 +204,7 @@ class Inspection:
 
 
 def opened(value: Any, expression: str) -> dict[str, Any]:
-    """What an object is, and how it can be seen."""
+    """Describe an object and its views."""
     own = as_own(value)
     table = table_of(own)
     return {
@@ -221,15 +221,15 @@ def opened(value: Any, expression: str) -> dict[str, Any]:
 
 
 def _library(value: Any) -> str:
-    """The package that an object's class is of."""
+    """Return the package of an object's class."""
     module = _MODULE_OF(type(value))
     return module.partition(".")[0] if type(module) is str else ""
 
 
-def _table_at(way: Way) -> Table:
+def _table_at(way: ResolvedPath) -> Table:
     table = table_of(way.seen)
     if table is None:
-        raise LookError("It is not a table any more; r looks again.")
+        raise LookError("This is no longer a table; press r to reload.")
     return table
 
 
@@ -239,20 +239,20 @@ def _page(asked: dict[str, Any]) -> tuple[int, int]:
 
 
 def _own(work: Callable[[], Any], what: str, seconds: float = SECONDS) -> Any:
-    """Run code of an object's own within a time limit. Raises `LookError`."""
+    """Run an object's code within a time limit. Raises `LookError`."""
     try:
         return within(seconds, work)
     except TooSlow:
         raise LookError(f"{what} did not end within {seconds:g} s.") from None
     except LookError:
         raise
-    except BaseException as error:  # the object's own code, SystemExit included
+    except BaseException as error:  # raised by the object's code, SystemExit included
         raise LookError(f"{what} raised {type_name(error)}{_message(error)}") from None
 
 
 def _message(error: BaseException) -> str:
     try:
         text = str(error)
-    except BaseException:  # the message is the user's object, too
+    except BaseException:  # the message's code may fail too
         return "."
     return f": {' '.join(text.split())[:500]}" if text else "."

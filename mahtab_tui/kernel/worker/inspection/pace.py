@@ -1,4 +1,4 @@
-"""How long a piece of work may take, and whether anybody still waits for it."""
+"""Limits the time of work, and ends work that nobody waits for."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Callable
 
 
 class LookError(Exception):
-    """It cannot be shown; the message is a sentence for the person."""
+    """Something cannot be shown; the message is a sentence for the user."""
 
 
 class AbandonedError(Exception):
-    """Nobody waits for the answer any more."""
+    """Nobody waits for the answer."""
 
 
 class Pace:
-    """Asked now and then by work that goes through many items."""
+    """Checked regularly by work on many items."""
 
     def __init__(self, seconds: float, over: Callable[[], bool] = lambda: False) -> None:
-        """over: whether the person has moved on."""
+        """over: tells whether the user has moved on."""
         self.seconds = seconds
         self._end = time.monotonic() + seconds
         self._over = over
 
     def check(self) -> None:
-        """Raises `AbandonedError`, or `LookError` after the time limit."""
+        """Raise `AbandonedError` if nobody waits, or `LookError` after the time limit."""
         if self._over():
-            raise AbandonedError("It is not wanted any more.")
+            raise AbandonedError("Nobody waits for this answer.")
         if time.monotonic() > self._end:
-            raise LookError(f"It was given up after {self.seconds:g} s.")
+            raise LookError(f"This took longer than {self.seconds:g} s and was stopped.")

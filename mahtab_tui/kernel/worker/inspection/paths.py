@@ -1,8 +1,13 @@
-"""The way to an object: a list of steps, each a list of plain values.
+"""Paths to objects: lists of steps, each a list of plain values.
 
-``["name", "df"]`` first, with a third part only as long as the variable is the object of that `id`; then ``["item", 3]`` (of any container, by position), ``["attribute", "x"]``, ``["column", 2]`` and
-``["cell", 10, 2]`` of a table; ``["slice", [0, null]]`` of an array, which keeps the dimensions where it has null; ``["held", 7]`` alone stands for something that was made on demand and is kept until its screen closes;
-``["frame", 4, "In [4]", 3, "f", 0, 1]`` alone stands for the variables of a frame of the last error (`frames.locals_of`).
+["name", "df"]                          a variable; first step
+["name", "df", 1402]                    the same, valid only while the variable is the object with this `id`
+["held", 7]                             a computed value, kept until its screen closes; first step
+["frame", 4, "In [4]", 3, "f", 0, 1]    the variables of a frame of the last error (`frames.locals_of`); first step
+["item", 3]                             an item of a container, by position
+["attribute", "x"]                      an attribute
+["column", 2], ["cell", 10, 2]          a column, or a cell, of a table
+["slice", [0, null]]                    a part of an array; null keeps a dimension
 """
 
 from __future__ import annotations
@@ -20,34 +25,34 @@ from .frames import locals_of
 from .pace import LookError
 
 _WRITTEN = Classes(str, bytes, type(None))
-"""Keys that are written in code as they are, besides numbers."""
+"""Keys, besides numbers, that can be written as literals."""
 _LONGEST = 1000
-"""Characters of a key, or bits of a number, that are written."""
+"""Longest key, in characters or bits, that is written as a literal."""
 _BY_POSITION = Classes(list, tuple, range, collections.deque)
 
 
 class ComputedValue(NamedTuple):
-    """Something that was made on demand, and how it is written in code."""
+    """A value that was computed on request, and its expression."""
 
     value: Any
     expression: str
 
 
 class Tables(Protocol):
-    """Gives the table that an object is."""
+    """Returns the table that an object is, or None."""
 
     def __call__(self, value: Any, /) -> Any: ...
 
 
-class Way(NamedTuple):
-    """Where a path leads."""
+class ResolvedPath(NamedTuple):
+    """The objects on a path."""
 
     objects: list[Any]
-    """All objects on it, the last one the goal."""
+    """All objects on it; the last is the goal."""
     expression: str
-    """How the goal is written in code; empty where that is not known."""
+    """The goal as Python code; empty if unknown."""
     path: list[Any]
-    """The path, which from now on leads there only as long as the variable is the same object."""
+    """The path, valid only while the variable is the same object."""
 
     @property
     def goal(self) -> Any:
@@ -55,12 +60,12 @@ class Way(NamedTuple):
 
     @property
     def seen(self) -> Any:
-        """The goal as its library's own class sees it."""
+        """The goal as an object of its library's own class."""
         return as_own(self.objects[-1])
 
 
-def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue], table_of: Tables) -> Way:
-    """Walk a path. Raises `LookError` where it leads nowhere any more."""
+def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[int, ComputedValue], table_of: Tables) -> ResolvedPath:
+    """Follow a path. Raises `LookError` if it is no longer valid."""
     objects: list[Any] = []
     expression = ""
     for kind, *rest in path:
@@ -71,12 +76,12 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
                 raise LookError(f"There is no variable named {name}.")
             found, expression = namespace[name], name if _is_name(name) else f"globals()[{name!r}]"
             if rest[1:] and rest[1] != id(found):
-                raise LookError(f"{name} is another object by now; r looks again.")
+                raise LookError(f"{name} is now a different object; press r to reload.")
         elif kind == "frame":
             found = locals_of(*rest)
         elif kind == "held":
             if rest[0] not in held:
-                raise LookError("It is not kept any more; look at it again.")
+                raise LookError("This value is no longer kept; open it again.")
             found, expression = held[rest[0]]
         elif kind == "item":
             found = child_at(value, rest[0]).value
@@ -84,7 +89,7 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
         elif kind == "attribute":
             found = stored(value, rest[0])
             if found is MISSING:
-                raise LookError(f"There is no attribute {rest[0]} any more.")
+                raise LookError(f"The attribute {rest[0]} no longer exists.")
             expression = f"{expression}.{rest[0]}" if expression and _is_name(rest[0]) else ""
         elif kind == "slice":
             found = sliced(as_own(value), rest[0])
@@ -94,13 +99,13 @@ def follow(path: Sequence[Sequence[Any]], namespace: dict[str, Any], held: dict[
             table = table_of(as_own(value))
             column = rest[-1]
             if table is None or not 0 <= column < table.columns or (kind == "cell" and not 0 <= rest[0] < table.rows):
-                raise LookError("The table has no such place any more.")
+                raise LookError("This part of the table no longer exists.")
             found = table.column(column).value(rest[0]) if kind == "cell" else table.series(column)
             written = table.expression(column) if kind == "column" else table.cell_expression(rest[0], column)
             expression = f"{expression}{written}" if expression and written else ""
         objects.append(found)
     first, *others = path
-    return Way(objects, expression, [["name", first[1], id(objects[0])] if first[0] == "name" else first, *others])
+    return ResolvedPath(objects, expression, [["name", first[1], id(objects[0])] if first[0] == "name" else first, *others])
 
 
 def _item(expression: str, value: Any, position: int) -> str:
@@ -118,7 +123,7 @@ def _is_name(text: str) -> bool:
 
 
 def _can_be_written(key: Any) -> bool:
-    """Whether a key stands in code as it is, and no longer than a line."""
+    """Tell whether a key can be written as a literal of reasonable length."""
     if type(key) is float:
         return key - key == 0
     if type(key) is int or type(key) is bool:

@@ -1,4 +1,4 @@
-"""Pictures of what is one: images, figures, bytes of an image file, arrays of colours. Always as PNG, or as the file that they are."""
+"""Makes pictures of images, figures, bytes of image files, and arrays of colours: PNG, or the original file."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ..statics import MISSING, class_dict, descends, in_class, is_one_of, loaded
 from .pace import LookError
 
 LARGEST = 8_000_000
-"""Bytes of a picture that is shown."""
+"""Larger pictures (in bytes) are not shown."""
 SIDE = 2_000
-"""Pixels of a side; a larger picture is made smaller."""
+"""Larger pictures (pixels of a side) are scaled down."""
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAGIC = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|BM.{4}\0{4}", re.DOTALL)
-"""How a file of a picture begins: the two letters of a BMP alone may begin anything."""
+"""The start of a picture's file; for BMP more than its two letters, which are too common."""
 _NAME_OF = type.__dict__["__name__"].__get__
 
 
 def is_picture(value: Any) -> bool:
-    """Whether it is a picture by itself."""
+    """Tell whether an object is a picture."""
     return _is_image(value) or is_one_of(value, "matplotlib.figure", "Figure") or _is_file(value)
 
 
 def draws_itself(value: Any) -> bool:
-    """Whether it could be drawn on demand: an array of colours, or an object that makes a picture of itself."""
+    """Tell whether it can be drawn on request: an array of colours, or an object that draws itself."""
     return _is_colours(value) or in_class(type(value), "_repr_png_") is not MISSING
 
 
 def measure(value: Any) -> tuple[int, int] | None:
-    """Width and height of a picture in pixels, zeros where only drawing it tells; None for what is none."""
+    """Return a picture's width and height in pixels; zeros if only drawing it would tell; None if it is not a picture."""
     if _is_image(value):
         width, height = value.size
         return width, height
@@ -43,7 +43,7 @@ def measure(value: Any) -> tuple[int, int] | None:
 
 
 def picture(value: Any) -> bytes:
-    """The picture's file. Runs the drawing code of a figure, or of the object; raises `LookError` where there is no picture."""
+    """Return the picture's file. Runs the drawing code of a figure or object. Raises `LookError` if there is no picture."""
     if _is_file(value):
         found = bytes(value)
     elif _is_image(value):
@@ -56,16 +56,16 @@ def picture(value: Any) -> bytes:
     elif draws_itself(value):
         found = type(value)._repr_png_(value)
     else:
-        raise LookError("It is not a picture any more; r looks again.")
+        raise LookError("This is no longer a picture; press r to reload.")
     if type(found) is not bytes or not _MAGIC.match(found):
-        raise LookError("It makes no picture of itself.")
+        raise LookError("The object did not return a picture.")
     if len(found) > LARGEST:
         raise LookError(f"The picture has {len(found):,} bytes; at most {LARGEST:,} are shown.")
     return found
 
 
 def png(pixels: Any) -> bytes:
-    """A PNG file of an array of bytes: height, width, and three or four colours."""
+    """Encode an array of bytes (height, width, three or four colours) as PNG."""
     height, width, colours = pixels.shape
     rows = b"".join(b"\0" + pixels[row].tobytes() for row in range(height))
 
@@ -77,7 +77,7 @@ def png(pixels: Any) -> bytes:
 
 
 def _is_image(value: Any) -> bool:
-    """Whether it is an image of PIL's own classes."""
+    """Tell whether it is an image of PIL's own classes."""
     cls = type(value)
     if not descends(cls, loaded("PIL.Image", "Image")):
         return False

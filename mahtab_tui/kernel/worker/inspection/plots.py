@@ -1,4 +1,4 @@
-"""What a plot is drawn from: as many points as the screen can show."""
+"""Reduces values to as many points as the screen can show."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .pace import LookError, Pace
 
 BINS = 40
 MOST = 20_000_000
-"""Values that a plot looks at; of more, it takes some."""
+"""Values that a plot reads at most; of more, a sample."""
 
 
 def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
-    """One-dimensional values along their positions: of many, the lowest and the highest of each part."""
+    """Plot one-dimensional values by position; of many, the minimum and maximum of each part."""
     numpy = sys.modules["numpy"]
     values = numpy.asarray(values)
     size = len(values)
@@ -35,7 +35,7 @@ def line(values: Any, width: int, pace: Pace) -> dict[str, Any]:
 
 
 def histogram(values: Any, pace: Pace) -> dict[str, Any]:
-    """How often values are how large."""
+    """Compute a histogram."""
     numpy = sys.modules["numpy"]
     flat = numpy.asarray(values).reshape(-1)
     flat = flat[:: max(1, flat.size // MOST)].astype("f8")
@@ -48,12 +48,12 @@ def histogram(values: Any, pace: Pace) -> dict[str, Any]:
 
 
 def heat(values: Any, width: int, height: int, pace: Pace) -> dict[str, Any]:
-    """Two-dimensional values as means of a grid of at most so many parts; None where a part has no number."""
+    """Reduce two-dimensional values to a grid of means of at most this size; None for parts without numbers."""
     numpy = sys.modules["numpy"]
     values = numpy.asarray(values)
     rows, columns = min(height, values.shape[0]), min(width, values.shape[1])
     if not rows or not columns:
-        raise LookError("It has no numbers.")
+        raise LookError("There are no numbers.")
     row_edges = [values.shape[0] * place // rows for place in range(rows + 1)]
     column_edges = [values.shape[1] * place // columns for place in range(columns + 1)]
     row_step, column_step = max(1, values.shape[0] // rows // 50), max(1, values.shape[1] // columns // 50)

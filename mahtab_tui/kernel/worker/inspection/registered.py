@@ -1,7 +1,7 @@
-"""Types that others teach the inspector, by the entry point ``mahtab_tui.inspectors`` in the kernel's environment.
+"""Inspectors that packages provide with the entry point ``mahtab_tui.inspectors`` in the kernel's environment.
 
-An entry point's name is a class (``shapes.polygon.Polygon``), its value a function that takes an object of it, or of a class derived from it,
-and returns what is to be seen: a mapping of titles to ordinary objects, each of which is shown in the view of its own kind.
+An entry point's name is a class (``shapes.polygon.Polygon``). Its value is a function that takes an object of this class or a subclass, and
+returns a mapping of titles to ordinary objects, each of which is shown in the view of its own kind.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ..stdlib import late_import
 
 GROUP = "mahtab_tui.inspectors"
 FRESH = 10.0
-"""Seconds for which what is installed is taken to be the same."""
+"""Seconds before the installed entry points are read again."""
 MOST = 7
-"""Views of one object."""
+"""Views of one object at most."""
 
 
 class InspectorRegistry:
-    """What is registered in this environment."""
+    """The inspectors in this environment."""
 
     def __init__(self) -> None:
         self._points: dict[str, Any] = {}
@@ -30,7 +30,7 @@ class InspectorRegistry:
         self._path: tuple[str, ...] = ()
 
     def inspector_of(self, value: Any) -> Callable[[Any], Mapping[str, Any]] | None:
-        """The function for an object; None where there is none. Loading it imports what its author wrote."""
+        """Return the inspector for an object, or None. Loading it imports its package."""
         names = [name for cls in mro_of(type(value)) if (name := _name(cls))]
         if not names:
             return None
@@ -49,14 +49,14 @@ class InspectorRegistry:
 
 
 def views(shown: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """What such a function has returned, as far as it is what it must be."""
+    """Check what an inspector has returned."""
     if not isinstance(shown, Mapping):
         raise TypeError(f"an inspector returns a mapping of titles to objects, not {type(shown).__name__}")
     return [(str(title), value) for title, value in list(shown.items())[:MOST]]
 
 
 def _name(cls: type) -> str:
-    """A class's full name, where it is really the one that its module has; empty for built-in ones."""
+    """Return a class's full name if its module really has it; empty for built-in classes."""
     module, name = class_dict(cls).get("__module__"), type.__dict__["__qualname__"].__get__(cls)
     if type(module) is not str or module in ("builtins", "__main__") or loaded(module, name) is not cls:
         return ""

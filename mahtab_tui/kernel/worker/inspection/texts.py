@@ -1,4 +1,4 @@
-"""Texts and bytes of any length, a part at a time; searched in steps, so that nothing waits for long."""
+"""Reads texts and bytes of any length in parts, and searches them in steps, so that nothing blocks for long."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ..summary import summary
 from .pace import LookError, Pace
 
 BLOCK = 1_000_000
-"""Characters (or bytes) that are counted or searched in one step."""
+"""Characters or bytes that are counted or searched in one step."""
 MOST = 200_000
-"""Characters (or bytes) of one answer."""
+"""Characters or bytes of one answer."""
 
 _BASES = Classes(str, bytes, bytearray, memoryview)
 
 
 class LineCounts:
-    """Line ends before each block of one text, counted as far as they were needed."""
+    """Counts line breaks before each block of one text, as far as needed."""
 
     def __init__(self) -> None:
         self._of: Any = None
         self._before: list[int] = [0]
 
     def before(self, text: str, place: int, pace: Pace) -> int:
-        """How many line ends stand before a place."""
+        """Count the line breaks before a place."""
         if text is not self._of:
             self._of, self._before = text, [0]
         known = self._before
@@ -39,12 +39,12 @@ class LineCounts:
 
 
 def base_of(value: object) -> Any:
-    """What an object holds: ``str``, ``bytes``, ``bytearray`` or ``memoryview``; None where it is neither a text nor bytes."""
+    """Return ``str``, ``bytes``, ``bytearray`` or ``memoryview``, whichever an object is; None for others."""
     return next((base for base in mro_of(type(value)) if base in _BASES), None)
 
 
 def part(value: Any, start: int, end: int) -> Any:
-    """A part of a text, or of bytes as `bytes`."""
+    """Return a part of a text, or of bytes as `bytes`."""
     base = base_of(value)
     place = slice(start, min(end, start + MOST))
     if base is memoryview:
@@ -54,7 +54,7 @@ def part(value: Any, start: int, end: int) -> Any:
 
 
 def length(value: Any) -> int:
-    """Characters or bytes."""
+    """Count characters or bytes."""
     base = base_of(value)
     if base is memoryview and summary(value) == "released":
         return 0
@@ -69,7 +69,7 @@ def _octets(value: memoryview) -> memoryview:
 
 
 def find(value: Any, words: str, start: int, backwards: bool, pace: Pace) -> list[int] | None:
-    """Where words are next, or were last; from the other end where there are no more. Words without capitals are found in any case."""
+    """Find the next or previous occurrence of words, wrapping around. Words without capitals match any case."""
     flags = 0 if any(map(str.isupper, words)) else re.IGNORECASE
     size = length(value)
     pattern: Any
@@ -94,12 +94,12 @@ def find(value: Any, words: str, start: int, backwards: bool, pace: Pace) -> lis
 
 
 def bytes_of(words: str) -> bytes:
-    """What a person looks for in bytes: ``0x89504e`` or a text. Raises `LookError`."""
+    """Convert a search in bytes: ``0x89504e`` or a text. Raises `LookError`."""
     if words.startswith("0x"):
         try:
             return bytes.fromhex(words[2:])
         except ValueError:
-            raise LookError(f"{words} is not a row of bytes: two digits of hex for each.") from None
+            raise LookError(f"{words} is not valid hex: write two digits for each byte.") from None
     return words.encode("utf-8", "replace")
 
 

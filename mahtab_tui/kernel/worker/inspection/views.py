@@ -1,4 +1,4 @@
-"""In which views an object can be seen: the first one is what a person most likely wants."""
+"""Chooses the views of an object; the first is the most likely one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLAIN = Classes(int, float, complex, bool, type(None), type(Ellipsis), type(Not
 
 
 def views_of(value: Any, table: Table | None) -> list[str]:
-    """Kinds of views, by what the object is. `table`: the one that it is."""
+    """Return the views of an object. table: the object as a table, if it is one."""
     views = _own_views(value, table)
     if pictures.is_picture(value):
         views.insert(0, "picture")
@@ -45,7 +45,7 @@ def _own_views(value: Any, table: Table | None) -> list[str]:
 
 
 def numbers_of(table: Table) -> Any:
-    """The numbers of a table of one column as an array of numpy's; None where it has none, or numpy is not loaded."""
+    """Return the numbers of a one-column table as a numpy array; None if it has none or numpy is not loaded."""
     column = _numbers(table)
     if column is None:
         return None
@@ -53,11 +53,11 @@ def numbers_of(table: Table) -> Any:
         return column.numbers
     series = table.series(0)
     found = series.array.to_numpy(dtype="f8", na_value=float("nan")) if hasattr(series, "array") else series.to_numpy()
-    return found.astype("f8") if found.dtype.kind == "O" else found  # decimals
+    return found.astype("f8") if found.dtype.kind == "O" else found  # of Decimal
 
 
 def _numbers(table: Table) -> NumberColumn | ArrowColumn | PolarsColumn | None:
-    """The only column of a table, if it has numbers that can be drawn."""
+    """Return the only column of a table, if its numbers can be plotted."""
     if table.columns != 1 or "numpy" not in sys.modules or isinstance(table, RecordTable):
         return None
     try:

@@ -1,1 +1,1 @@
-"""Values that are more than text: pictures, tables, Markdown."""
+"""Rich display of values: pictures, tables, Markdown."""

@@ -1,4 +1,4 @@
-"""The backend of matplotlib for cells: draws with Agg, and shows in the transcript. Imported by matplotlib, by its name in `plots.BACKEND`."""
+"""The matplotlib backend for cells: draws with Agg and shows figures in the transcript. matplotlib imports it by `plots.BACKEND`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rich form of a value, as it tells it itself (IPython's and rich's protocols), and sending it to the screen."""
+"""Finds the rich form of a value (by IPython's and rich's protocols) and sends it to the screen."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from ..statics import MISSING, in_class, loaded
 from ..stdlib import late_import
 
 LARGEST_PICTURE = 5_000_000
-"""Bytes that are sent at most."""
+"""The most bytes that are sent."""
 LARGEST_TEXT = 300_000
-"""Characters of HTML and Markdown that are sent at most."""
+"""The most characters of HTML or Markdown that are sent."""
 
 SIDES = (2_000, 1_000)
-"""Pixels of the longer side to which a picture in memory is made smaller; the second where its file is still too large to be sent."""
+"""Pixels of the longer side to which a picture is scaled down; the second if its file is still too large."""
 FIGURE_SIDES = (3_000, 1_000)
-"""The same of a figure."""
+"""The same for figures."""
 
 MIMES = ("image/png", "image/jpeg", "text/markdown", "text/html")
-"""What can be shown, the best first."""
+"""Supported forms, the best first."""
 
 _METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_", "text/markdown": "_repr_markdown_", "text/html": "_repr_html_"}
 _RICH = ("__rich__", "__rich_console__")
 
 
 class Display(NamedTuple):
-    """What stands for a value on the screen."""
+    """The display of a value."""
 
     mime: str
-    """One of `MIMES`; ``text/plain`` for help, which is opened at its beginning; empty for all other text."""
+    """One of `MIMES`; ``text/plain`` for help, which is shown from its start; empty for other text."""
     data: str
-    """Of pictures: base64."""
+    """Base64 for pictures."""
     text: str
-    """The value as text, for who cannot see the rest: a line or more, with its end."""
+    """The value as text, for readers without the rich form; ends with a line break."""
 
 
 def display(*values: object) -> None:
-    """Show values, each in its best form."""
+    """Show values in their best form."""
     for value in values:
         show(display_of(value))
 
 
 def show(shown: Display) -> None:
-    """Send it to the screen, after what was printed so far; where nobody listens, print its text."""
+    """Send a display to the screen, after the output so far; print its text if there is no screen."""
     if not shown.mime:
         sys.stdout.write(shown.text)
         return
-    # The text counts as printed: a model's cell is stopped by it where it is too long.
+    # The text counts as output: if there is too much, a model's cell is stopped.
     out: Any = sys.stdout
     if isinstance(out, LimitedOutput) and len(out.take(shown.text)) < len(shown.text):
         raise OutputLimitError(out.limit)
     sys.stdout.flush()
     sys.stderr.flush()
     try:
-        Host.call("display", shown._asdict())  # and wait: what is printed next comes after it
+        Host.call("display", shown._asdict())  # waits, so that later output comes after it
     except RuntimeError:  # a forked child
         sys.stdout.write(shown.text)
 
 
 def show_help(text: str) -> None:
-    """Show a text that is read from its beginning, as help is. It is printed where the person has redirected what is printed."""
+    """Show a text from its start, such as help. If the user has redirected stdout, print it there."""
     text = text.rstrip("\n") + "\n"
     if isinstance(sys.stdout, (io.StringIO, io.TextIOWrapper)) and sys.stdout is not sys.__stdout__:
         sys.stdout.write(text)
@@ -75,7 +75,7 @@ def show_help(text: str) -> None:
 
 
 def display_of(value: object) -> Display:
-    """The best form that a value has. Raises what its `__repr__` raises; its richer methods may fail."""
+    """Return the best display of a value. Raises what its `__repr__` raises; failures of its rich methods are ignored."""
     if (form := form_of(value)) is not None:
         readable = str(value)
         mime, data = _sendable("text/markdown", readable) or ("", "") if form == "markdown" else ("", "")
@@ -97,23 +97,23 @@ def _rich_form(value: object) -> tuple[str, str]:
 def _attempt(make: Callable[[object], tuple[str, str] | None], value: object) -> tuple[str, str] | None:
     try:
         return make(value)
-    except Exception:  # the object's own code: its plain form is left
+    except Exception:  # raised by the object's code; other forms are tried
         return None
 
 
 def _figure(value: object) -> tuple[str, str] | None:
-    """A matplotlib figure."""
+    """Draw a matplotlib figure."""
     figure = loaded("matplotlib.figure", "Figure")
     if figure is MISSING or not isinstance(value, figure):
         return None
     shown = late_import(f"{__package__}.plots")
-    shown.done_with(value)
+    shown.close_figure(value)
     forms = (_sendable("image/png", shown.png_of(value, side)) for side in FIGURE_SIDES)
     return next((form for form in forms if form is not None), None)
 
 
 def _image(value: object) -> tuple[str, str] | None:
-    """A picture of Pillow's."""
+    """Draw a Pillow image."""
     image = loaded("PIL.Image", "Image")
     if image is MISSING or not isinstance(value, image):
         return None
@@ -151,7 +151,7 @@ def _by_methods(value: object) -> tuple[str, str] | None:
 
 
 def _shape(value: Any) -> str:
-    """The shape of a table of pandas, which tells it by itself only where it leaves something out; empty where the person has changed that."""
+    """Return the shape of a pandas table, which pandas shows only for truncated tables; empty if the user has changed that option."""
     frame = loaded("pandas", "DataFrame")
     if frame is MISSING or not isinstance(value, frame) or sys.modules["pandas"].get_option("display.show_dimensions") != "truncate":
         return ""
@@ -160,7 +160,7 @@ def _shape(value: Any) -> str:
 
 
 def _sendable(mime: str, data: object) -> tuple[str, str] | None:
-    """Text as it is, pictures as base64; None for what is too large, and for HTML that is no table."""
+    """Prepare data for sending, pictures as base64; None if it is too large, or HTML without a table."""
     if mime.startswith("image/"):
         base64 = late_import("base64")
         picture = base64.b64decode(data, validate=True) if isinstance(data, str) else data
@@ -173,7 +173,7 @@ def _sendable(mime: str, data: object) -> tuple[str, str] | None:
 
 
 def _by_rich(value: object) -> str | None:
-    """What rich draws for it, with its colours; None where rich is not loaded or does not draw it."""
+    """Render a value with rich, in colour; None if rich is not loaded or fails."""
     if "rich" not in sys.modules:
         return None
     console = importlib.import_module("rich.console").Console
@@ -182,6 +182,6 @@ def _by_rich(value: object) -> str | None:
     drawing = console(file=file, force_terminal=colour, color_system="truecolor" if colour else None, no_color=not colour, legacy_windows=False)
     try:
         drawing.print(value)
-    except Exception:  # the object's own code
+    except Exception:  # raised by the object's code
         return None
     return str(file.getvalue())

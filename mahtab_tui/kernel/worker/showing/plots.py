@@ -1,4 +1,4 @@
-"""matplotlib's figures: `plt.show()` sends them to the screen, and so does the end of the cell that drew them."""
+"""Shows matplotlib's figures, by `plt.show()` or at the end of the cell that drew them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ BACKEND = f"module://{__package__}.backend"
 
 
 def choose_backend() -> None:
-    """Make ours the backend of pyplot, where neither the person nor pyplot has chosen one. Called while matplotlib loads."""
+    """Make ours pyplot's backend, unless the user or pyplot has chosen one. Called while matplotlib loads."""
     parameters = getattr(sys.modules.get("matplotlib"), "rcParams", None)
-    # Read past its own `__getitem__`, which would choose one.
+    # Bypass its `__getitem__`, which would choose a backend.
     if isinstance(parameters, dict) and not isinstance(dict.get(parameters, "backend"), str):
         parameters["backend"] = BACKEND
 
 
 def png_of(figure: Any, side: int) -> bytes:
-    """A figure as a picture, as large as it is drawn, with at most about so many pixels on a side."""
+    """Draw a figure in its own size, with at most about `side` pixels on a side."""
     from io import BytesIO
 
     file = BytesIO()
@@ -26,14 +26,14 @@ def png_of(figure: Any, side: int) -> bytes:
     return file.getvalue()
 
 
-def done_with(figure: Any) -> None:
-    """It has been shown: pyplot need not hold it any more, where it would be shown once more."""
+def close_figure(figure: Any) -> None:
+    """Make pyplot forget a figure that has been shown, so that it is not shown again."""
     if _ours():
         sys.modules["matplotlib.pyplot"].close(figure)
 
 
 def show_all() -> None:
-    """Show what pyplot holds."""
+    """Show pyplot's open figures."""
     from .displays import display
 
     if _ours():

@@ -1,4 +1,4 @@
-"""Tables that pandas prints take the width of the screen."""
+"""Makes pandas use the width of the screen."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _OWN_DEFAULT = 80
 
 
 def fit_pandas() -> bool:
-    """Let pandas ask how wide the terminal is (COLUMNS), unless its option was changed. Called while pandas loads.
+    """Make pandas use the terminal's width (COLUMNS), unless its option was changed. Called while pandas loads.
 
-    Returns whether that is settled: early in the import, pandas does not have its options yet.
+    Returns False if pandas does not have its options yet, early in its import.
     """
     config: Any = sys.modules.get("pandas._config")
     try:

@@ -1,1 +1,1 @@
-"""Tables of the known libraries, by columns."""
+"""Tables of known libraries, read by columns."""

@@ -1,4 +1,4 @@
-"""Columns and tables of Arrow."""
+"""Arrow tables and columns."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class ArrowColumn:
         try:
             found = _compute().sort_indices(values, sort_keys=[("", "descending" if descending else "ascending")])
         except (arrow.ArrowNotImplementedError, arrow.ArrowInvalid, arrow.ArrowTypeError):
-            raise LookError(f"Values of {self.type} have no order.") from None
+            raise LookError(f"Values of {self.type} cannot be sorted.") from None
         pace.check()
         taken: Sequence[int] = (found if rows is None else rows.take(found)).to_pylist()
         return taken
@@ -86,7 +86,7 @@ class ArrowColumn:
         return Statistics(missing, number_text(low), number_text(high), number_text(float(compute.mean(values).as_py())), _bars(values, low, high))
 
     def _top(self) -> Sequence[str]:
-        """The commonest values of texts."""
+        """Return the most common texts."""
         counted = self._values.drop_null().value_counts()
         if len(counted) > DISTINCT:
             return ()
@@ -106,7 +106,7 @@ class ArrowColumn:
 
 
 class ArrowTable:
-    """A Table of Arrow, or a ChunkedArray as its only column."""
+    """An Arrow Table, or a ChunkedArray as its only column."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -150,10 +150,10 @@ def _bars(values: Any, low: float, high: float) -> Sequence[int]:
 
 
 def _arrow() -> Any:
-    """Arrow, which is loaded where there is one of its arrays."""
+    """Return Arrow, which is loaded if there is one of its arrays."""
     return sys.modules["pyarrow"]
 
 
 def _compute() -> Any:
-    """Arrow's own functions, a part of it that it loads only when it is used."""
+    """Return Arrow's compute functions, which load on first use."""
     return importlib.import_module("pyarrow.compute")

@@ -1,4 +1,4 @@
-"""Columns of pandas' categories: numbers that stand for a few values."""
+"""pandas' categorical columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .objects import ObjectColumn
 
 
 class CategoryColumn:
-    """Sorted in the categories' own order."""
+    """A categorical column, sorted in the order of its categories."""
 
     right = False
 

@@ -1,4 +1,4 @@
-"""What a column can be asked."""
+"""The interfaces of tables and columns."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from ..pace import Pace
 BARS = 8
 """Bars of a column's histogram."""
 SAMPLE = 1_000_000
-"""Values that a histogram is made of, taken evenly from a column that has more."""
+"""Values of a histogram, sampled evenly from a longer column."""
 
 
 class Statistics(NamedTuple):
-    """A column in figures; texts, since dates have figures, too."""
+    """Statistics of a column, as texts, since dates have them too."""
 
     missing: int
     min: str = ""
     max: str = ""
     mean: str = ""
     bars: Sequence[int] = ()
-    """Counts of a histogram from min to max; empty where there is none."""
+    """Counts of a histogram from min to max; empty if there is none."""
     top: Sequence[str] = ()
-    """Of texts the commonest with how often each is there."""
+    """The most common texts with their counts."""
 
 
 TOP = 4
-"""Values that are told as the commonest."""
+"""How many of the most common values are listed."""
 DISTINCT = 100_000
-"""Different values of a column, of which more are not counted."""
+"""Columns with more different values are not counted."""
 _LONGEST = 24
-"""Characters of a value that are told."""
+"""Characters of a listed value."""
 
 
 def top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
-    """The commonest of some texts, as in ``berlin ×412``; equally common ones in their order. One sentence where all differ."""
+    """Format the most common texts, as in ``berlin ×412``; equally common ones in order. One sentence if all differ."""
     counted = list(counts)
     if len(counted) > 1 and all(count == 1 for _, count in counted):
         return (f"all {len(counted):,} differ",)
@@ -45,29 +45,29 @@ def top_values(counts: Iterable[tuple[str, int]]) -> Sequence[str]:
 
 
 class Column(Protocol):
-    """One column of a table. Positions are those of its rows, from 0."""
+    """A column of a table. Positions count its rows from 0."""
 
     type: str
     right: bool
-    """Whether its values are numbers, which stand right."""
+    """Whether its values are numbers, which are right-aligned."""
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
-        """The values of some rows, None where one is missing."""
+        """Format the values of some rows; None for missing ones."""
 
     def value(self, row: int) -> Any:
-        """One value itself."""
+        """Return a value."""
 
     def order(self, descending: bool, among: Sequence[int] | None, pace: Pace) -> Sequence[int]:
-        """The positions of some rows (None: of all), sorted by value, equal ones in their order, missing ones last."""
+        """Sort some rows (None: all) by value, stably, missing ones last. Returns positions."""
 
     def matching(self, condition: Condition, pace: Pace) -> Sequence[int]:
-        """The positions of the rows that fit, in order. Raises `LookError` where the condition does not fit the column."""
+        """Return the positions of matching rows, in order. Raises `LookError` if the condition does not apply to the column."""
 
     def statistics(self, pace: Pace) -> Statistics: ...
 
 
 class Table(Protocol):
-    """A table. `columns` may be thousands: they are asked for one by one."""
+    """A table. Columns are read one by one, since there may be thousands."""
 
     rows: int
     columns: int
@@ -77,18 +77,18 @@ class Table(Protocol):
     def column(self, column: int) -> Column: ...
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
-        """The names of some rows; None where rows have only numbers."""
+        """Return the labels of some rows; None if rows have only numbers."""
 
     def series(self, column: int) -> Any:
-        """A column as the object that the library makes of it."""
+        """Return a column as the library's object."""
 
     def expression(self, column: int) -> str:
-        """How a column is written in code, as in ``["price"]``; empty where that is not known."""
+        """Return a column as code, as in ``["price"]``; empty if unknown."""
 
     def cell_expression(self, row: int, column: int) -> str:
-        """How one value is written in code; empty where that is not known."""
+        """Return a value as code; empty if unknown."""
 
 
 def as_slice(rows: Sequence[int]) -> Any:
-    """What an array takes to give these rows: a slice where they are one."""
+    """Convert rows to an array's index, a slice if possible."""
     return slice(rows.start, rows.stop) if isinstance(rows, range) else list(rows)

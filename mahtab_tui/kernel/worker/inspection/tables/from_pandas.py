@@ -1,4 +1,4 @@
-"""Tables of pandas."""
+"""pandas tables."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class PandasTable:
 
 
 def column_of(series: Any) -> Column:
-    """A column of the kind that a Series' type asks for."""
+    """Make the column for a Series, by its dtype."""
     dtype = series.dtype
     name = type(dtype).__name__
     if not is_own_type(dtype):
-        raise LookError(f"Values of {name} are of a type that is not known here.")
+        raise LookError(f"Values of the type {name} are not supported.")
     if type(dtype).__module__.startswith("numpy"):
         values = series.to_numpy()
         return NumberColumn(values) if dtype.kind in "biufcmM" else ObjectColumn(values)
@@ -69,7 +69,7 @@ def column_of(series: Any) -> Column:
         return ArrowColumn(sys.modules["pyarrow"].chunked_array(series.array.__arrow_array__()), str(dtype))
     if name == "DatetimeTZDtype":
         known = type(dtype.tz).__module__.partition(".")[0] in ZONES
-        moments = series.array.tz_localize(None) if known else series.array.tz_convert(None)  # a zone of the person's own would run their code
+        moments = series.array.tz_localize(None) if known else series.array.tz_convert(None)  # the user's own time zone would run their code
         return NumberColumn(moments.to_numpy(), str(dtype))
     if getattr(dtype, "_is_numeric", False) or name == "BooleanDtype":
         missing = series.array.isna()

@@ -1,4 +1,4 @@
-"""Tables of polars."""
+"""polars tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOKED_AT = 200
 
 
 class PolarsColumn:
-    """A Series of polars."""
+    """A polars Series."""
 
     def __init__(self, values: Any) -> None:
         self._values = values
@@ -48,7 +48,7 @@ class PolarsColumn:
         try:
             found = values.arg_sort(descending=descending, nulls_last=True)
         except polars.exceptions.PolarsError:
-            raise LookError(f"Values of {self.type} have no order.") from None
+            raise LookError(f"Values of {self.type} cannot be sorted.") from None
         pace.check()
         taken: Sequence[int] = found if rows is None else rows.gather(found)
         return taken
@@ -88,7 +88,7 @@ class PolarsColumn:
         return Statistics(missing, *shown, mean, _bars(values, float(low), float(high)))
 
     def _top(self) -> Sequence[str]:
-        """The commonest values of texts."""
+        """Return the most common texts."""
         polars = sys.modules["polars"]
         if self._values.dtype not in (polars.String, polars.Categorical, polars.Enum):
             return ()

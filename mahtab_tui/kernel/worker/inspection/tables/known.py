@@ -1,4 +1,4 @@
-"""Which objects are tables: by their exact class, of libraries that are loaded."""
+"""Recognises tables by their exact class, of libraries that are loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .column import Table
 
 
 def table_of(value: Any) -> Table | None:
-    """The table that an object is; None where it is none."""
+    """Return an object as a table; None if it is not one."""
     return next((table for look in _KINDS if (table := look(value)) is not None), None)
 
 

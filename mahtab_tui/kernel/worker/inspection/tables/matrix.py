@@ -1,4 +1,4 @@
-"""Arrays of one or two dimensions as tables; arrays of records by their fields."""
+"""numpy arrays as tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .objects import ObjectColumn
 
 
 class MatrixTable:
-    """An array of numpy's: columns are those of its second dimension, or its fields."""
+    """A numpy array of one or two dimensions; its columns are those of the second dimension, or the fields of a record array."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -29,7 +29,7 @@ class MatrixTable:
             return NumberColumn(values)
         if values.dtype.kind in "OT":
             return ObjectColumn(values)
-        raise LookError(f"Values of {values.dtype} are not shown here.")
+        raise LookError(f"Values of the type {values.dtype} are not supported.")
 
     def labels(self, rows: Sequence[int]) -> list[str] | None:
         return None

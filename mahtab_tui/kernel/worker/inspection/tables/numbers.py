@@ -1,4 +1,4 @@
-"""Columns of numpy's numbers, moments and spans of time."""
+"""numpy columns of numbers, datetimes and timedeltas."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..pace import LookError, Pace
 from .column import BARS, SAMPLE, Statistics, as_slice
 
 _LOOKED_AT = 200
-"""Values at the beginning that decide how many decimals are shown."""
+"""Values at the start that decide how many decimals are shown."""
 _MANY = 1_000_000
-"""Floats among which equal ones need not stay in their order."""
+"""From so many floats on, sorting is not stable."""
 
 
 class NumberColumn:
-    """A one-dimensional array of numpy's whose kind is one of ``biufcmMUS``. `missing`: a mask, where the array itself cannot tell."""
+    """A one-dimensional numpy array whose kind is one of ``biufcmMUS``. missing: a mask, if the array cannot mark missing values."""
 
     def __init__(self, values: Any, type: str = "", missing: Any = None) -> None:
         self._values = values
@@ -33,7 +33,7 @@ class NumberColumn:
 
     @property
     def numbers(self) -> Any:
-        """The numbers themselves, not a number where one is missing."""
+        """The numbers, with NaN for missing ones."""
         return self._values if self._missing is None else _numpy().where(self._missing, float("nan"), self._values)
 
     def texts(self, rows: Sequence[int]) -> list[str | None]:
@@ -59,12 +59,12 @@ class NumberColumn:
         numpy = _numpy()
         values, missing = self._values, self._gone()
         if self._kind == "c":
-            raise LookError("Complex numbers have no order.")
+            raise LookError("Complex numbers cannot be sorted.")
         if among is not None:
             among = numpy.asarray(among, dtype="i8")
             values, missing = values[among], None if missing is None else missing[among]
-        kind = "stable" if self._kind != "f" or len(values) < _MANY else None  # five times quicker on floats
-        # Downwards, equal values stay in their order, too.
+        kind = "stable" if self._kind != "f" or len(values) < _MANY else None  # None is five times faster for floats
+        # Descending order is stable too.
         found = len(values) - 1 - numpy.argsort(values[::-1], kind=kind)[::-1] if descending else numpy.argsort(values, kind=kind)
         pace.check()
         if missing is not None and missing.any():
@@ -109,7 +109,7 @@ class NumberColumn:
             return Statistics(count, shown[0], shown[1], number_text(average), _bars(values, float(low), float(high)))
 
     def _moments(self, part: Any) -> list[str | None]:
-        """Moments, or spans of time, as texts."""
+        """Format datetimes or timedeltas."""
         numpy = _numpy()
         if self._kind == "M":
             texts = numpy.datetime_as_string(part, unit=self._unit, casting="unsafe").tolist()
@@ -118,7 +118,7 @@ class NumberColumn:
         return [None if span is None else str(span) for span in spans]
 
     def _gone(self) -> Any:
-        """A mask of what is missing; None where nothing can be."""
+        """Return a mask of missing values; None if there cannot be any."""
         if self._missing is not None:
             return self._missing
         if self._kind in "fc":
@@ -126,7 +126,7 @@ class NumberColumn:
         return _numpy().isnat(self._values) if self._kind in "mM" else None
 
     def _operand(self, text: str) -> Any:
-        """What a condition compares with, in the array's own type."""
+        """Convert a condition's operand to the array's type."""
         try:
             if self._kind == "M":
                 return _numpy().datetime64(text.replace(" ", "T"))
@@ -140,7 +140,7 @@ class NumberColumn:
             if self._kind == "c":
                 return complex(text)
             return int(text) if text.lstrip("+-").isdigit() else float(text)
-        except (ValueError, KeyError, TypeError, OverflowError):  # of numpy, for a unit that it does not know, and for too many of one
+        except (ValueError, KeyError, TypeError, OverflowError):  # TypeError and OverflowError for unknown units and too large numbers
             raise LookError(f"{text or 'Nothing'} cannot be compared with values of {self.type}.") from None
 
 
@@ -154,12 +154,12 @@ def _bars(values: Any, low: float, high: float) -> Sequence[int]:
 
 
 def _unit(values: Any) -> str | None:
-    """The coarsest unit that shows some moments whole; None for their own."""
+    """Return the coarsest unit that shows some datetimes exactly; None for their own."""
     numpy = _numpy()
     known = values[~numpy.isnat(values)]
     return next((unit for unit in ("D", "m", "s", "ms", "us") if (known.astype(f"M8[{unit}]") == known).all()), None)
 
 
 def _numpy() -> Any:
-    """Numpy, which is loaded where there is one of its arrays."""
+    """Return numpy, which is loaded if there is one of its arrays."""
     return sys.modules["numpy"]

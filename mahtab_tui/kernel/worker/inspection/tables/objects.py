@@ -1,4 +1,4 @@
-"""Columns of Python's own objects: nothing of the objects' classes runs, whatever they are."""
+"""Columns of Python objects; no code of the objects runs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..pace import Pace
 from .column import BARS, DISTINCT, SAMPLE, Statistics, top_values
 
 _CHUNK = 20_000
-"""Objects that are sorted in one step: nothing else runs in the interpreter meanwhile."""
+"""Objects that are sorted in one step, during which no other thread runs."""
 _CHECK_EVERY = 4096
 _NUMBERS = Classes(int, float, bool)
 
 
 class Values(Protocol):
-    """A sequence that gives its own items and runs nothing of theirs."""
+    """A sequence whose access runs no code of its items."""
 
     def __len__(self) -> int: ...
 
@@ -27,7 +27,7 @@ class Values(Protocol):
 
 
 class ObjectColumn:
-    """A column of any objects."""
+    """A column of arbitrary objects."""
 
     def __init__(self, values: Values, type: str = "object") -> None:
         self._values = values
@@ -109,7 +109,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _key(value: Any) -> tuple[int, Any] | None:
-    """What an object is sorted by: numbers before texts before all else; None where it is missing."""
+    """Return an object's sort key: numbers before texts before others; None if it is missing."""
     cls = type(value)
     if cls in _NUMBERS:
         return (0, value) if value == value else None
@@ -120,7 +120,7 @@ def _key(value: Any) -> tuple[int, Any] | None:
 
 
 def _fits(condition: Condition) -> Any:
-    """A function that says whether a value fits."""
+    """Return a function that tells whether a value matches."""
     op, operand = condition
     if op == "missing":
         return lambda value: cell_text(value) is None

@@ -1,4 +1,4 @@
-"""Pages of a table as it is sorted and filtered."""
+"""Pages of a sorted and filtered table."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .column import Table
 Sort = Optional[Sequence[Any]]
 """A column and whether it is descending; None for the table's own order."""
 Filters = Sequence[Sequence[Any]]
-"""Columns, and what the person typed for them."""
+"""Columns and the conditions that the user typed for them."""
 
 
 class Arrangement:
-    """The rows of one table in the order that was last asked for."""
+    """Caches the rows of a table, sorted and filtered as last requested."""
 
     def __init__(self) -> None:
         self._last: tuple[Any, tuple[Any, ...], Sequence[int]] = None, (), ()
-        """The table, how it was asked for, and the rows: taken and put as one, since questions come on several threads."""
+        """Table, request and rows, read and written as one tuple, since several threads ask."""
 
     def rows(self, value: Any, table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence[int] | None:
-        """Positions; None for all in their own order."""
+        """Return the positions of rows; None for all in the table's order."""
         if not sort and not filters:
             return None
         wanted = (table.rows, table.columns, tuple(sort) if sort else None, tuple(map(tuple, filters)))
@@ -35,7 +35,7 @@ class Arrangement:
 
 
 def arranged(table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence[int]:
-    """The positions of the rows that fit all filters, sorted."""
+    """Return the positions of the rows that match all filters, sorted."""
     found: Sequence[int] | None = None
     for column, text in filters:
         fitting = table.column(column).matching(parse(text), pace)
@@ -54,7 +54,7 @@ def arranged(table: Table, sort: Sort, filters: Filters, pace: Pace) -> Sequence
 
 
 def page(table: Table, rows: Sequence[int] | None, start: int, stop: int, columns: Sequence[int], pace: Pace) -> dict[str, Any]:
-    """Some rows of some columns, as texts."""
+    """Return some rows of some columns as texts."""
     total = table.rows if rows is None else len(rows)
     part: Sequence[int] = range(min(start, total), min(stop, total)) if rows is None else [int(row) for row in rows[start:stop]]
     cells = []
@@ -65,7 +65,7 @@ def page(table: Table, rows: Sequence[int] | None, start: int, stop: int, column
 
 
 def headings(table: Table, columns: Sequence[int]) -> list[dict[str, Any]]:
-    """Name and type of some columns."""
+    """Return name and type of some columns."""
     return [_heading(table, column) for column in columns if 0 <= column < table.columns]
 
 

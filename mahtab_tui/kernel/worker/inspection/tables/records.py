@@ -9,13 +9,13 @@ from .column import Column
 from .objects import ObjectColumn
 
 MOST = 5_000
-"""Columns; what has more keys is seen as a tree."""
+"""The most columns; records with more keys are shown as a tree."""
 LOOKED_AT = 200
-"""Rows at the beginning that decide whether it is a table, and which columns it has."""
+"""Rows at the start that decide whether it is a table, and its columns."""
 
 
 class RecordTable:
-    """A list of dicts whose keys are texts."""
+    """A list of dicts with string keys."""
 
     def __init__(self, rows: list[Any], names: Sequence[str]) -> None:
         self._rows = rows
