@@ -77,9 +77,9 @@ class SessionPort:
 
     def open_pictures(self, cell: int, pictures: Sequence[tuple[str, str]]) -> None:
         from mahtab_tui.tui.screens.output import PicturesScreen
-        from mahtab_tui.tui.screens.output.pictures import Picture
+        from mahtab_tui.tui.screens.output.pictures import DisplayedPicture
 
-        self._app.push_screen(PicturesScreen(cell, [Picture(*each) for each in pictures], self._session.look(), self._folder))
+        self._app.push_screen(PicturesScreen(cell, [DisplayedPicture(*each) for each in pictures], self._session.look(), self._folder))
 
     def open_frames(self, cell: Cell, at: int) -> None:
         from mahtab_tui.tui.screens.output import FramesScreen

@@ -12,7 +12,7 @@ from mahtab_tui.kernel.looking import Look, Path, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.graphics.pictured import Picture
-from mahtab_tui.tui.screens.inspector.picture_view import opened as opened_picture
+from mahtab_tui.tui.screens.inspector.picture_view import decoded
 from tests.benchmarks.kernel import QuietHost, run
 from tests.benchmarks.screen import BARE, OURS, key_echo
 from tests.benchmarks.table import Row, median, p99, timed
@@ -70,7 +70,7 @@ def rows() -> Iterator[Row]:
         size = f"a picture of {len(look.picture(_named('noise'))) / 1e6:.1f} MB, fetched, read and drawn in 100 x 30 cells"
 
         def pictured() -> None:
-            image = opened_picture(look.picture(_named("noise"))).image
+            image = decoded(look.picture(_named("noise"))).image
             half_blocks(Picture("noise", 100, 30, lambda: image), Console())
 
         yield Row(size, median(timed(pictured, 5)), "ms", "<= 300 ms")

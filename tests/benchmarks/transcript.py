@@ -82,7 +82,9 @@ async def _open_time(store: SqliteStore) -> float:
         await pilot.pause()
         start = time.perf_counter()
         app.push_screen(screen)
-        while not (screen.is_mounted and screen.view is not None and screen.view.size and "line 0" in screen.view.render_line(0).text):
+        while not (
+            screen.is_mounted and screen.viewer.view is not None and screen.viewer.view.size and "line 0" in screen.viewer.view.render_line(0).text
+        ):
             await asyncio.sleep(0.001)
         return (time.perf_counter() - start) * 1000
 

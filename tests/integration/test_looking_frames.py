@@ -9,7 +9,7 @@ import pytest
 from mahtab_tui.kernel.base import CellResult, KernelError, TracebackFrame
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.kernel.process import ProcessKernel
-from mahtab_tui.tui.screens.output.locals_view import path_of
+from mahtab_tui.tui.screens.output.frames import variables_path
 from tests.integration.kernels import RecordingHost
 
 FAILS = """
@@ -43,7 +43,7 @@ def run(kernel: ProcessKernel, cell: int, code: str) -> list[TracebackFrame]:
 
 
 def variables(kernel: ProcessKernel, cell: int, frames: list[TracebackFrame], at: int) -> dict[str, str]:
-    _, children = Look(kernel).children(path_of(cell, frames, at), 0, 100)
+    _, children = Look(kernel).children(variables_path(cell, frames, at), 0, 100)
     return {child.label.strip("'"): child.summary for child in children}
 
 

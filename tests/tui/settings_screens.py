@@ -39,7 +39,7 @@ def value(pilot: Pilot[int], key: str) -> tuple[str, str]:
 async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.press("f12")
-    await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen._rows))
+    await until(pilot, lambda: isinstance(pilot.app.screen, SettingsScreen) and bool(pilot.app.screen.listing.rows))
     await pilot.pause()
 
 
@@ -47,7 +47,7 @@ async def chosen(pilot: Pilot[int], key: str) -> None:
     """Filter down to a setting, and press Enter on it."""
     pilot.app.screen.query_one(Line).value = ""
     await write(pilot, key)
-    await until(pilot, lambda: bool(screen(pilot)._rows) and screen(pilot)._rows[0].key.startswith(key))
+    await until(pilot, lambda: bool(screen(pilot).listing.rows) and screen(pilot).listing.rows[0].key.startswith(key))
     await pilot.press("enter")
 
 

@@ -15,10 +15,10 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.panes.transcript import TranscriptPane
+from mahtab_tui.tui.screens.inspector.tree_view import TreeView
 from mahtab_tui.tui.screens.output import FramesScreen, PagerScreen
 from mahtab_tui.tui.screens.output import frames as frames_module
 from mahtab_tui.tui.screens.output.frame_list import _end_of
-from mahtab_tui.tui.screens.output.locals_view import LocalsView
 from tests.records import made
 from tests.tui.editor_app import until
 from tests.tui.inspecting import lines, reads
@@ -88,8 +88,8 @@ async def test_enter_opens_the_source_and_the_arrows_walk_the_frames(make_app: M
         told = str(screen(pilot).query_one(".exception", Static).content)
         assert told.split("\n")[0] == "ZeroDivisionError: division by zero, as in"
         await pilot.press("v")
-        assert isinstance(pilot.app.focused, LocalsView)
-        await until(pilot, lambda: "kernel" in screen(pilot).query_one(LocalsView).render_line(0).text)  # there is none that knows them
+        assert isinstance(pilot.app.focused, TreeView)
+        await until(pilot, lambda: "kernel" in screen(pilot).query_one(TreeView).render_line(0).text)  # there is none that knows them
         await pilot.press("enter", "right", "escape")
         await pilot.press(*["up"] * (deep + 1))
         await until(pilot, lambda: "lib.divide(1, 0)" in "\n".join(marked(pilot)))
@@ -171,7 +171,7 @@ async def test_a_file_that_is_gone_or_shorter_is_said_to_be(make_app: MakeApp, l
         await shown(pilot)
         await pilot.press("enter", "enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, FramesScreen))
-        await reads(pilot, "It has no line 2 any more: the source is another one now.")
+        await reads(pilot, "The source has changed: it has no line 2 now.")
         await pilot.press("up")
         lib.unlink()
         await pilot.press("down")

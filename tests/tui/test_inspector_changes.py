@@ -74,7 +74,7 @@ async def test_columns_that_were_inserted_in_place_are_told(make_app: MakeApp) -
         await reads(pilot, "row 1 of 1,000")
         await cell(app, "df.insert(0, 'first', -7)")
         await pilot.press("ctrl+end")
-        await says(pilot, "It has other columns by now; r looks again.")
+        await says(pilot, "The table has other columns now; r reloads it.")
         assert not any("-7" in line for line in lines(pilot))
         await pilot.press("r")
         await reads(pilot, "first", "-7")
@@ -99,7 +99,7 @@ async def test_a_second_enter_of_the_same_bunch_walks_once(make_app: MakeApp) ->
             view.call_later(view.run_action, "open_row")
         await reads(pilot, "d › 'a'", "'b'")
         await pilot.pause()
-        assert inspector(pilot).way == ["d", "'a'"]
+        assert inspector(pilot).labels == ["d", "'a'"]
 
 
 async def test_a_view_that_is_left_before_it_stands_never_comes(make_app: MakeApp) -> None:
@@ -109,7 +109,7 @@ async def test_a_view_that_is_left_before_it_stands_never_comes(make_app: MakeAp
         await reads(pilot, "d › 'a'", "'b'")
         screen = inspector(pilot)
         screen.action_next_view()
-        screen.go_back()
+        screen.action_back()
         await reads(pilot, "'a'", "1 of 1")
         await until(pilot, lambda: len(screen.query(View)) == 1)
 

@@ -28,7 +28,7 @@ async def test_sorting_filtering_and_all_rows_again(make_app: MakeApp) -> None:
         await pilot.press("s", "s")
         await reads(pilot, "[bold] ▼", "999")
         await pilot.press("right", "slash", *"bonn", "enter")
-        await reads(pilot, "city /", "998", "row 1 of 500 that fit of 1,000")
+        await reads(pilot, "city /", "998", "row 1 of 500 (filtered from 1,000)")
         assert not any("999" in line for line in lines(pilot)[6:])
         await pilot.press("x")
         await reads(pilot, "row 1 of 1,000", "—")
@@ -74,7 +74,7 @@ async def test_of_a_sorted_and_filtered_table_what_is_seen_is_exported_or_all_by
     async with looking_at(app, SEEN, "df") as pilot:
         await reads(pilot, "Bonn")
         await pilot.press("s", "right", "slash", *"bonn", "enter")
-        await reads(pilot, "row 1 of 2 that fit of 4")
+        await reads(pilot, "row 1 of 2 (filtered from 4)")
         await pilot.press("ctrl+s")
         await until(pilot, lambda: any("2 of 4 rows, sorted by n" in line for line in lines(pilot)))
         assert any("All of it: DataFrame 4 × 2" in line for line in lines(pilot))
@@ -114,7 +114,7 @@ async def test_the_figures_of_a_filtered_table_say_that_they_are_of_all_rows(mak
         await reads(pilot, "1 … 4, mean 2.5")
         assert not any("of all" in line for line in lines(pilot))
         await pilot.press("slash", *"> 2", "enter")
-        await reads(pilot, "row 1 of 2 that fit of 4", "of all rows:  1 … 4, mean 2.5")
+        await reads(pilot, "row 1 of 2 (filtered from 4)", "of all rows:  1 … 4, mean 2.5")
         assert any(line.startswith(" of all ") for line in lines(pilot))
         await pilot.press("x")
         await reads(pilot, "row 1 of 4")
@@ -127,7 +127,7 @@ async def test_of_an_array_the_slice_that_is_seen_is_exported_or_all_by_choice(m
         await reads(pilot, "slice")
         await pilot.press("full_stop")
         await reads(pilot, "[ 1, :, : ]")
-        await until(pilot, lambda: inspector(pilot).view.seen.opened.expression.startswith("cube[1"))  # type: ignore[union-attr]
+        await until(pilot, lambda: inspector(pilot).view.excerpt.opened.expression.startswith("cube[1"))  # type: ignore[union-attr]
         await pilot.press("ctrl+s")
         await until(pilot, lambda: any("What is seen: [1, :, :]" in line for line in lines(pilot)))
         await pilot.press("enter")

@@ -16,7 +16,7 @@ SIZE = (100, 30)
 
 async def test_a_tree_unfolds_marks_what_stands_in_itself_and_walks_in(make_app: MakeApp) -> None:
     async with looking_at(make_app(), "d = {'[bold]': [10, 20, {'deep': 1}], 'n': 5}\nd['me'] = d", "d", SIZE) as pilot:
-        await reads(pilot, "▸ '[bold]'", "list", "3 items", "↺ 'me'", "the object that it stands in", "1 of 3")
+        await reads(pilot, "▸ '[bold]'", "list", "3 items", "↺ 'me'", "the object that contains it", "1 of 3")
         await pilot.press("right", "down", "down", "down", "right")
         await reads(pilot, "▾ '[bold]'", "'deep'", "4 of 7")
         await pilot.press("enter")
@@ -71,7 +71,7 @@ async def test_a_long_text_is_fetched_where_it_is_seen(make_app: MakeApp) -> Non
         await pilot.press("slash", *"needle", "enter")
         await reads(pilot, "1,000,001  the needle")
         await pilot.press("slash", *"x", "enter")
-        await reads(pilot, "It is not in the text.")
+        await reads(pilot, "Not found in the text.")
 
 
 async def test_bytes_are_seen_in_hex_and_searched(make_app: MakeApp) -> None:
@@ -158,7 +158,7 @@ async def test_a_tree_is_searched_also_where_its_lines_have_not_come_yet(make_ap
         await pilot.press("N")
         await reads(pilot, "18 of 3,002")
         await pilot.press("slash", *["backspace"] * 6, *"deep", "enter")
-        await reads(pilot, "Nothing found in 3,002 lines. What is folded is not searched.")
+        await reads(pilot, "Nothing found in 3,002 lines. Folded parts are not searched.")
 
 
 async def test_a_plot_takes_the_colours_of_another_theme(make_app: MakeApp) -> None:

@@ -37,7 +37,7 @@ def picker(pilot: Pilot[int]) -> ModelPicker:
 
 
 def specs(pilot: Pilot[int]) -> list[str]:
-    return [row.spec for row in picker(pilot)._rows]
+    return [row.spec for row in picker(pilot).listing.rows]
 
 
 def text(pilot: Pilot[int], selector: str) -> str:
@@ -74,7 +74,7 @@ async def test_what_is_there_is_listed_and_what_is_missing_says_why(make_app: Ma
         await opened(pilot)
         assert specs(pilot)[:2] == ["demo", "claude"]
         assert {"claude:opus", "anthropic:", "openai:", "openrouter:"} < set(specs(pilot))
-        rows = {row.spec: row for row in picker(pilot)._rows}
+        rows = {row.spec: row for row in picker(pilot).listing.rows}
         assert "pip install langchain-anthropic" in rows["anthropic:"].problem
         assert "OPENAI_API_KEY" in rows["openai:"].problem
         assert "nobody answers at http://127.0.0.1:1" in rows["ollama:"].about
@@ -90,7 +90,7 @@ async def test_an_ollama_without_models_is_not_said_to_be_silent(make_app: MakeA
     app = make_app()
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot)
-        (ollama,) = [row for row in picker(pilot)._rows if row.spec.startswith("ollama:")]
+        (ollama,) = [row for row in picker(pilot).listing.rows if row.spec.startswith("ollama:")]
         assert ollama.about == "type a model's name after it"
 
 

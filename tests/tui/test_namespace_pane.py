@@ -162,7 +162,7 @@ async def test_enter_opens_the_chosen_variable(make_app: MakeApp, keys: tuple[st
         await pilot.press(*keys)
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         assert isinstance(app.screen, InspectorScreen)
-        assert app.screen.way == ["data" if len(keys) == 1 else "b"]
+        assert app.screen.labels == ["data" if len(keys) == 1 else "b"]
 
 
 async def test_a_click_opens_the_variable_under_it(make_app: MakeApp) -> None:
@@ -172,7 +172,7 @@ async def test_a_click_opens_the_variable_under_it(make_app: MakeApp) -> None:
         await pilot.click(NamespacePane, offset=(4, 3))
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         assert isinstance(app.screen, InspectorScreen)
-        assert app.screen.way == ["a"]
+        assert app.screen.labels == ["a"]
 
 
 async def test_a_changed_row_is_highlighted_and_fades(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ async def test_ten_thousand_rows_are_walked_through_by_keys(make_app: MakeApp) -
         await pilot.press("ctrl+f", *"v00777", "enter")
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         assert isinstance(app.screen, InspectorScreen)
-        assert app.screen.way == ["v00777"]
+        assert app.screen.labels == ["v00777"]
 
 
 async def test_names_and_values_from_outside_are_only_text(make_app: MakeApp) -> None:
@@ -288,4 +288,4 @@ async def test_a_name_that_is_no_name_is_drawn_in_a_line_and_acted_on_as_what_it
         await pilot.press("end", "enter")
         await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
         assert isinstance(app.screen, InspectorScreen)
-        assert app.screen.way == [name]
+        assert app.screen.labels == [name]

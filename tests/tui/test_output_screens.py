@@ -23,9 +23,10 @@ from mahtab_tui.tui.app import MahtabApp, style_sheets
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from mahtab_tui.tui.screens.action_menu import ActionMenu
 from mahtab_tui.tui.screens.inspector import picture_view
+from mahtab_tui.tui.screens.inspector.picture_view import PictureView
 from mahtab_tui.tui.screens.output import PagerScreen, PicturesScreen
-from mahtab_tui.tui.screens.output.pictures import HeldPicture, Picture
-from mahtab_tui.tui.screens.output.screen import saved
+from mahtab_tui.tui.screens.output.pictures import DisplayedPicture
+from mahtab_tui.tui.screens.output.saving import written
 from mahtab_tui.tui.theme import MAHTAB, role_variables
 from tests.records import made
 from tests.tui.editor_app import until
@@ -59,7 +60,7 @@ def text(pilot: Pilot[None], selector: str) -> str:
 def seen(pilot: Pilot[None]) -> str:
     screen = pilot.app.screen
     assert isinstance(screen, PagerScreen | PicturesScreen)
-    view = screen.view
+    view = screen.viewer.view
     return "" if view is None else "\n".join(view.render_line(y).text for y in range(view.size.height))
 
 
@@ -112,7 +113,7 @@ async def test_an_output_is_searched_by_a_pattern(look: Look, tmp_path: Path) ->
         await pilot.press("x", "slash", *["backspace"] * 20, *"ne 5", "enter")
         await until(pilot, lambda: "line 5 " in seen(pilot))
         await pilot.press("slash", *["backspace"] * 20, *"ne 5.", "enter")
-        await until(pilot, lambda: text(pilot, "#viewing-status") == "It is not in the text.")
+        await until(pilot, lambda: text(pilot, "#viewing-status") == "Not found in the text.")
 
 
 async def test_a_short_output_goes_to_the_clipboard_and_escape_closes_the_line_first(look: Look, tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_a_file_that_could_be_written_in_part_only_is_taken_away(tmp_path: Path,
 
     monkeypatch.setattr(Path, "open", opened)
     with pytest.raises(KernelError, match="cannot be written: No space left on device"):
-        saved(tmp_path / "out", b"data")
+        written(tmp_path / "out", b"data")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -167,7 +168,7 @@ async def test_what_cannot_be_read_is_said(look: Look, tmp_path: Path, read: Cal
 
 
 async def test_pictures_are_seen_one_by_one_and_saved(look: Look, tmp_path: Path) -> None:
-    pictures = [Picture("image/png", png(20, 10)), Picture("image/png", png(4, 40))]
+    pictures = [DisplayedPicture("image/png", png(20, 10)), DisplayedPicture("image/png", png(4, 40))]
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
         assert text(pilot, "#output-title") == "Picture of cell 2  ·  2 of 2"
@@ -181,7 +182,7 @@ async def test_pictures_are_seen_one_by_one_and_saved(look: Look, tmp_path: Path
 
 
 async def test_a_picture_opens_in_the_systems_viewer(look: Look, tmp_path: Path, desktop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    picture = Picture("image/png", png(20, 10))
+    picture = DisplayedPicture("image/png", png(20, 10))
     async with OutputApp().run_test(size=SIZE) as pilot:
         monkeypatch.setattr(picture_view, "HELD", 3_600.0)
         await opened(pilot, PicturesScreen(2, [picture], look, tmp_path))
@@ -200,7 +201,7 @@ async def test_without_a_desktop_no_program_takes_the_terminal(look: Look, tmp_p
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(picture_view, "HELD", 0.0)
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await opened(pilot, PicturesScreen(2, [Picture("image/png", png(20, 10))], look, tmp_path))
+        await opened(pilot, PicturesScreen(2, [DisplayedPicture("image/png", png(20, 10))], look, tmp_path))
         await until(pilot, lambda: "20 × 10 pixels" in text(pilot, "#viewing-status"))
         await pilot.press("o")
         await until(pilot, lambda: "Ctrl+S saves it" in text(pilot, "#viewing-status"))
@@ -208,17 +209,18 @@ async def test_without_a_desktop_no_program_takes_the_terminal(look: Look, tmp_p
 
 
 async def test_a_picture_that_is_read_late_is_the_one_that_it_was_opened_for(look: Look, tmp_path: Path) -> None:
-    pictures = [Picture("image/png", png(20, 10)), Picture("image/png", png(4, 40))]
+    pictures = [DisplayedPicture("image/png", png(20, 10)), DisplayedPicture("image/png", png(4, 40))]
     async with OutputApp().run_test(size=SIZE) as pilot:
         await opened(pilot, PicturesScreen(2, pictures, look, tmp_path))
-        left = pilot.app.screen.query_one(HeldPicture)
+        left = pilot.app.screen.query_one(PictureView)
         await pilot.press("left")
+        assert left._file is not None
         assert left._file() == base64.b64decode(pictures[1].data)
 
 
 async def test_a_damaged_picture_is_said_to_be_one(look: Look, tmp_path: Path) -> None:
     async with OutputApp().run_test(size=SIZE) as pilot:
-        await pilot.app.push_screen(PicturesScreen(2, [Picture("image/png", "QUJD")], look, tmp_path))
+        await pilot.app.push_screen(PicturesScreen(2, [DisplayedPicture("image/png", "QUJD")], look, tmp_path))
         await until(pilot, lambda: "damaged" in text(pilot, "#viewing-status"))
 
 

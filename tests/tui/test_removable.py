@@ -1,4 +1,4 @@
-"""What is taken away before it was put together, or while something for it is on its way, fails at nothing."""
+"""A widget that is removed before it is mounted, or while events for it are under way, raises nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.events import Resize
 from textual.geometry import Size
+from textual.widget import Widget
 from textual.widgets import Static
 
-from mahtab_tui.tui.textual_fixes.removable import Removable
+from mahtab_tui.tui.textual_fixes.removable import removable
 
 
-class Composed(Removable):
-    """Needs its part whenever anything happens to it."""
+@removable
+class Composed(Widget):
+    """Needs its child at every event."""
 
     def compose(self) -> ComposeResult:
         yield Static("as it was", id="part")

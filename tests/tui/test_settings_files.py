@@ -21,9 +21,9 @@ async def test_a_setting_is_taken_out_of_the_file_again(make_app: MakeApp, mine:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await write(pilot, "max_turns")
-        await until(pilot, lambda: len(screen(pilot)._rows) == 2)
+        await until(pilot, lambda: len(screen(pilot).listing.rows) == 2)
         await pilot.press("ctrl+r")
-        await said(pilot, "max_turns is no longer in the file. It holds at once.")
+        await said(pilot, "max_turns is no longer in the file. It takes effect at once.")
         assert (app.session.settings.max_turns, value(pilot, "max_turns")) == (5, ("5", "default"))
         await pilot.press("ctrl+r")
         await said(pilot, "does not set max_turns")
@@ -38,11 +38,11 @@ async def test_the_projects_file_is_written_where_it_was_chosen(make_app: MakeAp
         await pilot.press("tab")
         assert text(pilot, ".listing-count") == "written to ./.mahtab/config.toml"
         await entered(pilot, "rlm_small", "5")
-        await said(pilot, "Written. It holds at once.")
+        await said(pilot, "Saved. It takes effect at once.")
         assert (project / ".mahtab" / "config.toml").read_text() == "rlm_small = 5\n"
         await pilot.press("tab")
         await entered(pilot, "rlm_small", "6")
-        await said(pilot, "wins over it from the next start")
+        await said(pilot, "overrides it from the next start")
         assert app.session.settings.rlm_small == 6
         assert mine.read_text() != before
 
@@ -59,7 +59,7 @@ async def test_a_file_that_cannot_be_written_is_said_and_the_session_follows_whe
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reload")
-        await said(pilot, "This session follows, but it is not kept.")
+        await said(pilot, "Changed for this session only; it was not saved.")
         assert (app.session.settings.reload, value(pilot, "reload")) == (True, ("true", "this session"))
         await chosen(pilot, "share")
         await said(pilot, "No space left on device")
@@ -74,7 +74,7 @@ async def test_a_file_that_became_wrong_is_said_and_not_touched(make_app: MakeAp
         await opened(pilot)
         await said(pilot, "not valid TOML")
         await chosen(pilot, "reload")
-        await said(pilot, "This session follows, but it is not kept.")
+        await said(pilot, "Changed for this session only; it was not saved.")
     assert mine.read_text() == "a = [\n"
 
 
@@ -86,10 +86,10 @@ async def test_another_file_that_became_wrong_is_said_after_what_was_done(make_a
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reload")
-        await said(pilot, f"Written. It holds at once. But {other}: not valid TOML")
+        await said(pilot, f"Saved. It takes effect at once. But {other}: not valid TOML")
         assert tomllib.loads(mine.read_text())["reload"] is True
         await pilot.press("ctrl+r")
-        await said(pilot, f"reload is no longer in the file, but this session goes on as before. {other}: not valid TOML")
+        await said(pilot, f"reload is no longer in the file, but this session keeps its value. {other}: not valid TOML")
         assert "reload" not in mine.read_text()
         assert app.session.settings.reload is True
 
@@ -99,14 +99,14 @@ async def test_a_change_that_ends_when_the_screen_was_left_is_told(make_app: Mak
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        screen(pilot)._tell = lambda *words: told.append(words)
+        screen(pilot)._notify = lambda *words: told.append(words)
         await chosen(pilot, "reload")
         await until(pilot, lambda: app.session.settings.reload)
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
         may_write.set()
         await until(pilot, lambda: bool(told))
-    assert told == [("Written. It holds at once.", "information")]
+    assert told == [("Saved. It takes effect at once.", "information")]
     assert tomllib.loads(mine.read_text())["reload"] is True
 
 

@@ -32,7 +32,7 @@ def test_how_it_looks(
     async def run(pilot: Pilot[int]) -> None:
         await opened(pilot)
         await write(pilot, "rlm")  # a picture that does not change with every setting that is new
-        await until(pilot, lambda: len(screen(pilot)._rows) < len(screen(pilot)._entries))
+        await until(pilot, lambda: len(screen(pilot).listing.rows) < len(screen(pilot)._entries))
         await pilot.press("down", "down", "down")
         await pilot.pause()
 
@@ -53,7 +53,7 @@ def test_how_nothing_found_looks(snap_compare: Callable[..., bool], make_app: Ma
     async def run(pilot: Pilot[int]) -> None:
         await opened(pilot)
         await write(pilot, "zzz")
-        await until(pilot, lambda: not screen(pilot)._rows)
+        await until(pilot, lambda: not screen(pilot).listing.rows)
 
     assert snap_compare(make_app(*story()), terminal_size=(80, 24), run_before=run)
 
@@ -65,7 +65,7 @@ async def test_every_setting_is_listed_with_where_it_comes_from(
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        assert {row.key.partition(".")[0] for row in screen(pilot)._rows} == set(Settings.model_fields)
+        assert {row.key.partition(".")[0] for row in screen(pilot).listing.rows} == set(Settings.model_fields)
         assert value(pilot, "max_turns") == ("9", f"{mine}, line 2")
         assert value(pilot, "keymap.help") == ("f11", f"{mine}, line 6")
         assert value(pilot, "api_keys.openai")[0] == "••••••••"
@@ -75,7 +75,7 @@ async def test_every_setting_is_listed_with_where_it_comes_from(
         await pilot.press("escape")
         await until(pilot, lambda: not isinstance(app.screen, SettingsScreen))
         await pilot.press("f8", "f12")
-        await until(pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen._rows))
+        await until(pilot, lambda: isinstance(app.screen, SettingsScreen) and bool(app.screen.listing.rows))
         assert value(pilot, "approval") == ("auto", "this session")
 
 
@@ -87,20 +87,20 @@ async def test_settings_stand_under_headings_that_cannot_be_chosen(make_app: Mak
         options = screen(pilot).query_one(OptionList)
         headings = [str(option.prompt) for option in options.options if option.disabled]
         assert headings == list(GROUPS)
-        assert len(options.options) == len(screen(pilot)._rows) + len(headings)
-        before = [row.key for row in screen(pilot)._rows]
+        assert len(options.options) == len(screen(pilot).listing.rows) + len(headings)
+        before = [row.key for row in screen(pilot).listing.rows]
         seen = []
         for _ in before:
-            row = screen(pilot).chosen
+            row = screen(pilot).listing.chosen
             assert row is not None
             seen.append(row.key)
             await pilot.press("down")
         assert seen == before, "the arrows walk over the headings"
-        assert screen(pilot).chosen == screen(pilot)._rows[0]
+        assert screen(pilot).listing.chosen == screen(pilot).listing.rows[0]
         await pilot.press("up")
-        assert screen(pilot).chosen == screen(pilot)._rows[-1]
+        assert screen(pilot).listing.chosen == screen(pilot).listing.rows[-1]
         await write(pilot, "max")
-        await until(pilot, lambda: len(screen(pilot)._rows) < len(before))
+        await until(pilot, lambda: len(screen(pilot).listing.rows) < len(before))
         assert not any(option.disabled for option in options.options), "what was found stands by how well it fits"
 
 
@@ -111,8 +111,8 @@ async def test_typing_filters_by_key_value_and_description(make_app: MakeApp, mi
         for wanted, found in (("search concurrency", ["rlm_concurrency"]), ("f11", ["keymap.help"]), ("[/x]", [])):
             app.screen.query_one(Line).value = ""
             await write(pilot, wanted)
-            await until(pilot, lambda found=found: [row.key for row in screen(pilot)._rows] == found)  # type: ignore[misc]
-        assert text(pilot, ".listing-about") == "No setting has this in it."
+            await until(pilot, lambda found=found: [row.key for row in screen(pilot).listing.rows] == found)  # type: ignore[misc]
+        assert text(pilot, ".listing-about") == "No setting matches."
         assert screen(pilot).rows("MAX")[0].key == "max_turns", "what begins so is first, though others are before it"
 
 
@@ -121,10 +121,10 @@ async def test_a_boolean_is_toggled_and_written(make_app: MakeApp, mine: Path) -
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reload")
-        await said(pilot, "Written. It holds at once.")
+        await said(pilot, "Saved. It takes effect at once.")
         assert (app.session.settings.reload, value(pilot, "reload")) == (True, ("true", f"{mine}, line 4"))
         await pilot.press("enter")
-        await until(pilot, lambda: tomllib.loads(mine.read_text())["reload"] is False and not screen(pilot)._one_at_a_time.locked())
+        await until(pilot, lambda: tomllib.loads(mine.read_text())["reload"] is False and not screen(pilot)._saving.locked())
         assert app.session.settings.reload is False
         assert mine.read_text().startswith("# Mine\nmax_turns = 9\n")
 
@@ -147,14 +147,14 @@ async def test_a_choice_is_a_list(make_app: MakeApp, mine: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "approval")
-        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen._rows) == 2)
+        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and len(app.screen.listing.rows) == 2)
         await pilot.press("down", "enter")
-        await said(pilot, "Written. It holds at once.")
+        await said(pilot, "Saved. It takes effect at once.")
         assert (app.session.approval, tomllib.loads(mine.read_text())["approval"]) == ("auto", "auto")
         await chosen(pilot, "theme")
-        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen._rows)
+        await until(pilot, lambda: isinstance(app.screen, ChooseOne) and "mahtab-day" in app.screen.listing.rows)
         await pilot.press("down", "enter")
-        await said(pilot, "Written. It holds at once.")
+        await said(pilot, "Saved. It takes effect at once.")
         assert (app.theme, tomllib.loads(mine.read_text())["theme"]) == ("mahtab-day", "mahtab-day")
         assert value(pilot, "theme")[1].startswith(f"{mine}, line "), "no longer the command line's"
 
@@ -169,14 +169,14 @@ async def test_a_number_and_a_text_are_checked_before_they_are_taken(make_app: M
         await pilot.press("backspace", "3")
         assert text(pilot, ".setting-wrong") == ""
         await pilot.press("enter")
-        await said(pilot, "Written. It holds at once.")
+        await said(pilot, "Saved. It takes effect at once.")
         assert (app.session.settings.max_turns, tomllib.loads(mine.read_text())["max_turns"]) == (3, 3)
         await entered(pilot, "code_dir", "[/x]missing")
         await until(pilot, lambda: "[/x]missing is not a folder" in text(pilot, ".setting-wrong"))
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(app.screen, SettingsScreen))
         await entered(pilot, "python", "python3")
-        await said(pilot, "Written. It holds from the next start.")
+        await said(pilot, "Saved. It takes effect at the next start.")
 
 
 async def test_a_model_is_picked(make_app: MakeApp, mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,11 +185,11 @@ async def test_a_model_is_picked(make_app: MakeApp, mine: Path, monkeypatch: pyt
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         await chosen(pilot, "reflection_model")
-        await until(pilot, lambda: isinstance(app.screen, ModelPicker) and bool(app.screen._rows))
+        await until(pilot, lambda: isinstance(app.screen, ModelPicker) and bool(app.screen.listing.rows))
         await write(pilot, "demo")
-        await until(pilot, lambda: isinstance(app.screen, ModelPicker) and app.screen._rows[0].spec == "demo")
+        await until(pilot, lambda: isinstance(app.screen, ModelPicker) and app.screen.listing.rows[0].spec == "demo")
         await pilot.press("enter")
-        await said(pilot, "Written. It holds at once.")
+        await said(pilot, "Saved. It takes effect at once.")
         assert tomllib.loads(mine.read_text())["reflection_model"] == "demo"
         assert app.session.settings.reflection_model == "demo"
 
@@ -200,7 +200,7 @@ async def test_a_key_is_added_to_the_keymap_and_holds_at_once(make_app: MakeApp,
         await opened(pilot)
         app.screen.query_one(Line).value = ""
         await write(pilot, "keymap")
-        await until(pilot, lambda: [row.key for row in screen(pilot)._rows] == ["keymap.help", "keymap"])
+        await until(pilot, lambda: [row.key for row in screen(pilot).listing.rows] == ["keymap.help", "keymap"])
         await pilot.press("down", "enter")
         await until(pilot, lambda: isinstance(app.screen, EditSetting))
         await write(pilot, "jmp=f4")
@@ -208,7 +208,7 @@ async def test_a_key_is_added_to_the_keymap_and_holds_at_once(make_app: MakeApp,
         await until(pilot, lambda: "Did you mean jump?" in text(pilot, ".setting-wrong"))
         app.screen.query_one(Line).value = "quit=ctrl+f12"
         await pilot.press("enter")
-        await said(pilot, "Written. It holds at once.")
+        await said(pilot, "Saved. It takes effect at once.")
         assert tomllib.loads(mine.read_text())["keymap"] == {"help": "f11", "quit": "ctrl+f12"}
         assert app.settings.keymap == {"help": "f11", "quit": "ctrl+f12"}
 
@@ -223,5 +223,5 @@ async def test_a_secret_is_typed_unseen_and_written(make_app: MakeApp, mine: Pat
         assert (line.value, line.password) == ("", True)
         await write(pilot, "sk-new")
         await pilot.press("enter")
-        await said(pilot, "Written.")
+        await said(pilot, "Saved.")
         assert tomllib.loads(mine.read_text())["api_keys"] == {"openai": "sk-new"}

@@ -15,7 +15,7 @@ from textual.widgets import OptionList, Static
 
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.prompt import Prompt
-from mahtab_tui.tui.screens.skills.preview import LONGEST, Preview
+from mahtab_tui.tui.screens.skills.preview import LONGEST, MarkdownPreview
 from mahtab_tui.tui.screens.skills.screen import SkillsScreen
 from mahtab_tui.tui.widgets.line import Line
 from tests.skills import write_skill
@@ -42,7 +42,7 @@ def screen(pilot: Pilot[int]) -> SkillsScreen:
 
 
 def names(pilot: Pilot[int]) -> list[str]:
-    return [row.name for row in screen(pilot)._rows]
+    return [row.name for row in screen(pilot).listing.rows]
 
 
 def said(pilot: Pilot[int], selector: str = ".listing-said") -> str:
@@ -51,7 +51,7 @@ def said(pilot: Pilot[int], selector: str = ".listing-said") -> str:
 
 def text(pilot: Pilot[int]) -> str:
     """What the preview shows."""
-    rows = screen(pilot).query_one(Preview).rows
+    rows = screen(pilot).query_one(MarkdownPreview).rows
     return "\n".join(rows[place].text for place in range(len(rows)))
 
 
@@ -64,7 +64,7 @@ def loaded(pilot: Pilot[int]) -> list[str]:
 async def opened(pilot: Pilot[int]) -> None:
     await drawn(pilot)
     await pilot.app.run_action("command('skills')")
-    await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot)._rows))
+    await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and bool(screen(pilot).listing.rows))
     await pilot.pause()
 
 
@@ -116,7 +116,7 @@ async def test_enter_loads_and_unloads(make_app: MakeApp) -> None:
         await pilot.press("enter")
         await until(pilot, lambda: "is loaded" in said(pilot))
         assert loaded(pilot) == ["tidy"]
-        assert str(screen(pilot)._rows[0].name) == "tidy"
+        assert str(screen(pilot).listing.rows[0].name) == "tidy"
         assert said(pilot, ".listing-count") == "1 loaded: 106 of 60,000 characters (about 26 tokens)"
         await pilot.press("tab", "enter")
         await until(pilot, lambda: "is no longer loaded" in said(pilot))
@@ -216,7 +216,7 @@ async def test_one_that_cannot_be_used_is_listed_with_what_is_wrong(make_app: Ma
         await pilot.press("up")
         await until(pilot, lambda: "does not begin with frontmatter" in text(pilot))
         await pilot.press("enter")
-        await until(pilot, lambda: said(pilot) == "It cannot be used as it is.")
+        await until(pilot, lambda: said(pilot) == "This file cannot be used: see what is wrong with it.")
 
 
 async def test_the_editor_opens_the_file_and_what_it_saves_is_shown(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,7 +313,7 @@ def test_the_skills_as_a_picture(
         await opened(pilot)
         if wanted:
             await write(pilot, wanted)
-            await until(pilot, lambda: len(screen(pilot)._rows) < 2)
+            await until(pilot, lambda: len(screen(pilot).listing.rows) < 2)
         if wanted == "tidy":
             await pilot.press("enter")
             await until(pilot, lambda: "is loaded" in said(pilot))

@@ -29,11 +29,11 @@ def test_the_line_of_a_file_and_of_a_cell_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "said"),
     [
-        ("In [8]", "The code of cell 8 is not known here."),
-        ("<string>", "It is in no file, and its source was not kept."),
+        ("In [8]", "The code of cell 8 was not kept."),
+        ("<string>", "This frame is in no file, and its source was not kept."),
         ("/no/such/file.py", "The file cannot be read: No such file or directory."),
         ("/tmp", "The file cannot be read: Is a directory."),
-        ("/dev/zero", "It is no plain file."),
+        ("/dev/zero", "This is not a regular file."),
         ("/a\0b", "No file can have this name."),
     ],
 )
@@ -46,7 +46,7 @@ def test_where_there_is_no_source_a_sentence_says_so(file: str, said: str) -> No
 
 def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(KernelError, match="no plain file"):
+    with pytest.raises(KernelError, match="not a regular file"):
         marked(str(tmp_path / "pipe"), 1)
 
 

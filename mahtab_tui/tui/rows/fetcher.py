@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from textual.widget import Widget
 
 from mahtab_tui.kernel.base import KernelError
-from mahtab_tui.tui.textual_fixes.removable import Removable
+from mahtab_tui.tui.textual_fixes.removable import is_leaving
 
 T = TypeVar("T")
 
@@ -70,6 +70,5 @@ class Fetcher:
             self._owner.call_later(self._deliver, slot, job, job.then, result)
 
     def _deliver(self, slot: str, job: _Job, to: Callable[[Any], None], what: Any) -> None:
-        leaves = isinstance(self._owner, Removable) and self._owner.leaves
-        if self._numbers.get(slot) == job.number and not leaves:
+        if self._numbers.get(slot) == job.number and not is_leaving(self._owner):
             to(what)

@@ -1,4 +1,4 @@
-"""A screen over the others."""
+"""The base of all screens that cover the panes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from typing import ClassVar
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen, ScreenResultType
 
-from mahtab_tui.tui.textual_fixes.removable import Removable
+from mahtab_tui.tui.textual_fixes.removable import removable
 
 
-class Dialog(ModalScreen[ScreenResultType], Removable):
-    """It is answered once: further keys of the same bunch find it gone, and must not close what is under it."""
+@removable
+class Dialog(ModalScreen[ScreenResultType]):
+    """A screen over the others.
+
+    A dialog is answered once: `dismiss` ignores later keys of the same burst, so that they cannot close the screen below.
+    """
 
     asks: ClassVar[bool] = True
     """Whether it waits for an answer, so that no command opens anything over it."""
@@ -21,3 +25,7 @@ class Dialog(ModalScreen[ScreenResultType], Removable):
             return super().dismiss(result)
         done: AwaitComplete = AwaitComplete.nothing()  # type: ignore[no-untyped-call]
         return done
+
+    def action_leave(self) -> None:
+        """Close without an answer."""
+        self.dismiss(None)

@@ -1,4 +1,4 @@
-"""Search over everything that was entered, in all sessions."""
+"""A search over the inputs of all sessions."""
 
 from __future__ import annotations
 
@@ -15,48 +15,41 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.store.history import HistoryEntry
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.pasting import clean
-from mahtab_tui.tui.screens.listing import Listing
-from mahtab_tui.tui.textual_fixes.options import Options
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.listing import Listing, ListingSource
 
 PAUSE = 0.05
-"""Seconds without a key after which a search begins: while somebody types fast, only the last one is made."""
+"""Seconds without a key after which a search begins, so that fast typing causes one search only."""
 
 
 class SearchableHistory(Protocol):
-    """What the search needs of `store.history.History`."""
+    """The part of `store.history.History` that the search uses."""
 
     def search(self, query: str, limit: int = 100) -> list[HistoryEntry]: ...
 
 
-class HistorySearch(Listing[HistoryEntry, HistoryEntry | None]):
-    """The entry that was chosen, or None after Escape."""
+class HistorySearch(Dialog[HistoryEntry | None], ListingSource[HistoryEntry]):
+    """Returns the chosen entry, or None after Escape."""
 
-    TITLE = "History"
-    HINT = "Enter takes it into the editor · ↑ ↓ choose · Esc leaves all as it is"
-    PLACEHOLDER = "type to search"
-    BINDINGS: ClassVar[list[BindingType]] = [("ctrl+r", "move(-1)", "Up")]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave"), ("ctrl+r", "previous", "Up")]
 
     def __init__(self, history: SearchableHistory) -> None:
         super().__init__()
+        self._whole = CodeArea(id="whole")
+        self._whole.can_focus = False
+        self._whole.read_only = True
+        hint = "Enter edits it · ↑ ↓ choose · Esc cancels"
+        self.listing = Listing(self, "History", hint, "type to search", below=self._whole)
         self._history = history
         self._found: list[HistoryEntry] = []
         self._found_for: str | None = None
-        """The query whose entries are shown."""
+        """The query that the shown entries match."""
 
-    def body(self, found: Options) -> ComposeResult:
-        yield found
-        whole = CodeArea(id="whole")
-        whole.can_focus = False
-        whole.read_only = True
-        yield whole
+    def compose(self) -> ComposeResult:
+        yield self.listing
 
     def on_mount(self) -> None:
-        self.find()
-
-    @property
-    def wanted(self) -> str:
-        return self.query_one(Line).value
+        self._search()
 
     def find(self) -> None:
         self._search()
@@ -64,22 +57,22 @@ class HistorySearch(Listing[HistoryEntry, HistoryEntry | None]):
     @work(exclusive=True)
     async def _search(self) -> None:
         await asyncio.sleep(PAUSE)
-        await self._find(self.wanted)
+        await self._find(self.listing.typed)
 
     async def _find(self, query: str) -> None:
-        """Search on a thread, and show what was found."""
+        """Search on a thread, and show the matches."""
         found = await asyncio.to_thread(self._history.search, query)
-        if not self.is_current:  # it was left meanwhile, and what it would show this in is going
+        if not self.is_current:  # the user left while it searched
             return
         self._found, self._found_for = found, query
-        self.fill(0)
-        self.count(f"{len(found)} found" if found else "nothing found")
+        self.listing.fill(0)
+        self.listing.count(f"{len(found)} found" if found else "nothing found")
 
-    def rows(self, wanted: str) -> Sequence[HistoryEntry]:
+    def rows(self, typed: str) -> Sequence[HistoryEntry]:
         return self._found
 
     def line(self, row: HistoryEntry, width: int) -> Content:
-        """An entry on one line: its mode, its first line with what was searched for, how many lines more there are."""
+        """Show an entry's mode, its first line with the query highlighted, and how many more lines it has."""
         query = self._found_for or ""
         first, *more = plain(row.text).expandtabs(4).split("\n")
         text = Content(first)
@@ -89,17 +82,21 @@ class HistorySearch(Listing[HistoryEntry, HistoryEntry | None]):
         glyph = ("◈", "$model") if row.mode == "ask" else ("❯", "$person")
         return Content.assemble(glyph, " ", text, ("" if not more else f"  +{len(more)} line{'s' * (len(more) > 1)}", "$muted"))
 
-    def tell(self, row: HistoryEntry | None) -> None:
-        whole = self.query_one("#whole", CodeArea)
-        whole.python = row is None or row.mode == "python"
-        whole.load_text(clean(row.text) if row else "")
+    def describe(self, row: HistoryEntry | None) -> Content:
+        """Show all of the entry below the list."""
+        self._whole.python = row is None or row.mode == "python"
+        self._whole.load_text(clean(row.text) if row else "")
+        return Content("")
 
-    def _take(self) -> None:
+    def action_previous(self) -> None:
+        self.listing.action_move(-1)
+
+    def take(self) -> None:
         self._take_found()
 
     @work
     async def _take_found(self) -> None:
-        if self._found_for != self.wanted:
-            await self._find(self.wanted)
-        if self.is_current and (row := self.chosen) is not None:
+        if self._found_for != self.listing.typed:
+            await self._find(self.listing.typed)
+        if self.is_current and (row := self.listing.chosen) is not None:
             self.dismiss(row)

@@ -1,4 +1,4 @@
-"""The one picker: rows under a line that filters them. Settings, models, skills and the history are listings."""
+"""The one picker: a line that filters a list of rows. The screens of settings, models, skills and the history show one each."""
 
 from __future__ import annotations
 
@@ -8,43 +8,29 @@ from typing import ClassVar, Generic, TypeVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
 from textual.events import Resize
-from textual.screen import ScreenResultType
+from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.textual_fixes.options import Options
+from mahtab_tui.tui.textual_fixes.removable import removable
 from mahtab_tui.tui.widgets.line import Line
 
 Row = TypeVar("Row")
 
 
-class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
-    """Typing filters, the arrows choose, Enter takes. A subclass says what the rows are, how they look and what taking one does."""
+class ListingSource(Generic[Row]):
+    """What a screen says about the rows of its listing."""
 
-    TITLE = ""
-    HINT = ""
-    PLACEHOLDER = "type to filter"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "leave", "Leave"),
-        ("down,ctrl+n", "move(1)", "Down"),
-        ("up,ctrl+p", "move(-1)", "Up"),
-        ("pagedown", "move(10)", "Page down"),
-        ("pageup", "move(-10)", "Page up"),
-    ]
+    listing: Listing[Row]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._rows: Sequence[Row] = ()
-        self._places: list[int] = []
-        """Where each row stands among the options: headings are options, too."""
-
-    def rows(self, wanted: str) -> Sequence[Row]:
-        """The rows that hold a text."""
+    def rows(self, typed: str) -> Sequence[Row]:
+        """The rows that match what was typed."""
         raise NotImplementedError
 
     def line(self, row: Row, width: int) -> Content:
@@ -52,37 +38,68 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
         raise NotImplementedError
 
     def heading(self, row: Row) -> str:
-        """What the row and those behind it with the same heading are about; empty: nothing is said."""
+        """The heading of the group that a row belongs to; empty for none."""
         return ""
 
-    def about(self, row: Row | None) -> Content:
-        """What is told below the list of the chosen row; of none where there is no row."""
+    def describe(self, row: Row | None) -> Content:
+        """What is shown below the list about the row at the cursor; None if there is no row."""
+        return Content("")
+
+    def find(self) -> None:
+        """Show the rows that match; called when other text was typed."""
+        self.listing.fill(0)
+
+    def take(self) -> None:
+        """Act on the row at the cursor; called by Enter and by a click."""
         raise NotImplementedError
 
-    def tell(self, row: Row | None) -> None:
-        """Show what there is to know of the chosen row."""
-        self.query_one(".listing-about", Static).update(self.about(row))
 
-    def take(self, row: Row) -> None:
-        """Enter was pressed on a row, or it was clicked."""
-        raise NotImplementedError
+@removable
+class Listing(Vertical, Generic[Row]):
+    """Typing filters, the arrows move the cursor, Enter or a click takes the row."""
 
-    def body(self, found: Options) -> ComposeResult:
-        """The list, and what tells of the chosen row."""
-        yield found
-        yield Static(classes="listing-about", markup=False)
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("down,ctrl+n", "move(1)", "Down"),
+        ("up,ctrl+p", "move(-1)", "Up"),
+        ("pagedown", "move(10)", "Page down"),
+        ("pageup", "move(-10)", "Page up"),
+    ]
+
+    def __init__(
+        self,
+        source: ListingSource[Row],
+        title: str,
+        hint: str,
+        placeholder: str = "type to filter",
+        *,
+        beside: Widget | None = None,
+        below: Widget | None = None,
+    ) -> None:
+        """beside, below: widgets that show the row at the cursor, beside the list and below it; by default its description stands below."""
+        super().__init__(classes="dialog large listing")
+        self.rows: Sequence[Row] = ()
+        self._source = source
+        self._title, self._hint = title, hint
+        self._line = Line(placeholder=placeholder, compact=True)
+        self._options = Options(compact=True, markup=False)
+        self._options.can_focus = False
+        self._beside, self._below = beside, below
+        self._about = Static(classes="listing-about", markup=False)
+        self._places: list[int] = []
+        """The place of each row among the options, which include the headings."""
 
     def compose(self) -> ComposeResult:
-        with Vertical(classes="dialog large listing"):
-            with Horizontal(classes="listing-title"):
-                yield Static(one_line(self.title or self.TITLE), markup=False)
-                yield Static(classes="listing-count", markup=False)
-            yield Line(placeholder=self.PLACEHOLDER, compact=True)
-            found = Options(compact=True, markup=False)
-            found.can_focus = False
-            yield from self.body(found)
-            yield Static(classes="listing-said", markup=False)
-            yield Static(self.HINT, classes="quiet", markup=False)
+        with Horizontal(classes="listing-title"):
+            yield Static(one_line(self._title), markup=False)
+            yield Static(classes="listing-count", markup=False)
+        yield self._line
+        with Container(classes="listing-body"):
+            yield self._options
+            if self._beside is not None:
+                yield self._beside
+        yield self._below or self._about
+        yield Static(classes="listing-said", markup=False)
+        yield Static(self._hint, classes="quiet", markup=False)
 
     def on_resize(self, event: Resize) -> None:
         self.call_after_refresh(self.fill)
@@ -91,106 +108,101 @@ class Listing(Dialog[ScreenResultType], Generic[Row, ScreenResultType]):
     def _changed(self, event: Input.Changed) -> None:
         event.stop()
         self.say("")
-        self.find()
+        self._source.find()
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
-        self._take()
-
     @on(OptionList.OptionSelected)
-    def _clicked(self, event: OptionList.OptionSelected) -> None:
+    def _taken(self, event: Input.Submitted | OptionList.OptionSelected) -> None:
         event.stop()
-        self._take()
+        self._source.take()
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
-        self.tell(self.chosen)
+        self._describe()
 
     @property
-    def wanted(self) -> str:
-        """What is typed."""
-        return self.query_one(Line).value.strip()
+    def typed(self) -> str:
+        """What stands in the line."""
+        return self._line.value
+
+    def set_text(self, text: str) -> None:
+        """Put a text into the line."""
+        self._line.value, self._line.cursor_position = text, len(text)
 
     @property
     def chosen(self) -> Row | None:
         """The row at the cursor."""
         place = self._place
-        return None if place is None else self._rows[place]
+        return None if place is None else self.rows[place]
 
     @property
     def _place(self) -> int | None:
         """The number of the row at the cursor."""
-        highlighted = self.query_one(OptionList).highlighted
+        highlighted = self._options.highlighted
         return self._places.index(highlighted) if highlighted in self._places else None
 
-    def find(self) -> None:
-        """Something else is typed."""
-        self.fill(0)
-
-    def fill(self, highlighted: int | None = None) -> None:
-        """Show the rows anew; the cursor stays on its line where none is given."""
-        options = self.query_one(OptionList)
-        place = self._place if highlighted is None else highlighted
-        self._rows, self._places = self.rows(self.wanted), []
-        width = max(1, options.scrollable_content_region.width)
-        shown: list[Option] = []
+    def fill(self, cursor: int | None = None) -> None:
+        """Show the rows anew. cursor: the number of the row that it goes to; by default it stays on its line."""
+        place = self._place if cursor is None else cursor
+        self.rows, self._places = self._source.rows(self.typed.strip()), []
+        width = max(1, self._options.scrollable_content_region.width)
+        options: list[Option] = []
         heading = ""
-        for row in self._rows:
-            if (other := self.heading(row)) != heading:
+        for row in self.rows:
+            if (other := self._source.heading(row)) != heading:
                 heading = other
-                shown.append(Option(Content.styled(heading, "bold $primary").truncate(width), disabled=True))
-            self._places.append(len(shown))
-            shown.append(Option(self.line(row, width).truncate(width, ellipsis=True)))
-        options.set_options(shown)
-        options.highlighted = self._places[min(place or 0, len(self._rows) - 1)] if self._rows else None
-        self.tell(self.chosen)
+                options.append(Option(Content.styled(heading, "bold $primary").truncate(width), disabled=True))
+            self._places.append(len(options))
+            options.append(Option(self._source.line(row, width).truncate(width, ellipsis=True)))
+        self._options.set_options(options)
+        self._options.highlighted = self._places[min(place or 0, len(self.rows) - 1)] if self.rows else None
+        self._describe()
+
+    def _describe(self) -> None:
+        self._about.update(self._source.describe(self.chosen))
 
     def count(self, text: str) -> None:
-        """Say something at the end of the title."""
+        """Show a text at the end of the title, such as how many rows match."""
         self.query_one(".listing-count", Static).update(Content(text))
 
     def say(self, text: str, style: str = "$bad") -> None:
-        """Say what came of it, below the list."""
+        """Show the outcome of an action below the list."""
         self.query_one(".listing-said", Static).update(Content.styled(plain(text), style))
 
     def action_move(self, step: int) -> None:
-        if self._rows:
+        if self.rows:
             place = (self._place or 0) + step
-            place = place % len(self._rows) if abs(step) == 1 else max(0, min(place, len(self._rows) - 1))
-            self.query_one(OptionList).highlighted = self._places[place]
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-    def _take(self) -> None:
-        if (row := self.chosen) is not None:
-            self.take(row)
+            place = place % len(self.rows) if abs(step) == 1 else max(0, min(place, len(self.rows) - 1))
+            self._options.highlighted = self._places[place]
 
 
-class ChooseOne(Listing[str, str | None]):
-    """One of a few values, or None after Escape."""
+class ChooseOne(Dialog[str | None], ListingSource[str]):
+    """Returns one of a few values, or None after Escape."""
 
-    HINT = "Enter takes it · ↑ ↓ choose · Esc leaves all as it is"
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
     def __init__(self, title: str, values: Sequence[str], present: str) -> None:
         super().__init__()
-        self.title = title
+        self.listing = Listing(self, title, "Enter chooses · ↑ ↓ move · Esc cancels")
         self._values = values
         self._present = present
 
-    def on_mount(self) -> None:
-        self.call_after_refresh(self.fill, self._values.index(self._present) if self._present in self._values else 0)
+    def compose(self) -> ComposeResult:
+        yield self.listing
 
-    def rows(self, wanted: str) -> Sequence[str]:
-        return [value for value in self._values if wanted.lower() in value.lower()]
+    def on_mount(self) -> None:
+        self.call_after_refresh(self.listing.fill, self._values.index(self._present) if self._present in self._values else 0)
+
+    def rows(self, typed: str) -> Sequence[str]:
+        return [value for value in self._values if typed.lower() in value.lower()]
 
     def line(self, row: str, width: int) -> Content:
         return Content.assemble(("● " if row == self._present else "  ", "$moon"), one_line(row))
 
-    def about(self, row: str | None) -> Content:
-        return Content("" if row is not None else "There is none with this in its name.")
+    def describe(self, row: str | None) -> Content:
+        return Content("" if row is not None else "Nothing matches.")
 
-    def take(self, row: str) -> None:
-        self.dismiss(row)
+    def take(self) -> None:
+        if self.listing.chosen is not None:
+            self.dismiss(self.listing.chosen)

@@ -1,62 +1,67 @@
-"""Choosing who answers."""
+"""A picker of models."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.llm.available import ModelChoice, found_models, ollama_address, ollama_models, problem_of
-from mahtab_tui.tui.screens.listing import Listing
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.screens.dialog import Dialog
+from mahtab_tui.tui.screens.listing import Listing, ListingSource
 
 _NAME = 26
 """Columns of a model's name."""
 
 
-class ModelPicker(Listing[ModelChoice, str | None]):
-    """The name of the model that was chosen, or None after Escape. Any name can be typed."""
+class ModelPicker(Dialog[str | None], ListingSource[ModelChoice]):
+    """Returns the name of a model, or None after Escape. Any name can be typed."""
 
-    TITLE = "Model"
-    HINT = "Enter takes it · any name can be typed · Esc leaves all as it is"
+    BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "Leave")]
 
-    class Came(Message):
-        """Somebody was asked which models there are."""
+    class ModelsFound(Message):
+        """One place that knows models has answered."""
 
         def __init__(self, models: Sequence[ModelChoice] | None, whole: bool) -> None:
             super().__init__()
             self.models = models
-            """None where nobody answers."""
+            """None if it did not answer."""
             self.whole = whole
-            """Nobody else is asked."""
+            """Whether this was the last place to ask."""
 
     def __init__(self, present: str, chosen: Sequence[tuple[str, str]], used: Sequence[str], access: Mapping[str, Any]) -> None:
-        """present: the model that is to be replaced; empty for none. The rest: as for `available.found_models`."""
+        """present: the model to replace; empty for none. The rest: as for `available.found_models`."""
         super().__init__()
+        self.listing = Listing(self, "Model", "Enter chooses · any name can be typed · Esc cancels")
         self._present = present
         self._chosen = chosen
         self._used = used
         self._access = access
         self._models: list[ModelChoice] = []
 
+    def compose(self) -> ComposeResult:
+        yield self.listing
+
     def on_mount(self) -> None:
-        self.count("looking…")
-        # Not one of the pool's threads, which the program would wait for at its end.
+        self.listing.count("looking…")
+        # A thread of the pool would delay the end of the program.
         threading.Thread(target=self._look, name="models", daemon=True).start()
 
     def _look(self) -> None:
-        """On a thread: what is here, then whoever has to be asked."""
+        """Find the models of this machine, then ask Ollama for its own; runs on a thread."""
         present = [(self._present, "chosen now")] if self._present else []
-        self.post_message(self.Came(found_models([*present, *self._chosen], self._used, self._access), False))
-        self.post_message(self.Came(ollama_models(), True))
+        self.post_message(self.ModelsFound(found_models([*present, *self._chosen], self._used, self._access), False))
+        self.post_message(self.ModelsFound(ollama_models(), True))
 
-    def on_model_picker_came(self, message: Came) -> None:
+    def on_model_picker_models_found(self, message: ModelsFound) -> None:
         known = {model.spec for model in self._models}
         self._models += [model for model in message.models or () if model.spec not in known]
         if message.models is None:
@@ -64,15 +69,15 @@ class ModelPicker(Listing[ModelChoice, str | None]):
                 model._replace(about=f"{model.about}; nobody answers at {ollama_address()}") if model.spec == "ollama:" else model
                 for model in self._models
             ]
-        self.count("" if message.whole else "asking Ollama…")
-        self.fill()
+        self.listing.count("" if message.whole else "asking Ollama…")
+        self.listing.fill()
 
-    def rows(self, wanted: str) -> Sequence[ModelChoice]:
-        words = wanted.lower().split()
+    def rows(self, typed: str) -> Sequence[ModelChoice]:
+        words = typed.lower().split()
         found = [model for model in self._models if all(word in f"{model.spec} {model.about} {model.problem}".lower() for word in words)]
-        found.sort(key=lambda model: not model.spec.startswith(wanted))
-        if wanted and not any(model.spec == wanted for model in self._models):
-            found.append(ModelChoice(wanted, "as it is typed"))
+        found.sort(key=lambda model: not model.spec.startswith(typed))
+        if typed and not any(model.spec == typed for model in self._models):
+            found.append(ModelChoice(typed, "as typed"))
         return found
 
     def line(self, row: ModelChoice, width: int) -> Content:
@@ -80,28 +85,28 @@ class ModelPicker(Listing[ModelChoice, str | None]):
         name = plain(f"{row.spec}…" if row.is_provider else row.spec)
         return Content.assemble(mark, (f"{name:<{_NAME}} ", "$muted" if row.problem else ""), (plain(row.problem or row.about), "$muted"))
 
-    def about(self, row: ModelChoice | None) -> Content:
+    def describe(self, row: ModelChoice | None) -> Content:
         if row is None:
             return Content("")
         return Content.styled(plain(row.problem), "$bad") if row.problem else Content(plain(row.about))
 
-    def take(self, row: ModelChoice) -> None:
+    def take(self) -> None:
+        if (row := self.listing.chosen) is None:
+            return
         if row.problem:
-            self.say(row.problem)
+            self.listing.say(row.problem)
         elif row.is_provider:
-            line = self.query_one(Line)
-            line.value = row.spec
-            line.cursor_position = len(row.spec)
+            self.listing.set_text(row.spec)
         else:
             self._try(row.spec)
 
     @work(exclusive=True)
     async def _try(self, spec: str) -> None:
-        """Take a model that can be had."""
+        """Return the model if it can be used, else show why not."""
         problem = await asyncio.to_thread(problem_of, spec, self._access)
         if not self.is_current:
             return
         if problem:
-            self.say(problem)
+            self.listing.say(problem)
         else:
             self.dismiss(spec)

@@ -1,4 +1,4 @@
-"""Arrays and tensors: what they are, and a slice of them as a table or as a plot."""
+"""Arrays and tensors: shape, type and figures above a slice, which is shown as a table or as a plot."""
 
 from __future__ import annotations
 
@@ -11,62 +11,77 @@ from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.kernel.looking import ArrayFacts, ArrayFigures, InspectedObject, Path
+from mahtab_tui.kernel.looking import ArrayFacts, ArrayFigures
 from mahtab_tui.tui.commands.inspector import ARRAY_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
+from mahtab_tui.tui.screens.inspector.plot_view import PlotView
 from mahtab_tui.tui.screens.inspector.slicing import first_slice, fits, fixed, parse, stepped, written
 from mahtab_tui.tui.screens.inspector.table_columns import bars
 from mahtab_tui.tui.screens.inspector.table_view import TableView
-from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, Seen, View
+from mahtab_tui.tui.screens.inspector.view import Excerpt, Subject, View
 
 
-class SlicedView(View, Vertical):
-    """A view of an array with its facts above, and a choice of the slice that is seen."""
+class ArrayView(View, Vertical):
+    """Lets the user choose the slice of an array that a table or a plot shows. All views of an array show the same slice."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(ARRAY_COMMANDS)]
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
+    def __init__(self, subject: Subject, content: TableView | PlotView) -> None:
+        """content: shows the slice."""
+        super().__init__(subject)
+        self._content = content
         self._facts: ArrayFacts | None = None
         self._figures: ArrayFigures | None = None
         self._dimension = 0
-        self._seen: tuple[int | None, ...] | None = ()
+        """The number of the dimension, among those that have an index, along which keys step."""
+        self._shown: tuple[int | None, ...] | None = ()
+        """The slice on the screen; None for all of the array, empty for none yet."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="array-head", markup=False)
+        yield self._content
 
     def on_mount(self) -> None:
-        self.look_again()
+        self.reload()
 
-    def look_again(self) -> None:
-        place = self.place
-        self._seen = ()
-        self.fetcher.ask("array", lambda: place.look.array(place.path), self._facts_came, self.fail)
+    def reload(self) -> None:
+        subject = self.subject
+        self._shown = ()
+        self.fetcher.ask("array", lambda: subject.look.array(subject.path), self._take_facts, self.fail)
 
-    def _facts_came(self, facts: ArrayFacts) -> None:
-        if not fits(self.place.slice, facts.shape):
-            self.place.slice = first_slice(facts.shape) if len(facts.shape) > 2 else None
+    def _take_facts(self, facts: ArrayFacts) -> None:
+        if not fits(self.subject.slice, facts.shape):
+            self.subject.slice = first_slice(facts.shape) if len(facts.shape) > 2 else None
         self._facts = facts
-        self._draw_head()
         self._show_slice()
         self.refresh_bindings()
-        place = self.place
-        self.fetcher.ask("figures", lambda: place.look.array_figures(place.path), self._figures_came, lambda _: None)
+        subject = self.subject
+        self.fetcher.ask("figures", lambda: subject.look.array_figures(subject.path), self._take_figures, lambda _: None)
 
-    def _figures_came(self, figures: ArrayFigures) -> None:
+    def _take_figures(self, figures: ArrayFigures) -> None:
         self._figures = figures
         self._draw_head()
 
-    def refresh_slice(self) -> None:
-        """The slice may have been chosen in another view."""
-        if self._facts is not None and self.place.slice != self._seen:
-            self._draw_head()
-            self._show_slice()
-
     def _show_slice(self) -> None:
-        self._seen = self.place.slice
-        self.show_slice(self.place.path if self._seen is None else (*self.place.path, ["slice", list(self._seen)]))
+        """Show the chosen slice, unless it is on the screen already."""
+        if self._facts is not None and self.subject.slice != self._shown:
+            self._shown = self.subject.slice
+            self._draw_head()
+            self._content.show_path(self.subject.path if self._shown is None else (*self.subject.path, ["slice", list(self._shown)]))
 
-    def show_slice(self, path: Path) -> None:
-        """Show what is at a path: the array itself, or a slice of it."""
-        raise NotImplementedError
+    def take_focus(self) -> None:
+        self._show_slice()  # another view may have changed it
+        self._content.take_focus()
+
+    @property
+    def excerpt(self) -> Excerpt:
+        if not isinstance(self._content, TableView):
+            return super().excerpt
+        excerpt = self._content.excerpt
+        if self.subject.slice is None:
+            return excerpt
+        rows = f", {excerpt.description}" if excerpt.description else ""
+        return Excerpt(excerpt.opened, f"[{', '.join(written(self.subject.slice))}]{rows}")
 
     def _draw_head(self) -> None:
         facts, figures = self._facts, self._figures
@@ -80,8 +95,8 @@ class SlicedView(View, Vertical):
             parts += [("  ", ""), (bars(figures.bars), "$person")]
             parts += [(f"  {count:,} {word}", "$moon") for count, word in ((figures.missing, "missing"),) if count]
             parts += [(f"  {figures.zeros:,} {'zero' if figures.zeros == 1 else 'zeros'}", "$muted")] if figures.zeros else []
-        if self.place.slice is not None:
-            parts += ["\n", ("slice  ", "$muted"), *self._slice_parts(self.place.slice)]
+        if self.subject.slice is not None:
+            parts += ["\n", ("slice  ", "$muted"), *self._slice_parts(self.subject.slice)]
         self.query_one(".array-head", Static).update(Content.assemble(*parts))
 
     def _slice_parts(self, slice: tuple[int | None, ...]) -> list[tuple[str, str]]:
@@ -92,14 +107,14 @@ class SlicedView(View, Vertical):
             parts += [(", " if dimension else "", "$muted"), (text, "bold $moon" if here else "$person" if text != ":" else "$muted")]
         return [*parts, (" ]", "$muted"), ("   , and . step, d chooses the dimension, g enters a slice", "$muted")]
 
-    # What the person does
+    # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Slices are of arrays of many dimensions."""
-        return self.place.slice is not None if action in ("step_slice", "dimension", "enter_slice") else super().check_action(action, parameters)
+        """Only arrays of three or more dimensions have slices."""
+        return self.subject.slice is not None if action in ("step_slice", "dimension", "enter_slice") else super().check_action(action, parameters)
 
     def action_step_slice(self, step: int) -> None:
-        facts, slice = self._facts, self.place.slice
+        facts, slice = self._facts, self.subject.slice
         if facts is None or slice is None:
             return
         chosen = fixed(slice)
@@ -111,8 +126,8 @@ class SlicedView(View, Vertical):
         self._draw_head()
 
     def action_enter_slice(self) -> None:
-        if self._facts is not None and self.place.slice is not None:
-            self.post_message(LineWanted("a number or : for each dimension, as in 3, :, :", ", ".join(written(self.place.slice)), self._entered))
+        if self._facts is not None and self.subject.slice is not None:
+            self.ask("a number or : for each dimension, as in 3, :, :", ", ".join(written(self.subject.slice)), self._entered)
 
     def _entered(self, text: str) -> None:
         if self._facts is None:
@@ -123,39 +138,19 @@ class SlicedView(View, Vertical):
             self.fail(str(error))
 
     def _choose(self, slice: tuple[int | None, ...]) -> None:
-        if slice != self.place.slice:
-            self.place.slice = slice
-            self.refresh_slice()
+        if slice != self.subject.slice:
+            self.subject.slice = slice
+            self._show_slice()
 
 
-class ArrayView(SlicedView):
-    """The slice as a table."""
-
-    def compose(self) -> ComposeResult:
-        yield Static(classes="array-head", markup=False)
-        yield TableView(self.place)
-
-    def show_slice(self, path: Path) -> None:
-        place = self.place
-        self.fetcher.ask("slice", lambda: place.look.open(path), lambda opened: self._slice_came(path, opened), self.fail)
-
-    def _slice_came(self, path: Path, opened: InspectedObject) -> None:
-        self.query_one(TableView).show(Place(self.place.look, path, opened))
-
-    @property
-    def seen(self) -> Seen:
-        seen = self.query_one(TableView).seen
-        if self.place.slice is None:
-            return seen
-        return Seen(seen.opened, f"[{', '.join(written(self.place.slice))}]" + (f", {seen.what}" if seen.what else ""))
-
-    def take_focus(self) -> None:
-        self.refresh_slice()
-        self.query_one(TableView).focus()
+def plot_view(subject: Subject) -> View:
+    """A view that plots an array by slices, and any other object as a whole."""
+    plot = PlotView(subject)
+    return ArrayView(subject, plot) if "array" in subject.opened.views else plot
 
 
 def _bytes(count: int) -> str:
-    """A size, short."""
+    """Write a size with its unit."""
     size = float(count)
     for unit in ("kB", "MB", "GB"):
         size /= 1000

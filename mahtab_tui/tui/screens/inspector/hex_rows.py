@@ -14,14 +14,14 @@ _KEPT = 64
 
 
 class HexRows:
-    """A `RowSource`: the blocks that have come."""
+    """A `RowSource` of the blocks that were fetched."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         """Bytes."""
         self.blocks: OrderedDict[int, bytes] = OrderedDict()
         self.found: tuple[int, int] | None = None
-        """The bytes that a search has found."""
+        """The bytes that a search found."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
         self._palette = palette
@@ -46,12 +46,12 @@ class HexRows:
         return Row([*spans, ("".join(chr(byte) if 32 <= byte < 127 else "·" for byte in row), palette.person)])
 
     def missing(self, first: int, rows: int) -> list[int]:
-        """The blocks of so many rows that are not here."""
+        """The numbers of the blocks that some rows need and that are not here."""
         last = min(self.size, (first + rows) * ROW)
         return [number for number in range(first * ROW // BLOCK, -(-last // BLOCK)) if number not in self.blocks]
 
     def take(self, blocks: list[tuple[int, bytes]]) -> None:
-        """Blocks have come."""
+        """Keep blocks that were fetched."""
         self.blocks.update(blocks)
         while len(self.blocks) > _KEPT:
             self.blocks.popitem(last=False)

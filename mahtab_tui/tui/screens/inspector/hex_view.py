@@ -11,7 +11,7 @@ from mahtab_tui.tui.commands.inspector import TEXT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.rows.rows_view import RowsView
 from mahtab_tui.tui.screens.inspector.hex_rows import BLOCK, ROW, HexRows
-from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, View
+from mahtab_tui.tui.screens.inspector.view import Subject, View
 
 
 class HexView(View, RowsView, can_focus=True):
@@ -25,17 +25,17 @@ class HexView(View, RowsView, can_focus=True):
         Binding("end", "scroll_end", "End", show=False),
     ]
 
-    def __init__(self, place: Place) -> None:
-        self._bytes = HexRows(place.opened.size)
-        super().__init__(place, source=self._bytes)
+    def __init__(self, subject: Subject) -> None:
+        self._bytes = HexRows(subject.opened.size)
+        super().__init__(subject, source=self._bytes)
         self._words = ""
 
-    def look_again(self) -> None:
+    def reload(self) -> None:
         self._bytes.blocks.clear()
         self.look()
 
     def look(self) -> None:
-        self._bytes.size = self.place.opened.size
+        self._bytes.size = self.subject.opened.size
         super().look()
         self._fetch()
 
@@ -44,23 +44,23 @@ class HexView(View, RowsView, can_focus=True):
         self._fetch()
 
     def _fetch(self) -> None:
-        place, first = self.place, self.scroll_offset.y
+        subject, first = self.subject, self.scroll_offset.y
         self.say((f"byte {first * ROW:,} of {self._bytes.size:,}" + (f"  / {plain(self._words)}" if self._words else ""), "$muted"))
         wanted = self._bytes.missing(first, self.size.height)
         if not wanted:
             return
 
         def work() -> list[tuple[int, bytes]]:
-            return [(number, place.look.data(place.path, number * BLOCK, (number + 1) * BLOCK)) for number in wanted]
+            return [(number, subject.look.data(subject.path, number * BLOCK, (number + 1) * BLOCK)) for number in wanted]
 
-        self.fetcher.ask("bytes", work, self._came, self.fail)
+        self.fetcher.ask("bytes", work, self._take, self.fail)
 
-    def _came(self, blocks: list[tuple[int, bytes]]) -> None:
+    def _take(self, blocks: list[tuple[int, bytes]]) -> None:
         self._bytes.take(blocks)
         self.refresh()
 
     def action_search(self) -> None:
-        self.post_message(LineWanted("search: a text, or 0x and digits of hex", self._words, self._search))
+        self.ask("search: a text, or 0x and digits of hex", self._words, self._search)
 
     def _search(self, words: str) -> None:
         self._words, self._bytes.found = words, None
@@ -71,14 +71,14 @@ class HexView(View, RowsView, can_focus=True):
     def action_next(self, backwards: bool) -> None:
         if not self._words:
             return
-        place, words, found = self.place, self._words, self._bytes.found
+        subject, words, found = self.subject, self._words, self._bytes.found
         at = self.scroll_offset.y * ROW if found is None else found[0] if backwards else found[1]
-        self.fetcher.ask("find", lambda: place.look.find(place.path, words, at, backwards=backwards), self._show_found, self.fail)
+        self.fetcher.ask("find", lambda: subject.look.find(subject.path, words, at, backwards=backwards), self._show_found, self.fail)
 
     def _show_found(self, found: tuple[int, int] | None) -> None:
         self._bytes.found = found
         if found is None:
-            self.fail("It is not among the bytes.")
+            self.fail("Not found among the bytes.")
         else:
             row, top = found[0] // ROW, self.scroll_offset.y
             if not top <= row < top + self.size.height:

@@ -1,4 +1,4 @@
-"""One object on the way that a person walks, and the views in which it can be seen."""
+"""One of the objects that the user has opened one inside the other, with its views."""
 
 from __future__ import annotations
 
@@ -7,42 +7,40 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.kernel.looking import InspectedObject, Look, Path, ViewKind
-from mahtab_tui.tui.screens.inspector.array_view import ArrayView
+from mahtab_tui.tui.screens.inspector.array_view import ArrayView, plot_view
 from mahtab_tui.tui.screens.inspector.heading import NAMES
 from mahtab_tui.tui.screens.inspector.hex_view import HexView
 from mahtab_tui.tui.screens.inspector.picture_view import PictureView
-from mahtab_tui.tui.screens.inspector.plot_view import PlotView
-from mahtab_tui.tui.screens.inspector.repr_view import ReprView
 from mahtab_tui.tui.screens.inspector.source_view import SourceView
 from mahtab_tui.tui.screens.inspector.table_view import TableView
-from mahtab_tui.tui.screens.inspector.text_view import TextView
+from mahtab_tui.tui.screens.inspector.text_view import TextView, repr_view
 from mahtab_tui.tui.screens.inspector.tree_view import TreeView
-from mahtab_tui.tui.screens.inspector.view import Place, View
+from mahtab_tui.tui.screens.inspector.view import Subject, View
 
-VIEWS: dict[ViewKind, Callable[[Place], View]] = {
+VIEWS: dict[ViewKind, Callable[[Subject], View]] = {
     "table": TableView,
-    "array": ArrayView,
-    "plot": PlotView,
+    "array": lambda subject: ArrayView(subject, TableView(subject)),
+    "plot": plot_view,
     "picture": PictureView,
     "tree": TreeView,
-    "attributes": lambda place: TreeView(place, attributes=True),
+    "attributes": lambda subject: TreeView(subject, "attributes"),
     "text": TextView,
     "bytes": HexView,
     "source": SourceView,
-    "repr": ReprView,
+    "repr": repr_view,
 }
 
 
 class Tab(NamedTuple):
-    """One of the views in which an object can be seen."""
+    """A way to view an object."""
 
     title: str
     kind: ViewKind
-    place: Place
+    subject: Subject
 
 
 class Level:
-    """One object on the way, with the views of it that were opened."""
+    """An object, and those of its views that were opened."""
 
     def __init__(self, path: Path, label: str) -> None:
         self.path = path
@@ -54,32 +52,31 @@ class Level:
 
     @property
     def view(self) -> View | None:
-        """The view that is seen."""
+        """The current view; None until it was opened."""
         return self.views.get(self.current)
 
     def view_at(self, number: int) -> View:
-        """A view; it is made when it is first seen."""
+        """A view by its number; it is made when it is first asked for."""
         if number not in self.views:
             tab = self.tabs[number]
-            self.views[number] = VIEWS[tab.kind](tab.place)
+            self.views[number] = VIEWS[tab.kind](tab.subject)
         return self.views[number]
 
-    def show(self, look: Look, opened: InspectedObject) -> bool:
-        """It is opened, or opened again; says whether its views are the same as before."""
-        place = Place(look, opened.path, opened)
-        tabs = [Tab(one_line(shown.title), shown.opened.views[0], Place(look, shown.opened.path, shown.opened)) for shown in opened.shown]
-        tabs += [Tab(NAMES[kind], kind, place) for kind in opened.views]
+    def update(self, look: Look, opened: InspectedObject) -> bool:
+        """Take in what the kernel says about the object. Returns whether its views are the same as before."""
+        subject = Subject(look, opened.path, opened)
+        tabs = [Tab(one_line(shown.title), shown.opened.views[0], Subject(look, shown.opened.path, shown.opened)) for shown in opened.shown]
+        tabs += [Tab(NAMES[kind], kind, subject) for kind in opened.views]
         same = [tab[:2] for tab in tabs] == [tab[:2] for tab in self.tabs]
         self.opened = opened
         if not same:
             self.tabs, self.current = tabs, 0
             return False
         for old, new in zip(self.tabs, tabs, strict=True):
-            old.place.opened, old.place.path = new.place.opened, new.place.path
+            old.subject.opened, old.subject.path = new.subject.opened, new.subject.path
         return True
 
-    def leave(self) -> None:
-        """Take the views away."""
+    def remove_views(self) -> None:
         for view in self.views.values():
             if view.is_attached:
                 view.remove()

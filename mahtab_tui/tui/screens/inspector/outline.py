@@ -1,4 +1,4 @@
-"""A tree of any width as lines, of which only those are held that were seen."""
+"""A tree of any width as lines. It holds only the lines that were on the screen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mahtab_tui.kernel.looking import Child, Path
 ITEMS = 100
 """Children of a page."""
 MOST = 1_000_000_000
-"""Children that can be scrolled through: a range may have more than a screen can count."""
+"""Children of a branch at most: a range may have more than a screen can scroll over."""
 _KEPT = 50
 """Pages that a branch keeps."""
 
@@ -24,52 +24,52 @@ class Branch:
         self.depth = depth
         self.count = min(count, MOST)
         self.open: dict[int, Branch] = {}
-        """Children that are unfolded, by their position."""
+        """The unfolded children, by position."""
         self.asked: set[int] = set()
-        """Pages that are on their way."""
+        """Pages that are being fetched."""
         self._pages: OrderedDict[int, Sequence[Child]] = OrderedDict()
 
     @property
     def lines(self) -> int:
-        """Lines that it takes, with all that is unfolded."""
+        """How many lines it takes, unfolded children included."""
         return self.count + sum(branch.lines for branch in self.open.values())
 
     def take(self, page: int, count: int, children: Sequence[Child]) -> None:
-        """A page of children has come."""
+        """Take in a page of children."""
         self.count = min(count, MOST)
         self._pages[page] = children
-        # What is no longer there, or has nothing inside any more, is not unfolded.
+        # Drop what was unfolded and is gone now, or has become empty.
         self.open = {at: branch for at, branch in self.open.items() if at < count and ((child := self.child(at)) is None or child.count)}
         while len(self._pages) > _KEPT:
             self._pages.popitem(last=False)
 
     def child(self, position: int) -> Child | None:
-        """A child, if its page is here."""
+        """A child; None if its page is not here."""
         page = self._pages.get(position // ITEMS)
         place = position % ITEMS
         return page[place] if page is not None and place < len(page) else None
 
     def replace(self, position: int, child: Child) -> None:
-        """A child is known better now."""
+        """Put a child in the place of another."""
         page = list(self._pages.get(position // ITEMS, ()))
         if position % ITEMS < len(page):
             page[position % ITEMS] = child
             self._pages[position // ITEMS] = page
 
     def forget(self) -> None:
-        """What is held is old; what is unfolded stays so."""
+        """Drop all pages, which are out of date; keep what is unfolded."""
         self._pages.clear()
         for branch in self.open.values():
             branch.forget()
 
     def bare(self) -> Branch:
-        """The same lines without what is held of them, for another thread."""
+        """Copy the lines without their pages, for another thread."""
         copy = Branch(self.path, self.depth, self.count)
         copy.open = {at: branch.bare() for at, branch in self.open.items()}
         return copy
 
     def unfold(self, position: int, child: Child) -> None:
-        """Show a child's own children in their place."""
+        """Show a child's own children below it."""
         path = (child.step,) if child.step[0] == "held" else (*self.path, child.step)
         self.open[position] = Branch(path, self.depth + 1, child.count)
 
@@ -90,7 +90,7 @@ class TreeLine(NamedTuple):
 
 
 def line_at(branch: Branch, number: int) -> TreeLine | None:
-    """A line by its number, from 0."""
+    """Find a line by its number, from 0."""
     passed = 0
     for position in sorted(branch.open):
         inner = branch.open[position]
@@ -105,7 +105,7 @@ def line_at(branch: Branch, number: int) -> TreeLine | None:
 
 
 def lines(branch: Branch, first: int, last: int) -> Iterator[TreeLine]:
-    """The lines from first up to last."""
+    """Yield the lines from `first` up to, without, `last`."""
     for number in range(first, last):
         line = line_at(branch, number)
         if line is None:
@@ -114,7 +114,7 @@ def lines(branch: Branch, first: int, last: int) -> Iterator[TreeLine]:
 
 
 def line_of(root: Branch, wanted: Branch, position: int) -> int:
-    """The number of a line."""
+    """Find the number of a line."""
     number = position + sum(inner.lines for at, inner in wanted.open.items() if at < position)
     if wanted is root:
         return number
@@ -124,7 +124,7 @@ def line_of(root: Branch, wanted: Branch, position: int) -> int:
 
 
 def parent_of(root: Branch, wanted: Branch) -> TreeLine | None:
-    """The line that a branch was unfolded from."""
+    """Find the line whose children a branch holds."""
     for at, inner in _with_parents(root, wanted):
         return TreeLine(inner, at)
     return None

@@ -1,4 +1,4 @@
-"""A picture, two pixels in each cell, which every terminal with colours can show; over them the terminal's own graphics where it has them."""
+"""A picture: two pixels in each cell, which any terminal with colours can show, and over them the terminal's own graphics if it has any."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -18,7 +19,7 @@ from mahtab_tui.tui.commands.output import PICTURE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.graphics.drawings import Drawings
 from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
-from mahtab_tui.tui.screens.inspector.view import Place, View
+from mahtab_tui.tui.screens.inspector.view import Subject, View
 from mahtab_tui.tui.system_viewer import open_picture
 from mahtab_tui.tui.terminal_app import cell_size
 
@@ -28,55 +29,54 @@ if TYPE_CHECKING:
 LARGEST = 50_000_000
 """Pixels; a larger picture is not decoded."""
 KEPT = 8_000_000
-"""Pixels that are kept of a larger picture: more than a screen has."""
+"""Pixels to which a larger picture is reduced: more than a screen has."""
 HELD = 0.3
-"""Seconds within which a key, pressed again, is taken for one that is held down."""
+"""Seconds within which a second press counts as the key being held down."""
 
 
-class Opened(NamedTuple):
+class DecodedPicture(NamedTuple):
     """A picture from a file."""
 
     content: bytes
     """The file itself."""
     suffix: str
-    """That a file of its kind has, as in ".png"."""
+    """Of files of this format, as in ".png"."""
     image: Image
     width: int
-    """Pixels that it had there."""
+    """Pixels, before it was reduced."""
     height: int
 
 
 class PictureView(View, Pictured, can_focus=True):
-    """Fitted to the screen."""
+    """A picture, as large as fits on the screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(PICTURE_COMMANDS)]
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
+    def __init__(self, subject: Subject, file: Callable[[], bytes] | None = None) -> None:
+        """file: gets another picture than the object's; called on a thread, may raise `KernelError`."""
+        super().__init__(subject)
+        self._file = file
         self._pressed = time.monotonic()
-        self._opened: Opened | None = None
+        self._opened: DecodedPicture | None = None
         self._fitted: Picture | None = None
-        """What is to be drawn."""
+        """The picture at the size of the screen."""
         self._picture: Picture | None = None
-        """What is drawn."""
+        """The picture whose rows are drawn now."""
         self._rows: list[Strip] = []
         self._drawings = Drawings(
             self.fetcher, lambda: self.app.console, lambda: [self._fitted] if self._fitted else [], self._drawn, self._cannot_draw
         )
 
     def on_mount(self) -> None:
-        self.look_again()
+        self.reload()
 
-    def look_again(self) -> None:
-        place = self.place
-        self._get(lambda: place.look.picture(place.path))
-
-    def _get(self, file: Callable[[], bytes]) -> None:
-        """file: called on a thread; may raise `KernelError`."""
+    def reload(self) -> None:
+        subject = self.subject
+        file = self._file or partial(subject.look.picture, subject.path)
         self.say(("…", "$muted"))
-        self.fetcher.ask("picture", lambda: opened(file()), self._came, self.fail)
+        self.fetcher.ask("picture", lambda: decoded(file()), self._show, self.fail)
 
-    def _came(self, picture: Opened) -> None:
+    def _show(self, picture: DecodedPicture) -> None:
         self._opened = picture
         self.say((f"{picture.width:,} × {picture.height:,} pixels", "$muted"))
         self._fit()
@@ -85,7 +85,7 @@ class PictureView(View, Pictured, can_focus=True):
         self._fit()
 
     def _fit(self) -> None:
-        """Draw it as large as it fits."""
+        """Scale it to the size of the screen."""
         if self._opened is None or not self.size:
             return
         image, (width, height) = self._opened.image, self.size
@@ -96,7 +96,7 @@ class PictureView(View, Pictured, can_focus=True):
         self._drawings.look()
 
     def action_open_outside(self) -> None:
-        """Show it in the system's viewer. A key that is held down, as that which has led here, does so once at the most."""
+        """Show it in the system's viewer, once while the key is held down."""
         held, self._pressed = time.monotonic() - self._pressed < HELD, time.monotonic()
         if held or self._opened is None:
             return
@@ -124,8 +124,8 @@ class PictureView(View, Pictured, can_focus=True):
         return Strip([Segment(" " * self._left, base), *row]).crop_extend(0, self.size.width, base)
 
 
-def opened(data: bytes) -> Opened:
-    """The picture in a file. Raises `KernelError` where it is none that can be read."""
+def decoded(data: bytes) -> DecodedPicture:
+    """Decode the picture in a file. Raises `KernelError` if it cannot be read."""
     from PIL import Image as images
     from PIL import UnidentifiedImageError
 
@@ -133,8 +133,8 @@ def opened(data: bytes) -> Opened:
         image = images.open(io.BytesIO(data), formats=("PNG", "JPEG", "GIF", "BMP"))
         width, height = image.size
         if width * height > LARGEST:
-            raise KernelError(f"The picture has {width:,} × {height:,} pixels, which is too many to be shown.")
+            raise KernelError(f"The picture has {width:,} × {height:,} pixels, which is too many to show.")
         suffix = ".jpg" if image.format == "JPEG" else f".{image.format or 'png'}".lower()
-        return Opened(data, suffix, image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / KEPT))), width, height)
+        return DecodedPicture(data, suffix, image.convert("RGBA").reduce(math.ceil(math.sqrt(width * height / KEPT))), width, height)
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, images.DecompressionBombError):
         raise KernelError("The picture cannot be read: its file is damaged.") from None

@@ -1,4 +1,4 @@
-"""Numbers drawn: along their positions, by how often they are, or in two dimensions as warmth."""
+"""Plots numbers: as a line by position, as a histogram, or in two dimensions as a heat map."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.color import Color
 from textual.containers import Vertical
-from textual.events import Mount, Resize
+from textual.events import Resize
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Static
@@ -18,81 +17,62 @@ from textual.widgets import Static
 from mahtab_tui.kernel.looking import Path, Plot
 from mahtab_tui.tui.commands.inspector import PLOT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
-from mahtab_tui.tui.screens.inspector.array_view import SlicedView
-from mahtab_tui.tui.screens.inspector.view import Place
+from mahtab_tui.tui.screens.inspector.view import Subject, View
 
 if TYPE_CHECKING:
     from textual_plotext import PlotextPlot
 
-Kind = Literal["values", "histogram"]
 
-
-class PlotView(SlicedView, can_focus=True):
-    """A line or a heat map of the values, or their histogram."""
+class PlotView(View, Vertical, can_focus=True):
+    """Draws an object, or a slice of it: a line or a heat map of the values, or their histogram."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(PLOT_COMMANDS)]
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self._kind: Kind = "values"
-        self._path: Path = place.path
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        self._kind: Literal["line", "histogram"] = "line"
+        self._path: Path | None = None if "array" in subject.opened.views else subject.path
+        """What is drawn; None until the slice of an array is known."""
 
-    def compose(self) -> ComposeResult:
-        yield Static(classes="array-head", markup=False)
-        yield Vertical(classes="plot-area")
-
-    def look_again(self) -> None:
-        if "array" in self.place.opened.views:
-            super().look_again()
-        else:
-            self.query_one(".array-head").display = False
-            self.show_slice(self.place.path)
-
-    def _on_mount(self, event: Mount) -> None:
-        super()._on_mount(event)
-        self.app.theme_changed_signal.subscribe(self, lambda _: self.call_after_refresh(self._draw))
-
-    def take_focus(self) -> None:
-        self.refresh_slice()
-        self.focus()
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, lambda _: self.reload())
 
     def on_resize(self, event: Resize) -> None:
-        if self._path:
-            self.call_after_refresh(self._draw)
+        self.reload()
 
-    def show_slice(self, path: Path) -> None:
+    def show_path(self, path: Path) -> None:
+        """Draw the object at a path."""
         self._path = path
+        self.reload()
+
+    def reload(self) -> None:
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        place, path, kind = self.place, self._path, self._kind
-        area = self.query_one(".plot-area").size
-        if not area or not (self._facts or "array" not in place.opened.views):
-            return
-        wanted: Literal["line", "histogram"] = "histogram" if kind == "histogram" else "line"
-        self.fetcher.ask("plot", lambda: place.look.plot(path, wanted, area.width - 2, 2 * area.height - 2), self._came, self.fail)
+        look, path, kind, size = self.subject.look, self._path, self._kind, self.size
+        if path is not None and size:
+            self.fetcher.ask("plot", lambda: look.plot(path, kind, size.width - 2, 2 * size.height - 2), self._show, self.fail)
 
-    def _came(self, plot: Plot) -> None:
-        area = self.query_one(".plot-area")
-        area.remove_children()
+    def _show(self, plot: Plot) -> None:
+        self.remove_children()
         if plot.kind == "heat":
             low, high = _ends(plot)
-            area.mount(HeatMap(plot, low, high))
-            self.say((f"heat map: means of the parts, {low:.4g} … {high:.4g}  ·  h shows the histogram", "$muted"))
+            self.mount(HeatMap(plot, low, high))
+            self.say((f"heat map of means, {low:.4g} … {high:.4g}  ·  h shows the histogram", "$muted"))
         elif not plot.ys:
-            area.mount(Static("It has no numbers that could be drawn.", classes="quiet-words", markup=False))
+            self.mount(Static("It has no numbers to plot.", classes="quiet-words", markup=False))
         else:
-            area.mount(_plotext(plot, self.app.theme_variables["person"]))
+            self.mount(_plotext(plot, self.app.theme_variables["person"]))
             what = "histogram" if plot.kind == "histogram" else "values by position"
             self.say((f"{what}  ·  h shows the {'values' if plot.kind == 'histogram' else 'histogram'}", "$muted"))
 
     def action_histogram(self) -> None:
-        self._kind = "histogram" if self._kind == "values" else "values"
+        self._kind = "histogram" if self._kind == "line" else "line"
         self._draw()
 
 
 class HeatMap(Widget):
-    """Two rows of parts in each row of the screen."""
+    """Draws two rows of values in each row of the screen, as colours."""
 
     def __init__(self, plot: Plot, low: float, high: float) -> None:
         super().__init__()

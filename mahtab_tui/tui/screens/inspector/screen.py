@@ -1,4 +1,4 @@
-"""A look inside an object, and from there inside what it holds."""
+"""The inspector: shows an object, and from there the objects inside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
@@ -22,17 +22,22 @@ from mahtab_tui.kernel.looking import InspectedObject, Look
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.inspector import INSPECTOR_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
+from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.export_choice import ExportChoice
 from mahtab_tui.tui.screens.inspector.exporting import ENDINGS, export_code, suggested
 from mahtab_tui.tui.screens.inspector.heading import crumbs, facts, tabs
 from mahtab_tui.tui.screens.inspector.level import Level
-from mahtab_tui.tui.screens.inspector.view import Asked, CellWanted, Seen, View, Walked
-from mahtab_tui.tui.screens.inspector.viewing_screen import ViewingScreen
+from mahtab_tui.tui.screens.inspector.view import Excerpt, View
+from mahtab_tui.tui.screens.inspector.viewer import Viewer
+from mahtab_tui.tui.textual_fixes.key_line import KeyLine
+from mahtab_tui.tui.textual_fixes.removable import is_leaving
 
 
-class InspectorScreen(ViewingScreen):
-    """The objects on the way, of which the last one is seen."""
+class InspectorScreen(Dialog[None]):
+    """Shows the last of the objects that the user has opened one inside the other. Opens at once; everything is fetched on threads."""
 
+    AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(INSPECTOR_COMMANDS),
         Binding("shift+tab", "step_view(-1)", "View before", show=False),
@@ -40,10 +45,12 @@ class InspectorScreen(ViewingScreen):
     ]
 
     def __init__(self, name: str, look: Look, run: Callable[[str], object]) -> None:
-        """`run` runs a cell of the person's."""
+        """name: of the variable. run: runs code as a cell of the user's."""
         super().__init__()
+        self._fetcher = Fetcher(self)
         self._run = run
         self._look = look
+        self.viewer = Viewer(id="inspector-body")
         self._levels = [Level((["name", name],), name)]
 
     def compose(self) -> ComposeResult:
@@ -51,19 +58,19 @@ class InspectorScreen(ViewingScreen):
             yield Static(id="inspector-crumbs", markup=False)
             yield Static(id="inspector-facts", markup=False)
         yield Static(id="inspector-tabs", markup=False)
-        yield Vertical(id="inspector-body")
-        yield from self.below()
+        yield self.viewer
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self._draw_heading()
         self._open()
 
     def on_unmount(self) -> None:
-        # On a thread: the kernel may be long in answering.
-        threading.Thread(target=self._let_go, name="inspector", daemon=True).start()
+        # On a thread, because the kernel may answer late.
+        threading.Thread(target=self._close_look, name="inspector", daemon=True).start()
 
-    def _let_go(self) -> None:
-        with contextlib.suppress(KernelError):  # a kernel that is gone keeps nothing
+    def _close_look(self) -> None:
+        with contextlib.suppress(KernelError):  # a dead kernel holds nothing to release
             self._look.close()
 
     def on_resize(self, event: Resize) -> None:
@@ -74,78 +81,85 @@ class InspectorScreen(ViewingScreen):
         return self._levels[-1]
 
     @property
-    def way(self) -> list[str]:
-        """The names of the objects from the variable to what is seen."""
-        return [level.label for level in self._levels]
+    def view(self) -> View | None:
+        """The view on the screen; None until the object is opened."""
+        return self.viewer.view
 
     @property
-    def view(self) -> View | None:
-        return self._level.view
+    def labels(self) -> list[str]:
+        """The names of the opened objects, from the variable to the one on the screen."""
+        return [level.label for level in self._levels]
 
     # Opening
 
     def _open(self, *, again: bool = False) -> None:
         level = self._level
-        self._fetcher.ask("open", lambda: self._look.open(level.path, again=again), lambda opened: self._opened(level, opened), self.fail)
+        self._fetcher.ask("open", lambda: self._look.open(level.path, again=again), lambda opened: self._show_opened(level, opened), self.viewer.fail)
 
-    def _opened(self, level: Level, opened: InspectedObject) -> None:
-        if level.show(self._look, opened):
+    def _show_opened(self, level: Level, opened: InspectedObject) -> None:
+        if level.update(self._look, opened):
             for view in level.views.values():
-                view.look_again()
+                view.reload()
             self._draw_heading()
         else:
-            level.leave()
+            level.remove_views()
+            self.viewer.view = None
             self._show(0)
         if opened.problem:
             self.app.notify(plain(opened.problem), markup=False, severity="warning")
 
     def _show(self, number: int) -> None:
-        """Show a view of the object."""
+        """Show a view of the object, by its number."""
         level = self._level
         if number >= len(level.tabs):
             return
         if self.view is not None:
             self.view.display = False
         level.current = number
-        self.say(Content(""))
+        self.viewer.view = view = level.view_at(number)
+        self.viewer.say(Content(""))
         self._draw_heading()
-        self.call_later(self._bring, level.view_at(number))
+        self.call_later(self._mount, view)
 
-    async def _bring(self, view: View) -> None:
-        """Let a view be seen; once it stands, keys come to it."""
+    async def _mount(self, view: View) -> None:
+        """Display a view and focus it, unless the user has gone on to another one."""
         if view is self.view and not view.is_attached:
-            await self.query_one("#inspector-body").mount(view)
+            await self.viewer.body.mount(view)
         view.display = view is self.view
-        if view.display and view.is_attached and not view.leaves:
+        if view.display and view.is_attached and not is_leaving(view):
             view.take_focus()
 
     def _draw_heading(self) -> None:
         level, opened, width = self._level, self._level.opened, self.app.size.width - 2
         right = facts(opened, width // 2) if opened is not None else Content("…")
         self.query_one("#inspector-facts", Static).update(right)
-        self.query_one("#inspector-crumbs", Static).update(crumbs(self.way, width - right.cell_length - 2))
+        self.query_one("#inspector-crumbs", Static).update(crumbs(self.labels, width - right.cell_length - 2))
         self.query_one("#inspector-tabs", Static).update(tabs([tab.title for tab in level.tabs], level.current))
 
-    @on(Walked)
-    def _walked(self, message: Walked) -> None:
-        if not self.shows(message.view):  # a second key of the same bunch
+    @on(View.ObjectOpened)
+    def _object_opened(self, message: View.ObjectOpened) -> None:
+        if not self.viewer.shows(message.view):  # the second of two fast keys
             return
         if self.view is not None:
             self.view.display = False
         self._levels.append(Level(message.path, message.label))
+        self.viewer.view = None
         self._draw_heading()
         self._open()
 
-    # What the person does
+    # Actions
 
-    def go_back(self) -> None:
-        """Back to where the object stands; in the end, leave."""
+    def action_back(self) -> None:
+        """Close the input line; else go back to the object outside; from the first object, leave."""
+        if self.viewer.close_line():
+            return
         if len(self._levels) == 1:
             self.dismiss(None)
             return
-        self._levels.pop().leave()
+        self._levels.pop().remove_views()
         self._fetcher.forget("open")
         if self._level.opened is None:
+            self.viewer.view = None
             self._open()
         else:
             self._show(self._level.current)
@@ -169,57 +183,57 @@ class InspectorScreen(ViewingScreen):
     def action_copy_expression(self) -> None:
         opened = self._level.opened
         if opened is None or not opened.expression:
-            self.app.notify("There is no short way to write it in code.", markup=False, timeout=3)
+            self.app.notify("No short expression leads to this object.", markup=False, timeout=3)
             return
         copy(self.app, opened.expression)
 
     def action_copy_text(self) -> None:
-        """Its repr, by its own code: the person asks for it."""
+        """Copy the object's repr. This runs the object's own code, which is why the user has to ask for it."""
         path = self._level.path
-        self._fetcher.ask("copy", lambda: self._look.representation(path), lambda found: copy(self.app, plain(found[0])), self.fail)
+        self._fetcher.ask("copy", lambda: self._look.representation(path), lambda found: copy(self.app, plain(found[0])), self.viewer.fail)
 
     def action_export(self) -> None:
-        """Write what is seen to a file, or all of the object, where that is more."""
+        """Write the object to a file; ask whether to write all of it if only a part is shown."""
         opened, view = self._level.opened, self.view
         if opened is None:
             return
-        seen = view.seen if view is not None and view.is_attached and view.seen.opened.expression else Seen(opened)
-        if not seen.what:
-            self._ask_for_file(Seen(opened))
+        excerpt = view.excerpt if view is not None and view.is_attached and view.excerpt.opened.expression else Excerpt(opened)
+        if not excerpt.description:
+            self._ask_for_file(Excerpt(opened))
             return
 
         def chosen(all_of_it: bool | None) -> None:
             if all_of_it is not None:
-                self._ask_for_file(Seen(opened) if all_of_it else seen)
+                self._ask_for_file(Excerpt(opened) if all_of_it else excerpt)
 
-        self.app.push_screen(ExportChoice(seen.what, f"{opened.type} {opened.summary}"), chosen)
+        self.app.push_screen(ExportChoice(excerpt.description, f"{opened.type} {opened.summary}"), chosen)
 
-    def _ask_for_file(self, seen: Seen) -> None:
+    def _ask_for_file(self, excerpt: Excerpt) -> None:
         assert self._level.opened is not None
-        name = suggested(replace(seen.opened, expression=self._level.opened.expression))
-        self.ask_for_line(f"file, by its ending: {', '.join(ENDINGS)}", name, lambda file: self._export(seen, file.strip()))
+        name = suggested(replace(excerpt.opened, expression=self._level.opened.expression))
+        self.viewer.ask(f"file, by its ending: {', '.join(ENDINGS)}", name, lambda file: self._export(excerpt, file.strip()))
 
-    def _export(self, seen: Seen, file: str) -> None:
+    def _export(self, excerpt: Excerpt, file: str) -> None:
         if not file:
             return
         try:
-            code = export_code(seen.opened, file)
+            code = export_code(excerpt.opened, file)
         except ValueError as error:
-            self.fail(str(error))
+            self.viewer.fail(str(error))
         else:
-            self._run_cell(CellWanted(code, f"A cell writes {file}{f': {seen.what}' if seen.what else ''}."))
+            self._run_cell(View.CellRequested(code, f"A cell writes {file}{f': {excerpt.description}' if excerpt.description else ''}."))
 
-    @on(CellWanted)
-    def _run_cell(self, message: CellWanted) -> None:
+    @on(View.CellRequested)
+    def _run_cell(self, message: View.CellRequested) -> None:
         self._run(message.code)
-        self.app.notify(plain(message.told), markup=False, timeout=3)
+        self.app.notify(plain(message.description), markup=False, timeout=3)
 
-    @on(Asked)
-    def _asked(self, message: Asked) -> None:
-        """A search over the text begins as a cell of the person's: what it does is seen where all else is."""
+    @on(View.QuestionAsked)
+    def _question_asked(self, message: View.QuestionAsked) -> None:
+        """Search the text by a cell of the user's, so that the search appears in the transcript."""
         opened = self._level.opened
         if opened is None or not opened.expression:
-            self.fail("It has no name in code: give it one in a cell, and ask about that.")
+            self.viewer.fail("No expression leads to this text: assign it to a variable in a cell, and ask about that.")
             return
         self._run(f"rlm({message.question!r}, {opened.expression})")
         self.dismiss(None)

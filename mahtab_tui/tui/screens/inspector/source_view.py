@@ -1,4 +1,4 @@
-"""A function, a class or a module: how it is called, what it says of itself, its source with the lines' own numbers."""
+"""A function, class or module: its signature, docstring and source, numbered as in its file."""
 
 from __future__ import annotations
 
@@ -11,33 +11,30 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.looking import Source
 from mahtab_tui.tui.screens.inspector.text_source import LocalText
 from mahtab_tui.tui.screens.inspector.text_view import TextView
-from mahtab_tui.tui.screens.inspector.view import Place, View
+from mahtab_tui.tui.screens.inspector.view import View
 
 _DOC = 8
-"""Lines of the docstring above the source."""
+"""Lines of the docstring that are shown above the source."""
 
 
 class SourceView(View, Vertical):
-    """The head, and the source below it; without a source, the docstring."""
+    """Signature and docstring above the source; without a source, the docstring alone."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="source-head", markup=False)
-        yield TextView(self.place, LocalText(""))
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
+        yield TextView(self.subject, LocalText(""))
 
     def on_mount(self) -> None:
-        self.look_again()
+        self.reload()
 
     def take_focus(self) -> None:
         self.query_one(TextView).focus()
 
-    def look_again(self) -> None:
-        place = self.place
-        self.fetcher.ask("source", lambda: place.look.source(place.path), self._came, self.fail)
+    def reload(self) -> None:
+        subject = self.subject
+        self.fetcher.ask("source", lambda: subject.look.source(subject.path), self._show, self.fail)
 
-    def _came(self, source: Source) -> None:
+    def _show(self, source: Source) -> None:
         doc = plain(source.doc).strip()
         parts = [Content.styled(plain(source.signature), "bold")] if source.signature else []
         if source.where:
@@ -50,4 +47,4 @@ class SourceView(View, Vertical):
         if source.source:
             text.show(LocalText(source.source, source.line), "python")
         else:
-            text.show(LocalText(doc or "Its source is not known, and it has no docstring."))
+            text.show(LocalText(doc or "No source was found, and there is no docstring."))

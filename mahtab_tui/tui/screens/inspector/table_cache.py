@@ -1,4 +1,4 @@
-"""The pages of a table that the screen holds: what is seen and a little around it."""
+"""The blocks of a table that the screen holds: the visible rows and a few around them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _KEPT = 24
 """Blocks that are kept."""
 
 
-class Wanted(NamedTuple):
-    """A part of a table that is seen and not here."""
+class BlockPart(NamedTuple):
+    """A part of a table to fetch."""
 
     block: int
     columns: tuple[int, ...]
 
 
 class Block:
-    """Some rows, with those columns that have come."""
+    """Some rows, with the columns that were fetched."""
 
     def __init__(self, page: TablePage) -> None:
         self.positions = page.positions
@@ -30,22 +30,22 @@ class Block:
         self.cells: dict[int, Sequence[str | None]] = {}
 
     def take(self, columns: Sequence[int], page: TablePage) -> None:
-        """Columns have come."""
+        """Take in more columns."""
         self.cells.update(zip(columns, page.cells, strict=True))
 
 
 class TableCache:
-    """Blocks of rows, the ones that were last used."""
+    """The blocks of rows that were used last."""
 
     def __init__(self) -> None:
         self._blocks: OrderedDict[int, Block] = OrderedDict()
 
     def clear(self) -> None:
-        """All of it is old."""
+        """Drop everything, because it is out of date."""
         self._blocks.clear()
 
-    def take(self, wanted: Wanted, page: TablePage) -> None:
-        """A page has come."""
+    def take(self, wanted: BlockPart, page: TablePage) -> None:
+        """Take in a page that was fetched."""
         block = self._blocks.get(wanted.block)
         if block is None or block.positions != page.positions:
             block = self._blocks[wanted.block] = Block(page)
@@ -54,18 +54,18 @@ class TableCache:
             self._blocks.popitem(last=False)
 
     def block(self, row: int) -> Block | None:
-        """The block that has a row, if it is here."""
+        """The block that has a row; None if it is not here."""
         block = self._blocks.get(row // ROWS)
         if block is not None:
             self._blocks.move_to_end(row // ROWS)
         return block
 
-    def missing(self, first: int, last: int, columns: Sequence[int]) -> list[Wanted]:
-        """What is to be fetched for the rows from first up to last."""
+    def missing(self, first: int, last: int, columns: Sequence[int]) -> list[BlockPart]:
+        """What is not here of the rows from `first` up to, without, `last`."""
         found = []
         for number in range(first // ROWS, max(first, last - 1) // ROWS + 1):
             block = self._blocks.get(number)
             gone = tuple(column for column in columns if block is None or column not in block.cells)
             if gone:
-                found.append(Wanted(number, gone))
+                found.append(BlockPart(number, gone))
         return found

@@ -1,4 +1,4 @@
-"""What is known of a table's columns on the screen: names, figures, widths."""
+"""The columns of a table: names, types, figures, widths."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NARROWEST, WIDEST = 5, 36
 BETWEEN = 2
 """Cells between two columns."""
 _MARKS = " ▲/"
-"""What may stand behind a name."""
+"""The marks of a sorted and filtered column, behind its name."""
 BARS = " ▁▂▃▄▅▆▇█"
 
 
 class TableColumns:
-    """Columns by their number. A width only grows, so that nothing jumps while one scrolls."""
+    """Columns by number. Widths only grow, so that nothing jumps while the user scrolls."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -40,23 +40,23 @@ class TableColumns:
         return self._widths.get(column, NARROWEST + 5)
 
     def take_headings(self, columns: Sequence[int], headings: Sequence[Heading]) -> None:
-        """Names and types have come."""
+        """Take in names and types."""
         for column, heading in zip(columns, headings, strict=True):
             self.headings[column] = heading
             self._grow(column, [self.name(column) + _MARKS, self.type(column)])
 
     def take_figures(self, column: int, figures: Figures | None) -> None:
-        """Figures have come, or there are none."""
+        """Take in figures; None for a column that has none."""
         self.figures[column] = figures
         if figures is not None:
             self._grow(column, [figures.min, figures.max, figures.mean, *figures.top, "▁" * len(figures.bars)])
 
     def take_cells(self, column: int, cells: Iterable[str | None]) -> None:
-        """Values have come."""
+        """Widen a column for its values."""
         self._grow(column, (cell or "—" for cell in cells))
 
     def seen(self, left: int, room: int) -> list[int]:
-        """The columns, from `left` on, that have a place in so many cells; at least one."""
+        """The columns from `left` on that are visible in so many cells; at least one."""
         found: list[int] = []
         used = 0
         for column in range(left, self.count):
@@ -67,7 +67,7 @@ class TableColumns:
         return found
 
     def left_for(self, column: int, left: int, room: int) -> int:
-        """The first column to be seen, moved as little as needed to see all of a column."""
+        """The first visible column, after scrolling as little as possible to make all of `column` visible."""
         if column <= left:
             return column
         used = self.width(column)
@@ -83,6 +83,6 @@ class TableColumns:
 
 
 def bars(counts: Sequence[int]) -> str:
-    """A histogram in a line."""
+    """Draw a histogram in one line."""
     highest = max(counts, default=0)
     return "".join(BARS[-(-count * 8 // highest)] for count in counts) if highest else ""

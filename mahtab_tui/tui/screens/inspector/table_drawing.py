@@ -1,4 +1,4 @@
-"""A table as it is drawn: its header, its rows."""
+"""Draws a table: its header, its rows, and the status line below them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import fitted
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS, Block
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN, TableColumns, bars
-from mahtab_tui.tui.screens.inspector.table_window import FIGURES
+from mahtab_tui.tui.screens.inspector.table_model import TableModel
+
+FIGURES = ("missing", "min", "max", "mean")
+"""The lines of figures in a high header, below the histogram."""
 
 
 class TableDrawing(NamedTuple):
@@ -23,17 +26,17 @@ class TableDrawing(NamedTuple):
 
     columns: TableColumns
     seen: list[int]
-    """The columns that are drawn."""
+    """The visible columns."""
     cursor: int
-    """The column that the cursor is in."""
+    """The cursor's column."""
     arranged: TableArrangement
     label_width: int
     filtered: bool
-    """Not all rows are seen; the figures are of all."""
+    """Whether rows are left out; the figures are those of all rows."""
     palette: Palette
 
     def header(self, line: int, waits: bool, base: Style) -> Strip:
-        """A line of the header: names, types, histograms, figures. waits: whether figures that are not here will come."""
+        """Draw a line of the header: names, types, histograms, figures. waits: whether missing figures are being fetched."""
         names = ("", "", "of all" if self.filtered else "", *FIGURES)
         segments = self._label(names[line], base)
         for column in self.seen:
@@ -42,7 +45,7 @@ class TableDrawing(NamedTuple):
         return Strip(segments)
 
     def row(self, row: int, block: Block | None, here: bool, base: Style) -> Strip:
-        """A row; block: where it is, if that has come. here: whether the cursor is in it."""
+        """Draw a row. block: has the row, if it was fetched. here: whether the cursor is in it."""
         place = row % ROWS
         ground = base + self.palette.panel if here else base
         segments = self._label(one_line(label_of(block, place)), ground)
@@ -80,7 +83,7 @@ class TableDrawing(NamedTuple):
         figures = self.columns.figures[column]
         if figures is None:
             return "", palette.muted
-        if figures.top and line != 3:  # of texts the commonest stand in the lines of the histogram and the other figures
+        if figures.top and line != 3:  # a column of texts shows its commonest values instead
             place = line - 2 - (line > 3)
             return one_line(figures.top[place]) if place < len(figures.top) else "", palette.muted
         if line == 2:
@@ -98,7 +101,25 @@ class TableDrawing(NamedTuple):
 
 
 def label_of(block: Block | None, place: int) -> str:
-    """The name of a row, or its number; empty as long as it has not come."""
+    """The name of a row, or its number; empty if it was not fetched."""
     if block is None or place >= len(block.positions):
         return ""
     return block.labels[place] if block.labels is not None else str(block.positions[place])
+
+
+def position_parts(table: TableModel, row: int, column: int) -> list[tuple[str, str] | str]:
+    """Say where the cursor is, and what is known of its column, for the status line."""
+    filtered = f" (filtered from {table.of:,})" if table.filtered else ""
+    where = f"row {row + 1:,} of {table.rows:,}{filtered}" if table.rows else f"no rows{filtered}"
+    parts: list[tuple[str, str] | str] = [(where, "$muted")]
+    heading, figures = table.columns.headings.get(column), table.columns.figures.get(column)
+    if heading is not None:
+        parts += [("  ·  ", "$muted"), (table.columns.name(column), "bold"), (f" {table.columns.type(column)}", "$muted")]
+    if condition := dict(table.arranged.filters).get(column, ""):
+        parts.append((f"  / {plain(condition)}", "$person"))
+    if figures is not None:
+        parts.append((f"  {figures.missing:,} missing" if figures.missing else "", "$moon"))
+        if figures.min:
+            parts.append(("  of all rows:" if table.filtered else "", "$muted"))
+            parts.append((f"  {figures.min} … {figures.max}, mean {figures.mean}", "$muted"))
+    return parts

@@ -1,4 +1,4 @@
-"""A table of any length, used with keys and the mouse: a header that stays, and a window over the rows."""
+"""A table of any length: a header that stays, and a window over the rows."""
 
 from __future__ import annotations
 
@@ -6,26 +6,31 @@ from dataclasses import replace
 from keyword import iskeyword
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
-from textual.events import Click
+from textual.events import Click, Resize
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from mahtab_tui.bus.sanitize import one_line, plain
-from mahtab_tui.kernel.looking import TableArrangement
+from mahtab_tui.kernel.looking import Figures, InspectedObject, Path, TableArrangement
 from mahtab_tui.tui.commands.inspector import TABLE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.screens.inspector.exporting import base_name, rows_code
 from mahtab_tui.tui.screens.inspector.table_cache import ROWS
 from mahtab_tui.tui.screens.inspector.table_columns import BETWEEN
-from mahtab_tui.tui.screens.inspector.table_drawing import TableDrawing, label_of
-from mahtab_tui.tui.screens.inspector.table_window import TableWindow
-from mahtab_tui.tui.screens.inspector.view import CellWanted, LineWanted, Seen, Walked
+from mahtab_tui.tui.screens.inspector.table_drawing import FIGURES, TableDrawing, label_of, position_parts
+from mahtab_tui.tui.screens.inspector.table_model import TableAnswer, TableModel
+from mahtab_tui.tui.screens.inspector.view import Excerpt, Subject, View
+
+TALL = 22
+"""Rows of the view from which the header shows all figures."""
 
 
-class TableView(TableWindow):
-    """The cell at the cursor can be opened; the column at the cursor can be sorted, filtered and opened."""
+class TableView(View, ScrollView, can_focus=True):
+    """Has a cursor in one of the cells. The cell can be opened; its column can be sorted, filtered and opened."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TABLE_COMMANDS),
@@ -41,167 +46,271 @@ class TableView(TableWindow):
         Binding("ctrl+end", "go_row(-1)", "Last row", show=False),
     ]
 
-    @property
-    def column_name(self) -> str:
-        """The name of the column at the cursor."""
-        return self._columns.name(self._column)
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        self._row = self._column = self._left = 0
+        """The cell of the cursor, and the first visible column."""
+        self._show_figures = True
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what is known of the table; the cursor stays where it is, if there is such a cell."""
+        opened = self.subject.opened
+        self._table = TableModel(opened)
+        self._row = max(0, min(self._row, opened.rows - 1))
+        self._column = max(0, min(self._column, opened.columns - 1))
+        self._left = min(self._left, self._column)
+
+    def show(self, subject: Subject) -> None:
+        """Show another table."""
+        self.subject = subject
+        self._begin()
+        self._measure()
+
+    def show_path(self, path: Path) -> None:
+        """Open the table at a path, and show it."""
+        look = self.subject.look
+
+        def show(opened: InspectedObject) -> None:
+            self.show(Subject(look, path, opened))
+
+        self.fetcher.ask("slice", lambda: look.open(path), show, self.fail)
+
+    def on_mount(self) -> None:
+        self._measure()
+
+    def reload(self) -> None:
+        """Keep sorting and filters, unless the columns have changed."""
+        before = self._table
+        self._begin()
+        if self._table.columns.count == before.columns.count:
+            self._table.arranged = before.arranged
+        self._measure()
+
+    # Layout
 
     @property
-    def _condition(self) -> str:
-        """The filter of the column at the cursor."""
-        return dict(self._arranged.filters).get(self._column, "")
+    def _head(self) -> int:
+        """Rows of the header."""
+        if not self._show_figures:
+            return 2
+        return 3 + len(FIGURES) if self.size.height >= TALL else 3
 
     @property
-    def seen(self) -> Seen:
-        opened, arranged = self.place.opened, self._arranged
-        if arranged == TableArrangement() or not opened.expression:
-            return Seen(opened)
-        code = rows_code(opened.expression, arranged, self._columns)
-        order = f", sorted by {self._columns.name(arranged.sort[0])}" if arranged.sort is not None else ""
-        return Seen(replace(opened, expression=code), f"{self._rows:,} of {self._of:,} rows{order}")
+    def _page(self) -> int:
+        """Rows below the header."""
+        return max(1, self.size.height - self._head)
+
+    @property
+    def _visible_rows(self) -> range:
+        first = self.scroll_offset.y
+        return range(first, min(self._table.rows, first + max(0, self.size.height - self._head)))
+
+    @property
+    def _visible_columns(self) -> list[int]:
+        return self._table.columns.seen(self._left, self._room)
+
+    @property
+    def _label_width(self) -> int:
+        rows = self._visible_rows
+        widest = len(f"{max(self._table.of - 1, 0)}")
+        block = self._table.cache.block(rows.start) if rows else None
+        if block is not None and block.labels:
+            widest = max((cell_len(one_line(label)) for label in block.labels), default=1)
+        return max(7 if self._head > 3 else 6 if self._table.filtered and self._show_figures else 3, min(24, widest))
+
+    @property
+    def _room(self) -> int:
+        """Cells for columns."""
+        return max(1, self.scrollable_content_region.width - self._label_width - BETWEEN - 1)
+
+    def _measure(self) -> None:
+        self.virtual_size = Size(self.scrollable_content_region.width, self._head + self._table.rows)
+        self._fetch()
+
+    def on_resize(self, event: Resize) -> None:
+        self._show_column()
+        self._measure()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._fetch()
+
+    # Fetching
+
+    def _fetch(self) -> None:
+        """Fetch what is visible and not here, and draw what is here."""
+        if self.size and self._table.columns.count:
+            look, path = self.subject.look, self.subject.path
+            if (request := self._table.next_request(self._visible_rows, self._visible_columns)) is not None:
+                self.fetcher.ask("table", lambda: request.fetch(look, path), self._take, self._failed)
+            self._fetch_figures()
+        if self.size:
+            self._tell()
+        self.refresh()
+
+    def _take(self, answer: TableAnswer) -> None:
+        if not self._table.take(answer):
+            self._failed("The table has other columns now; r reloads it.")
+            return
+        self._row = max(0, min(self._row, self._table.rows - 1))
+        self._show_column()
+        self._measure()
+
+    def _failed(self, sentence: str) -> None:
+        if self._table.take_failure():
+            self.app.notify(plain(sentence), severity="warning", markup=False)
+            self._fetch()
+        else:
+            self.fail(sentence)
+
+    def _fetch_figures(self) -> None:
+        column = self._table.next_figures(self._visible_columns, self._column) if self._show_figures else None
+        if column is None:
+            return
+        look, path = self.subject.look, self.subject.path
+
+        def take(figures: Figures | None) -> None:
+            self._table.take_figures(column, figures)
+            self._fetch_figures()
+            self._tell()
+            self.refresh()
+
+        # A failure counts as a column without figures, so that the other columns still get theirs.
+        self.fetcher.ask("figures", lambda: look.figures(path, column), take, lambda _: take(None))
 
     # Drawing
 
     def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
-        base = self.visual_style.rich_style
+        table, width, base = self._table, self.scrollable_content_region.width, self.visual_style.rich_style
         row = self.scroll_offset.y + y - self._head
-        if y >= self._head and (row >= self._rows or not self._columns.count):
-            return self._empty(row, width, base)
-        drawing = TableDrawing(
-            self._columns, self._seen_columns, self._column, self._arranged, self._label_width, self._rows != self._of, self.palette
-        )
+        if y >= self._head and (row >= table.rows or not table.columns.count):
+            return Strip([Segment(f" {self._nothing if row == 0 else ''}", base + self.palette.muted)]).crop_extend(0, width, base)
+        drawing = TableDrawing(table.columns, self._visible_columns, self._column, table.arranged, self._label_width, table.filtered, self.palette)
         if y < self._head:
             ground = base + self.palette.surface
-            return drawing.header(y, self._rows > 0, ground).crop_extend(0, width, ground)
+            return drawing.header(y, table.rows > 0, ground).crop_extend(0, width, ground)
         here = row == self._row and self.has_focus
-        return drawing.row(row, self._cache.block(row), here, base).crop_extend(0, width, base + self.palette.panel if here else base)
+        return drawing.row(row, table.cache.block(row), here, base).crop_extend(0, width, base + self.palette.panel if here else base)
 
-    def _empty(self, row: int, width: int, base: Style) -> Strip:
-        text = ""
-        if row == 0:
-            nothing = "It has no rows." if self._columns.count else "It has no columns."
-            text = "No row fits. x shows all again." if self._arranged.filters else nothing
-        return Strip([Segment(f" {text}", base + self.palette.muted)]).crop_extend(0, width, base)
+    @property
+    def _nothing(self) -> str:
+        if self._table.arranged.filters:
+            return "No row matches. x shows all again."
+        return "It has no rows." if self._table.columns.count else "It has no columns."
 
     def _tell(self) -> None:
-        """Say in the line below where the cursor is, and all about its column."""
-        if self._busy:
-            self.say((self._busy, "$moon"))
-            return
-        filtered = f" of {self._of:,}" if self._rows != self._of else ""
-        where = f"row {self._row + 1:,} of {self._rows:,}{filtered and f' that fit{filtered}'}" if self._rows else f"no rows{filtered}"
-        parts: list[tuple[str, str] | str] = [(where, "$muted")]
-        name, heading, figures = self.column_name, self._columns.headings.get(self._column), self._columns.figures.get(self._column)
-        if heading is not None:
-            parts += [("  ·  ", "$muted"), (name, "bold"), (f" {self._columns.type(self._column)}", "$muted")]
-        if self._condition:
-            parts.append((f"  / {plain(self._condition)}", "$person"))
-        if figures is not None:
-            parts.append((f"  {figures.missing:,} missing" if figures.missing else "", "$moon"))
-            if figures.min:
-                parts.append(("  of all rows:" if self._rows != self._of else "", "$muted"))
-                parts.append((f"  {figures.min} … {figures.max}, mean {figures.mean}", "$muted"))
-        self.say(*parts)
+        """Show the position of the cursor and the figures of its column in the status line."""
+        if self._table.busy:
+            self.say((self._table.busy, "$moon"))
+        else:
+            self.say(*position_parts(self._table, self._row, self._column))
 
-    # What the person does
+    # Actions
+
+    @property
+    def _column_name(self) -> str:
+        return self._table.columns.name(self._column)
+
+    @property
+    def excerpt(self) -> Excerpt:
+        table, opened = self._table, self.subject.opened
+        if table.arranged == TableArrangement() or not opened.expression:
+            return Excerpt(opened)
+        code = rows_code(opened.expression, table.arranged, table.columns)
+        order = f", sorted by {table.columns.name(table.arranged.sort[0])}" if table.arranged.sort is not None else ""
+        return Excerpt(replace(opened, expression=code), f"{table.rows:,} of {table.of:,} rows{order}")
 
     def action_move(self, rows: int, columns: int) -> None:
-        self._row = max(0, min(self._rows - 1, self._row + rows))
-        self._column = max(0, min(self._columns.count - 1, self._column + columns))
-        self._show_cursor()
+        self._go_to(self._row + rows, self._column + columns)
 
     def action_page(self, direction: int) -> None:
-        self.action_move(direction * max(1, self.size.height - self._head - 1), 0)
+        self.action_move(direction * max(1, self._page - 1), 0)
 
     def action_go(self, column: int) -> None:
-        self._column = 0 if column == 0 else max(0, self._columns.count - 1)
-        self._show_cursor()
+        """Go to the first column (0) or the last one (-1)."""
+        self._go_to(self._row, 0 if column == 0 else self._table.columns.count - 1)
 
     def action_go_row(self, row: int) -> None:
-        self._row = 0 if row == 0 else max(0, self._rows - 1)
-        self._show_cursor()
+        """Go to the first row (0) or the last one (-1)."""
+        self._go_to(0 if row == 0 else self._table.rows - 1, self._column)
 
-    def _show_cursor(self) -> None:
-        height = max(1, self.size.height - self._head)
+    def _go_to(self, row: int, column: int) -> None:
+        """Put the cursor on a cell, or on the nearest one, and scroll to it."""
+        self._row = max(0, min(self._table.rows - 1, row))
+        self._column = max(0, min(self._table.columns.count - 1, column))
         top = self.scroll_offset.y
-        if not top <= self._row < top + height:
-            self.scroll_to(y=self._row if self._row < top else self._row - height + 1, animate=False, force=True)
-        self._left = self._columns.left_for(self._column, self._left, self._room)
+        if not top <= self._row < top + self._page:
+            self.scroll_to(y=self._row if self._row < top else self._row - self._page + 1, animate=False, force=True)
+        self._show_column()
         self._fetch()
-        self.refresh()
+
+    def _show_column(self) -> None:
+        self._left = self._table.columns.left_for(self._column, self._left, self._room)
 
     def on_click(self, event: Click) -> None:
-        x = event.x - self._label_width - BETWEEN - 1
-        for column in self._columns.seen(self._left, self._room):
-            x -= self._columns.width(column) + BETWEEN
+        x, column = event.x - self._label_width - BETWEEN - 1, self._column
+        for each in self._visible_columns:
+            x -= self._table.columns.width(each) + BETWEEN
             if x < 0:
-                self._column = column
+                column = each
                 break
         row = self.scroll_offset.y + event.y - self._head
+        in_rows = event.y >= self._head and row < self._table.rows
+        self._go_to(row if in_rows else self._row, column)
         if event.y < self._head:
             self.action_sort()
-        elif row < self._rows:
-            self._row = row
-            if event.chain == 2:
-                self.action_open_cell()
-        self._show_cursor()
+        elif in_rows and event.chain == 2:
+            self.action_open_cell()
 
     def action_open_cell(self) -> None:
-        block = self._cache.block(self._row)
-        place = self._row % ROWS
+        block, place = self._table.cache.block(self._row), self._row % ROWS
         if block is not None and place < len(block.positions):
-            step = ["cell", block.positions[place], self._column]
-            label = f"{self.column_name} of {one_line(label_of(block, place))}".strip()
-            self.post_message(Walked((*self.place.path, step), label, self))
+            label = f"{self._column_name} of {one_line(label_of(block, place))}".strip()
+            self._open(["cell", block.positions[place], self._column], label)
 
     def action_open_column(self) -> None:
-        if self._columns.count > 1:
-            self.post_message(Walked((*self.place.path, ["column", self._column]), self.column_name, self))
+        if self._table.columns.count > 1:
+            self._open(["column", self._column], self._column_name)
+
+    def _open(self, step: list[object], label: str) -> None:
+        self.post_message(self.ObjectOpened((*self.subject.path, step), label, self))
 
     def action_sort(self) -> None:
-        """By the column at the cursor: upwards, downwards, not."""
-        now = self._arranged.sort
+        """Sort by the column at the cursor: ascending, descending, not at all."""
+        now = self._table.arranged.sort
         following = None if now == (self._column, True) else (self._column, now == (self._column, False))
-        self._arrange(TableArrangement(following, self._arranged.filters), "sorting …")
+        self._arrange(TableArrangement(following, self._table.arranged.filters), "sorting …")
 
     def action_filter(self) -> None:
-        hint = f"{self.column_name}:  > 5   = berlin   missing   or a text"
-        self.post_message(LineWanted(hint, self._condition, self._filter))
+        condition = dict(self._table.arranged.filters).get(self._column, "")
+        self.ask(f"{self._column_name}:  > 5   = berlin   missing   or a text", condition, self._filter)
 
     def _filter(self, condition: str) -> None:
-        """Show only rows whose value at the cursor's column fits; an empty condition shows all again."""
-        others = tuple(one for one in self._arranged.filters if one[0] != self._column)
+        """Show only rows whose value in the cursor's column meets a condition; an empty condition shows all again."""
+        others = tuple(one for one in self._table.arranged.filters if one[0] != self._column)
         mine = ((self._column, condition),) if condition.strip() else ()
-        self._arrange(TableArrangement(self._arranged.sort, (*others, *mine)), "filtering …")
+        self._arrange(TableArrangement(self._table.arranged.sort, (*others, *mine)), "filtering …")
 
     def action_all_rows(self) -> None:
         self._arrange(TableArrangement(), "")
 
     def _arrange(self, arranged: TableArrangement, busy: str) -> None:
-        if not self._columns.count:
-            return
-        self._before = self._before or self._arranged
-        self._arranged = arranged
-        self._busy = busy
-        self._cache.clear()
-        self._rows = self._rows if arranged.filters else self._of
-        self._asked = None
-        self._fetch()
-        self.refresh()
+        if self._table.columns.count:
+            self._table.arrange(arranged, busy)
+            self._fetch()
 
     def action_make_variable(self) -> None:
-        """Give a name to what is seen."""
-        seen = self.seen
-        if not seen.opened.expression:
-            self.fail("It has no name in code: give it one in a cell.")
+        """Assign the visible rows to a variable."""
+        if not self.excerpt.opened.expression:
+            self.fail("No expression leads to this table: assign it to a variable in a cell.")
         else:
-            self.post_message(LineWanted("the variable's name", f"{base_name(self.place.opened)}_view", self._make_variable))
+            self.ask("the variable's name", f"{base_name(self.subject.opened)}_view", self._make_variable)
 
     def _make_variable(self, name: str) -> None:
         name = name.strip()
         if name.isidentifier() and not iskeyword(name):
-            self.post_message(CellWanted(f"{name} = {self.seen.opened.expression}", f"A cell makes {name}."))
+            self.post_message(self.CellRequested(f"{name} = {self.excerpt.opened.expression}", f"A cell makes {name}."))
         else:
             self.fail(f"{name or 'Nothing'} cannot be the name of a variable.")
 

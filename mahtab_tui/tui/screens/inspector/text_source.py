@@ -1,4 +1,4 @@
-"""Texts in blocks: those of the kernel, of which only some are here, and those that are here."""
+"""Texts in blocks: a text in the kernel, of which some blocks are here, or a text that is all here."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _KEPT = 64
 """Blocks that are kept."""
 
 
-class NotHere(Exception):
-    """A block is needed that has not come yet."""
+class BlockMissing(Exception):
+    """A block has to be fetched first."""
 
     def __init__(self, block: int) -> None:
         super().__init__()
@@ -23,22 +23,22 @@ class NotHere(Exception):
 
 
 class TextSource(Protocol):
-    """Where a text comes from."""
+    """A text that is read in blocks."""
 
     size: int
     """Characters."""
 
     def block(self, number: int) -> TextPart:
-        """A block. Raises `NotHere`."""
+        """Return a block that is here. Raises `BlockMissing`."""
 
     def fetch(self, number: int) -> TextPart:
-        """Get a block from where it is; waits. Raises `KernelError`."""
+        """Get a block; waits for the kernel. Raises `KernelError`."""
 
     def take(self, number: int, part: TextPart) -> None:
-        """A block has come."""
+        """Keep a block that was fetched."""
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
-        """Where words are next, or were last; waits. Raises `KernelError`."""
+        """Find the next place of some words, or the previous one; waits. Raises `KernelError`."""
 
 
 class KernelText:
@@ -53,7 +53,7 @@ class KernelText:
     def block(self, number: int) -> TextPart:
         part = self._blocks.get(number)
         if part is None:
-            raise NotHere(number)
+            raise BlockMissing(number)
         self._blocks.move_to_end(number)
         return part
 
@@ -86,14 +86,14 @@ class LocalText:
         return self.block(number)
 
     def take(self, number: int, part: TextPart) -> None:
-        """It is here already."""
+        """Do nothing: all blocks are here."""
 
     def find(self, words: str, start: int, *, backwards: bool) -> tuple[int, int] | None:
         return TextWindow(lambda first, last: self._text[first:last], self.size).find(words, start, backwards=backwards)
 
 
 class BlockWindow(TextWindow):
-    """Moves through a text of which blocks may be missing: then `NotHere` is raised."""
+    """Moves through a text in blocks. Raises `BlockMissing` if it needs a block that is not here."""
 
     def __init__(self, source: TextSource) -> None:
         super().__init__(self._get, source.size)

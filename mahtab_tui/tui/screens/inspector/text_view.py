@@ -1,4 +1,4 @@
-"""A text of any length: wrapped or not, numbered, coloured, searched."""
+"""A text of any length, with line numbers, colours, wrapping and search."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
+from rich.style import Style
 from textual.binding import Binding, BindingType
 
 from mahtab_tui.bus.sanitize import plain
@@ -18,14 +19,17 @@ from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS
 from mahtab_tui.tui.rows.text_window import LINE, TextRow
 from mahtab_tui.tui.screens.inspector.highlighting import MOST, Colours, colours_of
 from mahtab_tui.tui.screens.inspector.pattern_search import find_pattern
-from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockWindow, KernelText, NotHere, TextSource
-from mahtab_tui.tui.screens.inspector.view import Asked, LineWanted, Place, View
+from mahtab_tui.tui.screens.inspector.text_source import BLOCK, BlockMissing, BlockWindow, KernelText, LocalText, TextSource
+from mahtab_tui.tui.screens.inspector.view import Subject, View
 
 _SIDEWAYS = 8
+"""Cells by which a key scrolls sideways."""
+_ABOVE = 4
+"""Lines that stay visible above a marked line, if there is room."""
 
 
 class TextView(View, LongTextView, can_focus=True):
-    """A text that may have to be fetched from the kernel, block by block."""
+    """A text that is here, or that is fetched from the kernel block by block."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(TEXT_COMMANDS),
@@ -34,37 +38,46 @@ class TextView(View, LongTextView, can_focus=True):
         Binding("right", "sideways(1)", "Right", show=False),
     ]
 
-    def __init__(self, place: Place, source: TextSource | None = None, language: str = "") -> None:
-        """`source`: another text than the object itself. `language`: what it is written in, where that is known."""
-        self._source: TextSource = source or KernelText(place.look, place.path, place.opened.size)
-        super().__init__(place, window=BlockWindow(self._source))
+    def __init__(self, subject: Subject, source: TextSource | None = None, load: Callable[[], TextSource] | None = None) -> None:
+        """source: a text other than the object itself. load: gets that text on a thread, again with each `reload`; may raise `KernelError`."""
+        self._load = load
+        self._source: TextSource = LocalText("") if load else source or KernelText(subject.look, subject.path, subject.opened.size)
+        super().__init__(subject, window=BlockWindow(self._source))
         self.problem = ""
-        """A sentence: why there is no text, or what is wrong with it."""
-        self._language = language
+        """A sentence that says why there is no text, or what is wrong with it."""
+        self._language = ""
+        """Empty: to be guessed from the text."""
+        self._marked = range(0)
         self._colours: Colours | None = None
         self._wrapped = True
         self._reserved = 8
-        """Cells for numbers of lines, beside which rows are cut. More only where there are longer ones, so that nothing jumps."""
+        """Cells for line numbers. It grows with the longest number but never shrinks, so that the text does not jump."""
         self._words = ""
         self._regex = False
         self._waiting: list[Callable[[], None]] = []
 
     def on_mount(self) -> None:
-        self._colour()
+        if self._load is None:
+            self._colour()
+        else:
+            self.reload()
 
-    def show(self, source: TextSource, language: str = "", problem: str = "") -> None:
-        """Show another text."""
+    def show(self, source: TextSource, language: str = "", problem: str = "", marked: range = range(0)) -> None:
+        """Show another text. language: of pygments. problem: see there. marked: the characters of a line that is marked."""
         self.problem = problem
-        self._source, self._language = source, language
+        self._source, self._language, self._marked = source, language, marked
         self.window = BlockWindow(source)
         self._colours = self.found = None
         self.top = min(self.top, source.size)
         self._colour()
         self.do(self.look)
 
-    def look_again(self) -> None:
-        if isinstance(self._source, KernelText):
-            self.show(KernelText(self.place.look, self.place.path, self.place.opened.size))
+    def reload(self) -> None:
+        if self._load is not None:
+            self.say(("…", "$muted"))
+            self.fetcher.ask("load", self._load, self.show, lambda problem: self.show(LocalText(""), problem=problem))
+        elif isinstance(self._source, KernelText):
+            self.show(KernelText(self.subject.look, self.subject.path, self.subject.opened.size))
 
     # Fetching
 
@@ -74,7 +87,7 @@ class TextView(View, LongTextView, can_focus=True):
             return
         try:
             work()
-        except NotHere as missing:
+        except BlockMissing as missing:
             self._waiting.append(work)
             self._fetch(missing.block)
 
@@ -95,9 +108,9 @@ class TextView(View, LongTextView, can_focus=True):
         self.fetcher.ask("text", lambda: source.fetch(block), came, failed)
 
     def _colour(self) -> None:
-        """Find out what it is written in, and colour it, on a thread."""
+        """Guess the language and colour the text, on a thread."""
         source, language = self._source, self._language
-        self.fetcher.forget("colours")  # those of another text
+        self.fetcher.forget("colours")
         if not 0 < source.size <= MOST:
             return
 
@@ -109,11 +122,11 @@ class TextView(View, LongTextView, can_focus=True):
         blocks = range(-(-source.size // BLOCK))
         self.fetcher.ask("colours", lambda: colours_of("".join(source.fetch(block).text for block in blocks), language), came, lambda _: None)
 
-    # Where one is
+    # Layout
 
     @property
     def _gutter(self) -> int:
-        """Cells of the lines' numbers."""
+        """Cells of the line numbers on the screen."""
         return len(f"{max((row.number or 0 for row in self.lines), default=0):,}") + 3
 
     @property
@@ -145,11 +158,20 @@ class TextView(View, LongTextView, can_focus=True):
     # Drawing
 
     def left_of(self, row: TextRow) -> list[Span]:
-        number = f"{row.number:,}" if row.number is not None else ""
-        return [(number.rjust(self._gutter - 2) + "  ", self.palette.muted)]
+        number = (f"{row.number:,}" if row.number is not None else "").rjust(self._gutter - 2)
+        if row.start in self._marked:
+            return [(number + "▸ ", self.palette.muted + self.palette.moon)]
+        return [(number + "  ", self.palette.muted)]
+
+    def ground(self, row: TextRow) -> Style | None:
+        return self.palette.panel if row.start in self._marked else None
+
+    @property
+    def rows_above(self) -> int:
+        return min(_ABOVE, self.size.height // 2) if self._marked else 0
 
     def edge(self, y: int) -> Span:
-        """Whether this is where one is in the text; a space where all of it is seen."""
+        """Draw a scrollbar's thumb and track; nothing if all of the text is visible."""
         chars, height = self._source.size, self.size.height
         end = self.lines[-1].end if len(self.lines) >= height else chars
         here = self.top * height // max(1, chars) <= y <= end * height // max(1, chars)
@@ -159,7 +181,7 @@ class TextView(View, LongTextView, can_focus=True):
         colours = self._colours.spans(row.start, row.end, self.palette) if self._colours is not None else ()
         return [*colours, *super().colours_in(row)]
 
-    # What the user does
+    # Actions
 
     def action_sideways(self, direction: int) -> None:
         self._left = 0 if self._wrapped else max(0, self._left + direction * _SIDEWAYS)
@@ -171,23 +193,23 @@ class TextView(View, LongTextView, can_focus=True):
         self.wrap_anew()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What is asked about is an object of the kernel."""
+        """Only a text of the kernel has an expression to ask about."""
         return isinstance(self._source, KernelText) if action == "ask" else super().check_action(action, parameters)
 
     def action_ask(self) -> None:
-        self.post_message(LineWanted("ask about this text", "", self._ask))
+        self.ask("ask about this text", "", self._ask)
 
     def _ask(self, question: str) -> None:
         if question.strip():
-            self.post_message(Asked(question.strip()))
+            self.post_message(self.QuestionAsked(question.strip()))
 
     def action_search(self) -> None:
-        self.post_message(LineWanted("search by a regular expression" if self._regex else "search the text", self._words, self._search))
+        self.ask("search by a regular expression" if self._regex else "search the text", self._words, self._search)
 
     def action_regex(self) -> None:
-        """What is searched is a regular expression, or words as they are."""
+        """Switch between regular expressions and plain words."""
         self._regex = not self._regex
-        self.say(("Searches by regular expressions; x: for words." if self._regex else "Searches for words; x: by regular expressions.", "$muted"))
+        self.say(("Searches for regular expressions; x: for words." if self._regex else "Searches for words; x: for regular expressions.", "$muted"))
 
     def _search(self, words: str) -> None:
         self._words, self.found = words, None
@@ -205,7 +227,7 @@ class TextView(View, LongTextView, can_focus=True):
         def came(found: tuple[int, int] | None) -> None:
             self.found = found
             if found is None:
-                self.fail("It is not in the text.")
+                self.fail("Not found in the text.")
                 self.refresh()
             else:
                 self.do(self._show_found)
@@ -223,6 +245,16 @@ class TextView(View, LongTextView, can_focus=True):
             row = next(iter(self.window.rows(self.window.row_at(start, width), 1, width)), None)
             self._left = max(0, start - row.start - self.size.width // 2) if row is not None else 0
         self.look()
+
+
+def repr_view(subject: Subject) -> TextView:
+    """A view of the object's repr. The object's own code runs for it, because the user opened this view."""
+
+    def load() -> TextSource:
+        text, cut = subject.look.representation(subject.path)
+        return LocalText(f"{text}\n… it goes on …" if cut else text)
+
+    return TextView(subject, load=load)
 
 
 def counted(characters: int) -> str:

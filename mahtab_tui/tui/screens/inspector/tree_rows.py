@@ -1,4 +1,4 @@
-"""The lines of a tree as rows: name, type, and what it is."""
+"""The lines of a tree as rows: name, type, summary."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from mahtab_tui.tui.rows.row import Row, Span, fitted
 from mahtab_tui.tui.screens.inspector.outline import Branch, TreeLine, line_at
 
 _LABEL, _TYPE = 44, 20
-"""Cells that labels and types may have."""
+"""Cells of a label and a type at most."""
 
 
 class TreeRows:
-    """A `RowSource`: what is known of a tree so far."""
+    """A `RowSource` of the lines that were fetched."""
 
     def __init__(self, root: Branch, empty: str) -> None:
-        """empty: what to say where there is nothing inside."""
+        """empty: the sentence for an object with nothing inside."""
         self.root = root
         self.come = False
         """Whether the kernel has answered."""
@@ -42,7 +42,7 @@ class TreeRows:
         return Row(self._spans(line, line.child))
 
     def take(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
-        """A page of children has come."""
+        """Take in a page of children."""
         branch.take(page, count, children)
         self.come = True
         for child in children:
@@ -66,7 +66,7 @@ class TreeRows:
             (fitted(plain(child.type), self._type), palette.muted),
             ("  ", Style.null()),
             (
-                "the object that it stands in" if cycle else plain(child.summary),
+                "the object that contains it" if cycle else plain(child.summary),
                 palette.model if kind else palette.moon if cycle else palette.text,
             ),
         ]

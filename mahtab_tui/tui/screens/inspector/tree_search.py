@@ -1,4 +1,4 @@
-"""Searching the lines of a tree, which are fetched on the way."""
+"""Searches the lines of a tree, and fetches them on the way."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from mahtab_tui.kernel.looking import Child
 from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, line_at
 
 MOST_LINES = 20_000
-"""Lines that are looked at in one search."""
+"""Lines that one search reads at most."""
 
 Fetch = Callable[[Branch, int], tuple[int, tuple[Child, ...]]]
-"""Gives a page of a branch's children, and how many there are; raises `KernelError`."""
+"""Returns how many children a branch has, and one page of them; raises `KernelError`."""
 
 
 def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> int:
-    """The number of the first line from `start` on, in the direction of `step` and around the end, whose name, type or value has the words.
+    """Find the first line whose name, type or value has the words: from `start` on, in the direction of `step`, and around the end.
 
-    Waits. Raises `KernelError` with a sentence where there is none. root: changed by this, so nobody else's.
+    Waits. Raises `KernelError` with a sentence if no line has them. root: a copy of the tree, which this fills.
     """
     wanted, lines = words.lower(), root.lines
     for offset in range(min(lines, MOST_LINES)):
@@ -31,4 +31,4 @@ def find_line(root: Branch, words: str, start: int, step: int, fetch: Fetch) -> 
         child = line.child
         if child is not None and wanted in f"{child.label} {child.type} {child.summary}".lower():
             return number
-    raise KernelError(f"Nothing found in {min(lines, MOST_LINES):,} lines. What is folded is not searched.")
+    raise KernelError(f"Nothing found in {min(lines, MOST_LINES):,} lines. Folded parts are not searched.")

@@ -1,9 +1,10 @@
-"""What is inside an object, as a tree that unfolds where the user wants it."""
+"""What is inside an object, as a tree that the user unfolds."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual.binding import BindingType
 from textual.events import Click
@@ -16,31 +17,50 @@ from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 from mahtab_tui.tui.screens.inspector.outline import ITEMS, Branch, TreeLine, line_at, line_of, lines, parent_of
 from mahtab_tui.tui.screens.inspector.tree_rows import TreeRows
 from mahtab_tui.tui.screens.inspector.tree_search import find_line
-from mahtab_tui.tui.screens.inspector.view import LineWanted, Place, View, Walked
+from mahtab_tui.tui.screens.inspector.view import Subject, View
+
+TreeKind = Literal["items", "attributes", "variables"]
+"""What the tree shows: the items of an object, its attributes, or the variables of a frame, which have no screens of their own."""
 
 
 class TreeView(View, RowsView, can_focus=True):
-    """Each line is something inside the object: its name, its type, what it is."""
+    """Each line is an object inside: its name, its type, a summary."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(TREE_COMMANDS), *CURSOR_KEYS]
 
-    def __init__(self, place: Place, *, attributes: bool = False) -> None:
-        self._tree = TreeRows(Branch(place.path, 0, 0), "It has no attributes." if attributes else "There is nothing inside.")
-        super().__init__(place, source=self._tree)
+    def __init__(self, subject: Subject, kind: TreeKind = "items") -> None:
+        self._tree = TreeRows(Branch(subject.path, 0, 0), "It has no attributes." if kind == "attributes" else "There is nothing inside.")
+        super().__init__(subject, source=self._tree)
         self.set_reactive(TreeView.cursor, 0)
-        self._attributes = attributes
-        self._sought = ""
+        self._kind = kind
+        self._words = ""
+        """What the user searched for."""
 
     def on_mount(self) -> None:
         self._fetch_page(self._tree.root, 0)
 
-    def look_again(self) -> None:
+    def show(self, subject: Subject) -> None:
+        """Show the tree of another object."""
+        self.subject = subject
+        self._tree.problem, self._tree.come, self.cursor = "", False, 0
+        self.reload()
+        self.look()
+
+    def reload(self) -> None:
         root = self._tree.root
-        if root.path == self.place.path:
+        if root.path == self.subject.path:
             root.forget()
-        else:  # another object
-            self._tree.root = Branch(self.place.path, 0, root.count)
+        else:
+            self._tree.root = Branch(self.subject.path, 0, root.count)
         self._fetch_page(self._tree.root, 0)
+
+    def fail(self, sentence: str) -> None:
+        """Show an error: of variables, which have no status line, in place of the tree."""
+        if self._kind == "variables":
+            self._tree.problem, self._tree.root = sentence, Branch(self.subject.path, 0, 0)
+            self.look()
+        else:
+            super().fail(sentence)
 
     @property
     def _line(self) -> TreeLine | None:
@@ -50,7 +70,7 @@ class TreeView(View, RowsView, can_focus=True):
     # Fetching
 
     def _fetch(self) -> None:
-        """Ask for the pages of the lines that are seen."""
+        """Fetch the pages of the lines on the screen."""
         wanted: dict[tuple[int, int], Branch] = {}
         top = self.scroll_offset.y
         for line in lines(self._tree.root, top, top + self.size.height):
@@ -60,20 +80,22 @@ class TreeView(View, RowsView, can_focus=True):
             self._fetch_page(branch, page)
 
     def _fetch_page(self, branch: Branch, page: int) -> None:
-        place, attributes = self.place, self._attributes and branch is self._tree.root
+        subject, attributes = self.subject, self._kind == "attributes" and branch is self._tree.root
         branch.asked.add(page)
 
         def work() -> tuple[int, tuple[Child, ...]]:
-            return place.look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes)
+            return subject.look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes)
 
         def failed(sentence: str) -> None:
             branch.asked.discard(page)
             self.fail(sentence)
 
-        self.fetcher.ask(f"{id(branch)} {page}", work, lambda found: self._came(branch, page, *found), failed)
+        self.fetcher.ask(f"{id(branch)} {page}", work, lambda found: self._take(branch, page, *found), failed)
 
-    def _came(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
+    def _take(self, branch: Branch, page: int, count: int, children: tuple[Child, ...]) -> None:
         branch.asked.discard(page)
+        if self._kind == "variables" and branch is self._tree.root:  # names, without the quotes that they have as the keys of a dict
+            children = tuple(replace(child, label=child.label.strip("'")) for child in children)
         self._tree.take(branch, page, count, children)
         self.look()
 
@@ -91,13 +113,13 @@ class TreeView(View, RowsView, can_focus=True):
         if not self._tree.come:
             return
         count, total = self._tree.root.count, self._tree.root.lines
-        what = "attributes" if self._attributes else "inside"
+        what = "attributes" if self._kind == "attributes" else "inside"
         if not count:
             self.say((f"nothing {what}" if what == "inside" else "no attributes", "$muted"))
             return
         self.say((f"{min(self.cursor + 1, total):,} of {total:,}  ·  {count:,} {what}", "$muted"))
 
-    # What the user does
+    # Actions
 
     @property
     def marked_row(self) -> int:
@@ -119,32 +141,28 @@ class TreeView(View, RowsView, can_focus=True):
             self.action_open_row()
 
     def action_search(self) -> None:
-        """Ask for the words, and go to the first line from here on that has them."""
+        """Ask for words, and go to the first line from the cursor on that has them."""
 
         def entered(words: str) -> None:
-            self._sought = words
+            self._words = words
             self._find(self.cursor, 1)
 
-        self.post_message(LineWanted("search names, types and values", self._sought, entered))
+        self.ask("search names, types and values", self._words, entered)
 
     def action_find(self, step: int) -> None:
-        """Go to the next line that has the words (1), or to the one before (-1)."""
+        """Go to the next line that has the words (1), or to the previous one (-1)."""
         self._find(self.cursor + step, step)
 
     def _find(self, start: int, step: int) -> None:
-        place, words, root = self.place, self._sought, self._tree.root.bare()
+        subject, words, root = self.subject, self._words, self._tree.root.bare()
         if not words:
             return
 
         def fetch(branch: Branch, page: int) -> tuple[int, tuple[Child, ...]]:
-            attributes = self._attributes and branch is root
-            return place.look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes)
+            attributes = self._kind == "attributes" and branch is root
+            return subject.look.children(branch.path, page * ITEMS, (page + 1) * ITEMS, attributes=attributes)
 
-        self.fetcher.ask("search", lambda: find_line(root, words, start, step, fetch), self.go_to, self.tell_failure)
-
-    def tell_failure(self, sentence: str) -> None:
-        """A search has found nothing."""
-        super().fail(sentence)
+        self.fetcher.ask("search", lambda: find_line(root, words, start, step, fetch), self.go_to, super().fail)
 
     def action_unfold(self) -> None:
         line = self._line
@@ -172,20 +190,22 @@ class TreeView(View, RowsView, can_focus=True):
         child = line.child if line is not None else None
         if line is None or child is None:
             return
-        if child.state == "property":
+        if self._kind == "variables":  # no way leads back from a screen of their own
+            self.action_unfold()
+        elif child.state == "property":
             self._ask_property(line, child)
         else:
-            # What was made on demand is reached by itself alone.
-            way = (child.step,) if child.step[0] == "held" else (*line.branch.path, child.step)
-            self.post_message(Walked(way, child.label, self))
+            # The kernel holds an object that was made on demand under a path of its own.
+            path = (child.step,) if child.step[0] == "held" else (*line.branch.path, child.step)
+            self.post_message(self.ObjectOpened(path, child.label, self))
 
     def _ask_property(self, line: TreeLine, child: Child) -> None:
-        """Run the property's code, because the user wants it."""
-        place, branch = self.place, line.branch
+        """Run the property's code, because the user asked for its value."""
+        subject, branch = self.subject, line.branch
         self.say((f"{plain(child.label)} …", "$moon"))
 
-        def came(found: Child) -> None:
+        def show(found: Child) -> None:
             branch.replace(line.position, found)
             self.look()
 
-        self.fetcher.ask("property", partial(place.look.evaluate, branch.path, child.label), came, self.fail)
+        self.fetcher.ask("property", partial(subject.look.evaluate, branch.path, child.label), show, self.fail)

@@ -3,90 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from textual.content import Content
 from textual.message import Message
+from textual.widget import Widget
 
 from mahtab_tui.kernel.looking import InspectedObject, Look, Path
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.rows.palette import Palette, palette_of
-from mahtab_tui.tui.textual_fixes.removable import Removable
+from mahtab_tui.tui.textual_fixes.removable import removable
 
 
-class Place:
-    """An object on the way, for all its views."""
+@dataclass
+class Subject:
+    """The object that a view shows. All views of an object share one."""
 
-    def __init__(self, look: Look, path: Path, opened: InspectedObject, slice: tuple[int | None, ...] | None = None) -> None:
-        self.look = look
-        self.path = path
-        self.opened = opened
-        self.slice = slice
-        """The part of an array that is seen: None keeps a dimension."""
-
-
-class Walked(Message):
-    """The user wants to look inside something of what is seen."""
-
-    def __init__(self, path: Path, label: str, view: View) -> None:
-        super().__init__()
-        self.path = path
-        self.label = label
-        self.view = view
+    look: Look
+    path: Path
+    opened: InspectedObject
+    slice: tuple[int | None, ...] | None = None
+    """The slice of an array that is shown: an index for each dimension, None for a whole one."""
 
 
-class Said(Message):
-    """Something for the line below the view: where one is, or what went wrong."""
-
-    def __init__(self, content: Content, view: View) -> None:
-        super().__init__()
-        self.content = content
-        self.view = view
-
-
-class LineWanted(Message):
-    """The user is to enter a line."""
-
-    def __init__(self, placeholder: str, value: str, then: Callable[[str], None]) -> None:
-        super().__init__()
-        self.placeholder = placeholder
-        self.value = value
-        self.then = then
-
-
-class Seen(NamedTuple):
-    """What a view shows of an object, as code and in words."""
+class Excerpt(NamedTuple):
+    """The part of an object that a view shows, such as the rows that pass a filter."""
 
     opened: InspectedObject
-    what: str = ""
-    """As in "40 of 100 rows"; empty where it is all of the object."""
+    """Its `expression` is the code of the part."""
+    description: str = ""
+    """As in "40 of 100 rows"; empty if the view shows all of the object."""
 
 
-class CellWanted(Message):
-    """A cell of the user's is to run."""
+@removable
+class View(Widget):
+    """Shows an object of the kernel in one way. It fetches what is on the screen, and keeps little more."""
 
-    def __init__(self, code: str, told: str) -> None:
-        super().__init__()
-        self.code = code
-        self.told = told
-        """What is said of it."""
+    class ObjectOpened(Message):
+        """The user opens an object inside the one that is shown."""
 
+        def __init__(self, path: Path, label: str, view: View) -> None:
+            super().__init__()
+            self.path = path
+            self.label = label
+            self.view = view
 
-class Asked(Message):
-    """The user has a question about the text that is seen."""
+    class StatusChanged(Message):
+        """The status line has to show something else: the position, or an error."""
 
-    def __init__(self, question: str) -> None:
-        super().__init__()
-        self.question = question
+        def __init__(self, content: Content, view: View) -> None:
+            super().__init__()
+            self.content = content
+            self.view = view
 
+    class LineRequested(Message):
+        """The view asks the user for a line of text."""
 
-class View(Removable):
-    """Shows an object of the kernel in one way: it fetches what it shows, and keeps little more."""
+        def __init__(self, placeholder: str, value: str, then: Callable[[str], object]) -> None:
+            super().__init__()
+            self.placeholder = placeholder
+            self.value = value
+            self.then = then
 
-    def __init__(self, place: Place, **options: Any) -> None:
-        """options: what the widget that shows the view takes."""
+    class CellRequested(Message):
+        """The view wants to run a cell for the user."""
+
+        def __init__(self, code: str, description: str) -> None:
+            super().__init__()
+            self.code = code
+            self.description = description
+            """A sentence that tells the user what the cell does."""
+
+    class QuestionAsked(Message):
+        """The user asks a question about the text that is shown."""
+
+        def __init__(self, question: str) -> None:
+            super().__init__()
+            self.question = question
+
+    def __init__(self, subject: Subject, **options: Any) -> None:
+        """options: for the widget class that draws the view."""
         super().__init__(**options)
-        self.place = place
+        self.subject = subject
         self.fetcher = Fetcher(self)
 
     @property
@@ -95,22 +94,27 @@ class View(Removable):
         return palette_of(self.app)
 
     @property
-    def seen(self) -> Seen:
-        """What is seen, to be exported."""
-        return Seen(self.place.opened)
+    def excerpt(self) -> Excerpt:
+        """What is shown, for exporting it."""
+        return Excerpt(self.subject.opened)
 
-    def look_again(self) -> None:
-        """Fetch anew what is seen."""
+    def reload(self) -> None:
+        """Fetch again what is shown."""
         raise NotImplementedError
 
     def take_focus(self) -> None:
-        """Let keys come to what is seen."""
+        """Focus the widget that has the view's keys."""
         self.focus()
 
+    def ask(self, placeholder: str, value: str, then: Callable[[str], None]) -> None:
+        """Ask the user for a line, and call `then` with it. value: the suggestion."""
+        # In a message of this view's own: what another widget sent from here would not bubble past that widget.
+        self.post_message(self.LineRequested(placeholder, value, lambda line: self.call_later(then, line)))
+
     def say(self, *parts: tuple[str, str] | str) -> None:
-        """Show a sentence in the line below."""
-        self.post_message(Said(Content.assemble(*parts), self))
+        """Show a text in the status line."""
+        self.post_message(self.StatusChanged(Content.assemble(*parts), self))
 
     def fail(self, sentence: str) -> None:
-        """Show what went wrong."""
+        """Show an error in the status line."""
         self.say((sentence, "$bad"))

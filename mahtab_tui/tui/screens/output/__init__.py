@@ -1,4 +1,4 @@
-"""What a cell has given, over the whole screen: all that it printed, its pictures, or where its error was."""
+"""Screens for the output of a cell: its text, its pictures, the frames of its error."""
 
 from mahtab_tui.tui.screens.output.frames import FramesScreen
 from mahtab_tui.tui.screens.output.pager import PagerScreen

@@ -1,4 +1,4 @@
-"""The source that a frame of a traceback stands in: a file's, or a cell's."""
+"""The source code of a traceback's frame: a file, or a cell."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ MOST = 10_000_000
 
 
 class Code(NamedTuple):
-    """A source, and its line that is meant."""
+    """A source, and the line of the frame."""
 
     text: str
     line: range | None
-    """The places of its characters; None where there is no such line."""
+    """The positions of its characters; None if there is no such line."""
 
 
 def cell_of(frame: TracebackFrame) -> int | None:
-    """The number of the cell that a frame stands in; None where it is not a cell."""
+    """The number of the cell that a frame is in; None for a file."""
     number = frame.file.removeprefix(CELL).removesuffix("]")
     return int(number) if frame.file == f"{CELL}{number}]" and number.isascii() and number.isdecimal() and len(number) < 10 else None
 
 
 def code_of(frame: TracebackFrame, cell: Callable[[int], str | None]) -> Code:
-    """The source of a frame; `cell` gives the code of a cell. Waits. Raises `KernelError` with a sentence where it cannot be had."""
+    """Read the source of a frame; waits. cell: gets the code of a cell. Raises `KernelError` with a sentence if it cannot be read."""
     number = cell_of(frame)
     if number is None:
         return _with_line(_read(frame.file), frame.line)
     text = cell(number)
     if text is None:
-        raise KernelError(f"The code of cell {number} is not known here.")
+        raise KernelError(f"The code of cell {number} was not kept.")
     return _with_line(text, frame.line)
 
 
 def is_file(frame: TracebackFrame) -> bool:
-    """Whether a frame stands in a file that is there."""
+    """Whether a frame is in a file that exists."""
     try:
         return os.path.isabs(frame.file) and os.path.isfile(frame.file)
-    except ValueError:  # a name with a NUL
+    except ValueError:  # the name has a NUL
         return False
 
 
@@ -62,13 +62,13 @@ def _with_line(text: str, line: int) -> Code:
 
 def _read(path: str) -> str:
     if not os.path.isabs(path):
-        raise KernelError("It is in no file, and its source was not kept.")
+        raise KernelError("This frame is in no file, and its source was not kept.")
     try:
-        # What is no plain file, a pipe or a device, may never end.
+        # Reading a pipe or a device may never end.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise KernelError("It is no plain file.")
+                raise KernelError("This is not a regular file.")
             data = file.read(MOST)
     except OSError as error:
         raise KernelError(f"The file cannot be read: {error.strerror}.") from None

@@ -1,4 +1,4 @@
-"""The frames of a traceback in lines, one of which is chosen."""
+"""The list of the frames of a traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mahtab_tui.tui.rows.row import Row, fitted
 from mahtab_tui.tui.rows.rows_view import CURSOR_KEYS, RowsView
 
 MOST_LINES = 8
-"""Lines of the screen that the frames take."""
+"""Lines of the screen that the frames take at most."""
 
 
 class FrameRows:
@@ -44,12 +44,12 @@ class FrameRows:
 
 
 class FrameList(RowsView, can_focus=True):
-    """In the order of the traceback: the last is where the error was raised."""
+    """Lists frames in the order of the traceback: the last one raised the error."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*CURSOR_KEYS]
 
-    class Chosen(Message):
-        """Another frame is to be seen."""
+    class FrameChanged(Message):
+        """The cursor is on another frame."""
 
     def __init__(self, frames: Sequence[TracebackFrame], at: int) -> None:
         self._frames = FrameRows(frames, at)
@@ -59,7 +59,7 @@ class FrameList(RowsView, can_focus=True):
 
     @property
     def at(self) -> int:
-        """The number of the chosen frame."""
+        """The number of the frame at the cursor."""
         return self._frames.chosen
 
     @property
@@ -75,11 +75,11 @@ class FrameList(RowsView, can_focus=True):
 
     def watch_cursor(self, cursor: int) -> None:
         self._frames.chosen = cursor
-        self.post_message(self.Chosen())
+        self.post_message(self.FrameChanged())
 
 
 def _end_of(text: str, width: int) -> str:
-    """A text in at most so many cells: its end says more than its beginning."""
+    """Cut the beginning of a text that has more cells, because its end says more."""
     if cell_len(text) <= width:
         return text
     text = text[-width:]

@@ -1,72 +1,58 @@
-"""The frames of a cell's error, and the source of the one that is chosen with its line marked."""
+"""A screen for a cell's error: the frames of its traceback, with the source and the variables of the chosen one."""
 
 from __future__ import annotations
 
 import os
+import pathlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from rich.style import Style
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
 
 from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.kernel.base import TracebackFrame
-from mahtab_tui.kernel.looking import Look
-from mahtab_tui.tui.commands.output import FRAMES_COMMANDS
+from mahtab_tui.kernel.looking import InspectedObject, Look, Path
+from mahtab_tui.tui.commands.output import FRAMES_COMMANDS, OUTPUT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.external_editor import open_in_editor
 from mahtab_tui.tui.port import TranscriptPort
-from mahtab_tui.tui.rows.row import Span
-from mahtab_tui.tui.rows.text_window import TextRow
+from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.text_source import LocalText
-from mahtab_tui.tui.screens.inspector.view import Place
+from mahtab_tui.tui.screens.inspector.text_view import TextView
+from mahtab_tui.tui.screens.inspector.tree_view import TreeView
+from mahtab_tui.tui.screens.inspector.view import Subject
+from mahtab_tui.tui.screens.inspector.viewer import Viewer
 from mahtab_tui.tui.screens.output.code import Code, cell_of, code_of, is_file
 from mahtab_tui.tui.screens.output.frame_list import FrameList
-from mahtab_tui.tui.screens.output.locals_view import LocalsView, path_of
-from mahtab_tui.tui.screens.output.pager import OutputView
-from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place
+from mahtab_tui.tui.screens.output.saving import no_subject, save
+from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 
 if TYPE_CHECKING:
     from mahtab_tui.tui.terminal_app import TerminalApp
 
-ABOVE = 4
-"""Lines of the source that are seen above the one that is meant, if there are so many."""
+
+def variables_path(cell: int, frames: Sequence[TracebackFrame], at: int) -> Path:
+    """The path to the variables of a frame, which the kernel finds by the frame's place and its number among the frames of the same place."""
+    frame = frames[at]
+    place = (frame.file, frame.line, frame.function)
+    same = [number for number, each in enumerate(frames) if (each.file, each.line, each.function) == place]
+    return (["frame", cell, *place, same.index(at), len(same)],)
 
 
-class CodeView(OutputView):
-    """A source with a line of it marked."""
-
-    def __init__(self, place: Place) -> None:
-        super().__init__(place, LocalText(""))
-        self._marked = range(0)
-
-    def show_code(self, code: Code, problem: str) -> None:
-        """Show a source from its marked line on; a problem: what is wrong with it."""
-        start = 0 if code.line is None else code.line.start
-        self._marked = range(0) if code.line is None else range(start, max(code.line.stop, start + 1))
-        self.show(LocalText(code.text), "python", problem)
-        self.go_to(start)
-
-    @property
-    def rows_above(self) -> int:
-        return min(ABOVE, self.size.height // 2)
-
-    def left_of(self, row: TextRow) -> list[Span]:
-        ((number, style),) = super().left_of(row)
-        return [(number[:-2] + "▸ ", style + self.palette.moon)] if row.start in self._marked else [(number, style)]
-
-    def ground(self, row: TextRow) -> Style | None:
-        return self.palette.panel if row.start in self._marked else None
+def _variables_of(look: Look, path: Path) -> Subject:
+    return Subject(look, path, InspectedObject(path, "dict", "", "data", ("tree",), "", 0, 0, 0))
 
 
-class FramesScreen(OutputScreen):
-    """The exception and the frames stand above, as many as there is room for; the source of the chosen one and its variables below."""
+class FramesScreen(Dialog[None]):
+    """Shows the exception, the frames, the source of the chosen frame, and its variables."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(FRAMES_COMMANDS)]
+    AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(OUTPUT_COMMANDS), *bindings(FRAMES_COMMANDS)]
 
     def __init__(
         self,
@@ -76,11 +62,14 @@ class FramesScreen(OutputScreen):
         at: int,
         code: Callable[[int], str | None],
         look: Look,
-        folder: Path,
+        folder: pathlib.Path,
         port: TranscriptPort,
     ) -> None:
-        """at: the frame that is chosen first. code: gives the code of a cell."""
-        super().__init__(f"Error of cell {cell}", folder)
+        """at: the frame that is chosen first. code: gets the code of a cell. folder: for a saved file whose name has none."""
+        super().__init__()
+        self.viewer = Viewer(id="output-body")
+        self._fetcher = Fetcher(self)
+        self._folder = folder
         self._cell = cell
         self._code_of = code
         self._port = port
@@ -89,73 +78,81 @@ class FramesScreen(OutputScreen):
         self._exception = exception
         self._all = frames
         self._frames = FrameList(frames, at)
-        self._locals = LocalsView(look, path_of(cell, frames, at))
-        self._source = CodeView(no_place(look, "source"))
+        self._variables = TreeView(_variables_of(look, variables_path(cell, frames, at)), "variables")
+        self._variables.add_class("frame-variables")
+        self.viewer.view = self._source = TextView(no_subject(look, "source"), LocalText(""))
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="output-title", markup=False)
+        yield self.viewer
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.call_later(self._begin)
 
     async def _begin(self) -> None:
         exception = Static(Content(plain(self._exception)), classes="exception", markup=False)
-        await self.query_one("#output-body").mount(exception, self._frames, self._source, self._locals)
+        await self.viewer.body.mount(exception, self._frames, self._source, self._variables)
         self._frames.focus()
         self._read()
 
-    @on(FrameList.Chosen)
+    @on(FrameList.FrameChanged)
     def _read(self) -> None:
         frame = self._frames.frame
-        self.query_one("#output-title", Static).update(Content(f"{self._title}  ·  line {frame.line or '?'} of {one_line(frame.file)}"))
-        self._locals.show(path_of(self._cell, self._all, self._frames.at))
-        self._fetcher.ask("code", lambda: code_of(frame, self._code_of), self._came, self._missing)
+        self.query_one("#output-title", Static).update(f"Error of cell {self._cell}  ·  line {frame.line or '?'} of {one_line(frame.file)}")
+        self._variables.show(_variables_of(self._look, variables_path(self._cell, self._all, self._frames.at)))
+        self._fetcher.ask("code", lambda: code_of(frame, self._code_of), self._show, self._show_problem)
 
-    def _came(self, code: Code) -> None:
+    def _show(self, code: Code, problem: str = "") -> None:
         self._code = code
         line = self._frames.frame.line
-        self._source.show_code(code, "" if code.line is not None or not line else f"It has no line {line:,} any more: the source is another one now.")
+        if line and code.line is None:
+            problem = problem or f"The source has changed: it has no line {line:,} now."
+        marked = range(0) if code.line is None else range(code.line.start, max(code.line.stop, code.line.start + 1))
+        self._source.show(LocalText(code.text), "python", problem, marked)
+        self._source.go_to(marked.start)
 
-    def _missing(self, sentence: str) -> None:
-        self._code = Code("", None)
-        self._source.show_code(self._code, sentence)
+    def _show_problem(self, sentence: str) -> None:
+        self._show(Code("", None), sentence)
 
-    def content(self) -> bytes | None:
-        return self._code.text.encode("utf-8", "replace") or None
-
-    @property
-    def file_name(self) -> str:
-        number = cell_of(self._frames.frame)
-        return os.path.basename(one_line(self._frames.frame.file)) if number is None else f"cell-{number}.py"
+    def action_save(self) -> None:
+        if self._code.text:
+            frame = self._frames.frame
+            number = cell_of(frame)
+            name = os.path.basename(one_line(frame.file)) if number is None else f"cell-{number}.py"
+            save(self.viewer, self._fetcher, self._folder, name, self._code.text.encode("utf-8", "replace"))
 
     def action_back(self) -> None:
-        """From the source or the variables to the frames; else as everywhere."""
-        if self._source.has_focus or self._locals.has_focus:
+        """Close the input line; else go from the source or the variables to the frames; else leave."""
+        if self._source.has_focus or self._variables.has_focus:
             self._frames.focus()
-        else:
-            super().action_back()
+        elif not self.viewer.close_line():
+            self.dismiss(None)
 
     def action_source(self) -> None:
         self._source.focus()
 
     def action_locals(self) -> None:
-        self._locals.focus()
+        self._variables.focus()
 
     def action_whole_output(self) -> None:
         self._port.open_output(self._cell)
 
     def action_edit(self) -> None:
-        """A file in the user's editor, at the line; the code of a cell in ours."""
+        """Open a file at the line in the user's editor, the code of a cell in our own."""
         frame = self._frames.frame
         if cell_of(frame) is not None and self._code.text:
             self._port.edit("python", self._code.text.strip("\n"))
             self.dismiss(None)
         elif is_file(frame):
-            self.call_later(self._edit_file, frame)  # not within the key's own event: the screen would not be drawn anew
+            self.call_later(self._edit_file, frame)  # within the key's own event the screen would not be drawn again
         else:
-            self.fail(self._source.problem or "There is nothing to edit.")
+            self.viewer.fail(self._source.problem or "There is nothing to edit.")
 
     def _edit_file(self, frame: TracebackFrame) -> None:
         try:
             open_in_editor(cast("TerminalApp[Any]", self.app), frame.file, frame.line)
         except RuntimeError as error:
-            self.fail(str(error))
+            self.viewer.fail(str(error))
         else:
             self._read()

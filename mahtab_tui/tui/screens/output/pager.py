@@ -1,4 +1,4 @@
-"""All of a long output: searched, wrapped or not, copied, saved."""
+"""A screen for all of a long output: search, wrap, copy, save."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widgets import Static
 
@@ -14,37 +15,47 @@ from mahtab_tui.bus.handlers import StoreError
 from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.kernel.looking import Look
 from mahtab_tui.tui.clipboard import MOST, copy
-from mahtab_tui.tui.commands.output import PAGER_COMMANDS
+from mahtab_tui.tui.commands.output import OUTPUT_COMMANDS, PAGER_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
+from mahtab_tui.tui.rows.fetcher import Fetcher
+from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.inspector.text_view import TextView
-from mahtab_tui.tui.screens.output.screen import OutputScreen, no_place
+from mahtab_tui.tui.screens.inspector.viewer import Viewer
+from mahtab_tui.tui.screens.output.saving import no_subject, save
 from mahtab_tui.tui.screens.output.whole import WholeOutput, readable
+from mahtab_tui.tui.textual_fixes.key_line import KeyLine
 
 
-class OutputView(TextView, inherit_bindings=False):
-    """A text that has no name in the namespace: nothing can be asked about it by that."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        binding for binding in TextView.BINDINGS if not (isinstance(binding, Binding) and binding.action == "ask")
-    ]
-
-
-class PagerScreen(OutputScreen):
+class PagerScreen(Dialog[None]):
     """Opens at once; the text is read on a thread."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(PAGER_COMMANDS)]
+    AUTO_FOCUS = ""  # else the hidden input line would get the focus, and the first keys
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(OUTPUT_COMMANDS), *bindings(PAGER_COMMANDS)]
 
     def __init__(self, cell: int, read: Callable[[], str | None], look: Look, folder: Path) -> None:
-        """`read` gets the output; it is called on a thread, and may raise `StoreError`."""
-        super().__init__(f"Output of cell {cell}", folder)
+        """read: gets the output; called on a thread, may raise `StoreError`. folder: for a saved file whose name has none."""
+        super().__init__()
+        self.viewer = Viewer(id="output-body")
+        self._fetcher = Fetcher(self)
+        self._folder = folder
         self._cell = cell
         self._read = read
         self._look = look
         self._output: WholeOutput | None = None
 
+    def compose(self) -> ComposeResult:
+        yield Static(self._title, id="output-title", markup=False)
+        yield self.viewer
+        yield KeyLine()
+
+    @property
+    def _title(self) -> str:
+        lines = "" if self._output is None else f"  ·  {self._output.lines:,} lines"
+        return f"Output of cell {self._cell}{lines}"
+
     def on_mount(self) -> None:
-        self.say(Content.styled("…", "$muted"))
-        self._fetcher.ask("output", self._get, self._came, self.fail)
+        self.viewer.say(Content.styled("…", "$muted"))
+        self._fetcher.ask("output", self._get, self._show, self.viewer.fail)
 
     def _get(self) -> WholeOutput:
         try:
@@ -52,30 +63,26 @@ class PagerScreen(OutputScreen):
         except StoreError as error:
             raise KernelError(str(error)) from None
         if text is None:
-            raise KernelError("This output was not kept: it is no longer to be had.")
+            raise KernelError("This output was not kept.")
         return WholeOutput(readable(text))
 
-    async def _came_later(self, output: WholeOutput) -> None:
+    def _show(self, output: WholeOutput) -> None:
         self._output = output
-        view = OutputView(no_place(self._look, "text"), output)
-        await self.query_one("#output-body").mount(view)
-        view.take_focus()
+        self.query_one("#output-title", Static).update(self._title)
+        self.call_later(self.viewer.show, TextView(no_subject(self._look, "text"), output))
 
-    def _came(self, output: WholeOutput) -> None:
-        self.query_one("#output-title", Static).update(Content(f"{self._title}  ·  {output.lines:,} lines"))
-        self.call_later(self._came_later, output)
+    def action_back(self) -> None:
+        if not self.viewer.close_line():
+            self.dismiss(None)
 
-    def content(self) -> bytes | None:
-        return None if self._output is None else self._output.text.encode("utf-8", "replace")
-
-    @property
-    def file_name(self) -> str:
-        return f"cell-{self._cell}.txt"
+    def action_save(self) -> None:
+        if self._output is not None:
+            save(self.viewer, self._fetcher, self._folder, f"cell-{self._cell}.txt", self._output.text.encode("utf-8", "replace"))
 
     def action_copy_all(self) -> None:
         if self._output is None:
             return
         if self._output.size > MOST:
-            self.fail(f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file.")
+            self.viewer.fail(f"{self._output.size:,} characters are too many for the clipboard; Ctrl+S saves them to a file.")
         else:
             copy(self.app, self._output.text)

@@ -1,4 +1,4 @@
-"""A long output as a text to be read: without colours, each line as it stands at its end."""
+"""A long output as plain text: without colours, each line as a terminal would show it in the end."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mahtab_tui.tui.screens.inspector.text_source import BLOCK, LocalText
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 _SAMPLE = 100_000
-"""Characters in which the colours are looked for that the whole is likely to have."""
+"""Characters that are searched for the colours which the whole is likely to have."""
 
 
 def readable(text: str) -> str:
-    """An output without escape sequences and control characters. A million lines take less than a second, coloured or not."""
+    """Remove escape sequences and control characters. A million lines take less than a second."""
     if "\x1b" in text:
-        # Replacing the few that there are is many times quicker than a pattern over the whole.
+        # An output has few different colours: replacing each is many times faster than a pattern over all of it.
         for sequence in set(_SGR.findall(text, 0, _SAMPLE)):
             text = text.replace(sequence, "")
         if "\x1b" in text:
@@ -27,7 +27,7 @@ def readable(text: str) -> str:
 
 
 class WholeOutput(LocalText):
-    """A text that is here, of any length: the lines before each block are counted once."""
+    """A text of any length: the lines before each block are counted once."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -37,7 +37,7 @@ class WholeOutput(LocalText):
 
     @property
     def lines(self) -> int:
-        """How many lines it has."""
+        """The number of lines."""
         return self._lines[-1] + (not self.text.endswith("\n"))
 
     def block(self, number: int) -> TextPart:

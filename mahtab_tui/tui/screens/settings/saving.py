@@ -1,4 +1,4 @@
-"""One change of a setting: checked, done in this session, written to a file; the slow parts on threads."""
+"""Changes one setting: checks the value, applies it to this session, writes it to a file. The slow parts run on threads."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from mahtab_tui.settings.writing import set_value, unset
 from mahtab_tui.tui.screens.settings.checks import check
 
 
-class Saving:
-    """Each method says what came of it, in a sentence. Raises `SettingsError`, `ModelError`; after the latter nothing was changed."""
+class SettingWriter:
+    """Each method returns a sentence that reports the outcome. Raises `SettingsError`, or `ModelError`, which changes nothing."""
 
     def __init__(self, settings: Settings, key: str, file: Path, change: Callable[[str, Any], bool]) -> None:
-        """change: sets a value for this session, on the main thread; whether that holds at once."""
+        """change: sets a value for this session, on the main thread, and returns whether it takes effect at once."""
         self._settings = settings
         self._key = key
         self._file = file
         self._change = change
 
     async def toggle(self) -> str:
-        """Turn a setting over that is on or off."""
+        """Switch a setting that is on or off."""
         return await self.set("false" if getattr(self._settings, self._key) else "true")
 
     async def set(self, text: str) -> str:
-        """Give it a value, as a person types it."""
+        """Set the value that the user typed."""
         value = await asyncio.to_thread(self._checked, text)
         table = self._key.partition(".")[0]
         before = getattr(self._settings, table)
         at_once = self._apply(value)
         new = written(self._key, text)
-        # Entries are added to those that the file has.
+        # New entries of a table are added to those in the file.
         rows = {f"{self._key}.{name}": each for name, each in new.items()} if isinstance(new, dict) else {self._key: new}
         try:
             await asyncio.to_thread(self._write, rows)
         except SettingsError as error:
             if at_once:
-                raise SettingsError(f"This session follows, but it is not kept. {error}") from None
+                raise SettingsError(f"Changed for this session only; it was not saved. {error}") from None
             self._change(table, before)
             raise
-        return f"Written. {_when(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
+        return f"Saved. {_when(at_once)}{await asyncio.to_thread(self._winner, next(iter(rows)))}"
 
     async def unset(self) -> str:
-        """Take it out of the file; what the other sources say holds then."""
+        """Remove it from the file, so that the other sources decide."""
         if not await asyncio.to_thread(unset, self._file, self._key):
             raise SettingsError(f"{self._file} does not set {self._key}.")
         table = self._key.partition(".")[0]
@@ -55,7 +55,7 @@ class Saving:
             sources = await asyncio.to_thread(self._settings.anew)
             at_once = self._change(table, getattr(sources, table))
         except (SettingsError, ModelError) as error:
-            raise SettingsError(f"{self._key} is no longer in the file, but this session goes on as before. {error}") from None
+            raise SettingsError(f"{self._key} is no longer in the file, but this session keeps its value. {error}") from None
         return f"{self._key} is no longer in the file. {_when(at_once)}"
 
     def _checked(self, text: str) -> Any:
@@ -75,13 +75,13 @@ class Saving:
             set_value(self._file, key, value)
 
     def _winner(self, key: str) -> str:
-        """Whatever else the value will come from at the next start, as a sentence after another."""
+        """A sentence that names the source which overrides the file at the next start; empty if none does."""
         try:
             place = self._settings.place_of(key)
         except SettingsError as error:
             return f" But {error}"
-        return "" if place.file == self._file else f" But {place.text} wins over it from the next start."
+        return "" if place.file == self._file else f" But {place.text} overrides it from the next start."
 
 
 def _when(at_once: bool) -> str:
-    return "It holds at once." if at_once else "It holds from the next start."
+    return "It takes effect at once." if at_once else "It takes effect at the next start."

@@ -1,4 +1,4 @@
-"""Markdown that is only read."""
+"""A read-only view of Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mahtab_tui.tui.rows.rows_view import RowsView
 from mahtab_tui.tui.rows.strips import EDGE, RIGHT
 
 LONGEST = 20_000
-"""Characters that are drawn; of a longer text the preview says how many more there are."""
+"""Characters that are drawn; the preview says how many more there are."""
 
 
 class MarkdownRows:
@@ -30,8 +30,8 @@ class MarkdownRows:
         return self._rows[index]
 
 
-class Preview(RowsView, can_focus=True):
-    """Drawn as the model's words are."""
+class MarkdownPreview(RowsView, can_focus=True):
+    """Draws Markdown as the transcript draws answers."""
 
     bars = True
 
