@@ -43,7 +43,6 @@ from mahtab_tui.tui.slash import SlashCompletions, parse_slash
 from mahtab_tui.tui.stopping import Stopping
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes.key_order import KeyOrder
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.approval_row import ApprovalRow
 from mahtab_tui.tui.widgets.chips import Chips
 from mahtab_tui.tui.widgets.fan_out_row import FanOutRow
@@ -91,13 +90,13 @@ class MahtabApp(TerminalApp[int]):
         collector: Collector | None = None,
         namespace_stays: bool = False,
     ) -> None:
-        super().__init__(css_path=list(style_sheets()), guard=guard)
+        self.choices = Choices.load()
+        super().__init__(css_path=list(style_sheets()), guard=guard, theme=session.settings.theme or self.choices.theme)
         self._collector = collector
         self._after_first_picture: list[Callable[[], None]] = []
         self.session = session
         self.history = history
         self.searches: Control = session.searches
-        self.choices = Choices.load()
         self.choices.remember_model(session.model)
         self.settings = LiveSettings(self, session, self.choices, keymap or {})
         self.namespace_stays = namespace_stays
@@ -105,10 +104,6 @@ class MahtabApp(TerminalApp[int]):
         self._keys = KeyOrder(self, super().on_event, self._before_key)
         self._overlay: Overlay | None = None
         """From the first picture on."""
-        for theme in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(theme)
-        wanted = session.settings.theme or self.choices.theme
-        self.theme = wanted if wanted in self.available_themes else MAHTAB.name
 
     def call_after_first_picture(self, callback: Callable[[], None]) -> None:
         """To be called before `run`."""
@@ -145,9 +140,6 @@ class MahtabApp(TerminalApp[int]):
     def editor(self) -> EditorPane:
         return self.panes.editor
 
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
-
     # Commands
 
     def action_command(self, id: str) -> None:
@@ -174,16 +166,16 @@ class MahtabApp(TerminalApp[int]):
         return await super().run_action(action, default_namespace, namespaces)
 
     def action_command_palette(self) -> None:
-        from mahtab_tui.tui.textual_fixes.palette import Palette
+        from mahtab_tui.tui.textual_fixes.palette import SafeCommandPalette
 
-        self.push_screen(Palette(id="--command-palette"))
+        self.push_screen(SafeCommandPalette(id="--command-palette"))
 
     def search_themes(self) -> None:
         from textual.theme import ThemeProvider
 
-        from mahtab_tui.tui.textual_fixes.palette import Palette
+        from mahtab_tui.tui.textual_fixes.palette import SafeCommandPalette
 
-        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
+        self.push_screen(SafeCommandPalette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
     async def action_quit(self) -> None:
         self.work.leaving.leave()

@@ -139,7 +139,7 @@ def open_screen(
 def watch_live(what: str | None) -> int:
     """Follow a log file or a running session until the person leaves; returns the exit code. Raises `OSError`, `NoTerminal`."""
     from mahtab_tui.session.shared_sessions import SharingError, session_for
-    from mahtab_tui.tui.watch_app import WatchFile
+    from mahtab_tui.tui.watch_app import WatchApp, WatchedFile
 
     check_terminal()
     end_with_terminal()
@@ -147,7 +147,7 @@ def watch_live(what: str | None) -> int:
     theme = settings.theme or Choices.load().theme
     path = home_folder() / "logs" / "repl.log" if what is None else Path(what)
     if path.is_file():
-        file_app = WatchFile(path, theme=theme)
+        file_app = WatchApp(WatchedFile(path), theme=theme)
         with EndingSignals(file_app):
             file_app.run()
         return _exit_code(file_app)
@@ -160,11 +160,11 @@ def watch_live(what: str | None) -> int:
 
 def watch_session(running: Running) -> int:
     """Follow a running session until the person leaves; returns the exit code. Raises `NoTerminal`."""
-    from mahtab_tui.tui.watch_app import WatchSession
+    from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
 
     check_terminal()
     end_with_terminal()
-    app = WatchSession(running, theme=load_settings().theme or Choices.load().theme)
+    app = WatchApp(WatchedSession(running), theme=load_settings().theme or Choices.load().theme)
     with EndingSignals(app):
         app.run()
     return _exit_code(app)

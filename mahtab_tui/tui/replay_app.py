@@ -1,4 +1,4 @@
-"""A recorded search on a screen of its own, as it went or at once."""
+"""An application that plays a recorded search."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from mahtab_tui.tui.panes.search_tree import RecursionPane
 from mahtab_tui.tui.player import Player
 from mahtab_tui.tui.terminal_app import TerminalApp
 from mahtab_tui.tui.textual_fixes.key_line import KeyLine
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.widgets.find_row import FindRow
 
 _AT_ONCE = 2_000
-"""Events that are folded between two looks at the keyboard."""
+"""Events that are folded at a time; keys come between."""
 
 
 class ReplayApp(TerminalApp[None]):
-    """The tree over the whole screen, and the screens of its calls."""
+    """Shows the tree of calls over the whole screen, and opens the screens of calls."""
 
     TITLE = "mahtab"
     ENABLE_COMMAND_PALETTE = False
@@ -41,23 +40,17 @@ class ReplayApp(TerminalApp[None]):
     ]
 
     def __init__(self, events: Iterator[tuple[float, Record]], *, note: str = "", theme: str = "", keymap: dict[str, str] | None = None) -> None:
-        """events: each record after the seconds to wait before it. note: what to say at the beginning, such as what is missing of a log."""
+        """events: records, each with the seconds to wait before it. note: shown at the beginning, for example that the log is damaged."""
         styles = resource_folder("styles")
-        super().__init__(css_path=[styles / name for name in ("app.tcss", "dialogs.tcss", "node.tcss", "panes.tcss")])
-        for each in (MAHTAB, MAHTAB_DAY):
-            self.register_theme(each)
-        self.theme = theme if theme in self.available_themes else MAHTAB.name
+        super().__init__(css_path=[styles / name for name in ("app.tcss", "dialogs.tcss", "node.tcss", "panes.tcss")], theme=theme)
         self.player = Player(events)
         self._note = note
         self._keymap_given = keymap or {}
-        self._told = ""
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        return role_variables(self.current_theme)
+        self._state = ""
 
     def compose(self) -> ComposeResult:
         yield Static(id="replay-head", markup=False)
-        control = NoControl(self._say, "This is a recording: it can only be looked at.")
+        control = NoControl(self._say, "This is a recording and cannot be changed.")
         yield (recursion := RecursionPane(control, lambda: self.player.now, id="recursion"))
         yield FindRow(recursion.finder, id="recursion-find")
         yield KeyLine()
@@ -72,22 +65,22 @@ class ReplayApp(TerminalApp[None]):
             self._say(self._note)
 
     def _look(self) -> None:
-        """Show what has come up by now."""
+        """Show the events that are due."""
         if records := self.player.take(_AT_ONCE):
             self._pane.fold(records)
             if self.player.ended:
                 self._pane.end()
         state = "ended" if self.player.ended else "paused" if self.player.paused else f"{self.player.pace:g} x"
-        if state != self._told:
-            if self._told and len(self.screen_stack) > 1:  # The head is covered by a call that is open.
+        if state != self._state:
+            if self._state and len(self.screen_stack) > 1:  # an open call covers the head line
                 self._say(f"The recording: {state}.")
-            self._told = state
+            self._state = state
             self._head.update(Content.assemble(("◐ ", "$moon"), ("mahtab", "bold $moon"), ("  a recorded search  ", "$muted"), (state, "$model")))
 
-    # What the person does
+    # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Also where a call is open the recording can be paused; where one types, its keys are letters."""
+        """The keys of the player are letters while the user types."""
         if action in ("pause", "pace", "finish") and isinstance(self.focused, Input | TextArea):
             return False
         return super().check_action(action, parameters)
@@ -100,9 +93,6 @@ class ReplayApp(TerminalApp[None]):
 
     def action_finish(self) -> None:
         self.player.finish()
-
-    def action_dark_light(self) -> None:
-        self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
 
     def _say(self, text: str) -> None:
         self.notify(text, markup=False, timeout=4)

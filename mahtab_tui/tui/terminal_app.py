@@ -1,4 +1,4 @@
-"""What each of our applications does that takes over a terminal, and where Textual's own would break."""
+"""The base of our applications: themes, terminal output, and workarounds for Textual."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from textual.widget import Widget
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.gate import TextOnly
 from mahtab_tui.tui.guard import ScreenGuard
+from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY, role_variables
 from mahtab_tui.tui.typed_ahead import TypedAheadDriver
 
 if TYPE_CHECKING:
@@ -28,22 +29,32 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RIGHT_BUTTON = 3
-"""What a click with the right button of the mouse has as its `button`."""
+"""The `button` of a click with the right mouse button."""
 
 
 class TerminalApp(App[T]):
-    """Draws text only, reads keys by `TypedAheadDriver`, and keeps the traceback of an error that ends it."""
+    """Draws text only, reads keys through `TypedAheadDriver`, and keeps the traceback of an error that ends it."""
 
-    def __init__(self, *args: Any, guard: ScreenGuard | None = None, **kwargs: Any) -> None:
-        """guard: what keeps other output off the screen."""
-        super().__init__(*args, **kwargs)
+    def __init__(self, *, theme: str = "", guard: ScreenGuard | None = None, **options: Any) -> None:
+        """theme: a name; our own dark theme if there is none of that name. guard: keeps other output off the screen. options: of `App`."""
+        super().__init__(**options)
+        for each in (MAHTAB, MAHTAB_DAY):
+            self.register_theme(each)
+        self.theme = theme if theme in self.available_themes else MAHTAB.name
         self.guard = guard
         self.crash: Crash | None = None
-        """The error that has ended it."""
+        """The error that ended it."""
         self._text_only = TextOnly()
 
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return role_variables(self.current_theme)
+
+    def action_dark_light(self) -> None:
+        """Go from the dark theme to the light one, or back."""
+        self.theme = MAHTAB_DAY.name if self.current_theme.dark else MAHTAB.name
+
     def mask(self, text: str) -> str:
-        """A text without what no report may hold."""
+        """Mask the secrets in a report of an error."""
         return text
 
     def get_driver_class(self) -> type[Driver]:
@@ -62,35 +73,34 @@ class TerminalApp(App[T]):
 
     @property
     def is_ending(self) -> bool:
-        """Whether it is being left."""
+        """Whether the user is leaving it."""
         return self._exit
 
     @property
     def terminal(self) -> Terminal | None:
-        """What draws graphics; None: a terminal that cannot be asked."""
+        """The terminal, if it can draw graphics and be asked about it."""
         return self._driver if isinstance(self._driver, TypedAheadDriver) else None
 
     def leave_by_code(self) -> None:
-        """A cell called `exit()`."""
+        """Leave because a cell called `exit()`."""
         self.exit()
 
     async def on_event(self, event: Event) -> None:
-        """Drops keys at the very end, when there is no screen any more, and presses on a widget that is still drawn and already gone:
-        Textual would begin a selection in its parent, which it has not."""
+        """Drop keys once there is no screen, and mouse presses on a removed widget that is still drawn, whose parent Textual would select in."""
         if isinstance(event, InputEvent) and not self.screen_stack:
             return
         if not (isinstance(event, MouseDown) and _is_gone(self.screen, event)):
             await super().on_event(event)
 
     async def _on_message(self, message: Message) -> None:
-        """Drops what widgets say at the very end."""
+        """Drop messages of widgets once there is no screen."""
         if isinstance(message._sender, Widget) and not self.screen_stack:
             return
         await super()._on_message(message)
 
     def _handle_exception(self, error: Exception) -> None:
-        if self._exit and isinstance(getattr(error, "error", error), NoMatches | ScreenError):  # also one that a `WorkerFailed` is about
-            return  # while it is left its parts go, and what still came to one finds the others gone
+        if self._exit and isinstance(getattr(error, "error", error), NoMatches | ScreenError):  # `WorkerFailed` has an `error`
+            return  # while the application ends, a widget may handle an event when others are gone
         if self.crash is None:
             from mahtab_tui.tui.crash import kept
 
@@ -98,7 +108,7 @@ class TerminalApp(App[T]):
         super()._handle_exception(error)
 
     def _fatal_error(self) -> None:
-        """Nothing is printed yet: Textual would print the values of variables, and keys may be among them."""
+        """Print nothing: Textual would print the values of variables, which may be secrets."""
         self._close_messages_no_wait()
 
 
@@ -108,6 +118,6 @@ def _is_gone(screen: Screen[object], event: MouseDown) -> bool:
 
 
 def cell_size(app: App[Any]) -> tuple[int, int]:
-    """Pixels of a cell, width and height; where the terminal does not say, about their proportion."""
+    """Width and height of a cell in pixels; if the terminal does not tell, their usual proportion."""
     terminal = app.terminal if isinstance(app, TerminalApp) else None
     return (terminal and terminal.cell_size) or (1, 2)

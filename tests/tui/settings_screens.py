@@ -10,7 +10,7 @@ from textual.widgets import Static
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.settings.edit import EditSetting
 from mahtab_tui.tui.screens.settings.screen import SettingsScreen
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 from tests.tui.editor_app import until, write
 from tests.tui.story import drawn
 
@@ -45,7 +45,7 @@ async def opened(pilot: Pilot[int]) -> None:
 
 async def chosen(pilot: Pilot[int], key: str) -> None:
     """Filter down to a setting, and press Enter on it."""
-    pilot.app.screen.query_one(Line).value = ""
+    pilot.app.screen.query_one(LineInput).value = ""
     await write(pilot, key)
     await until(pilot, lambda: bool(screen(pilot).listing.rows) and screen(pilot).listing.rows[0].key.startswith(key))
     await pilot.press("enter")
@@ -59,7 +59,7 @@ async def entered(pilot: Pilot[int], key: str, new: str) -> None:
     """Enter a value for a setting that is a text or a number."""
     await chosen(pilot, key)
     await until(pilot, lambda: isinstance(pilot.app.screen, EditSetting))
-    line = pilot.app.screen.query_one(Line)
+    line = pilot.app.screen.query_one(LineInput)
     line.value = ""
     await write(pilot, new)
     await pilot.press("enter")

@@ -24,7 +24,7 @@ from mahtab_tui.tui.screens.help import HelpScreen
 from mahtab_tui.tui.screens.history_search import HistorySearch
 from mahtab_tui.tui.screens.listing import ChooseOne
 from mahtab_tui.tui.screens.prompt import Prompt
-from mahtab_tui.tui.textual_fixes.palette import Palette
+from mahtab_tui.tui.textual_fixes.palette import SafeCommandPalette
 from tests.tui.editor_app import press_at_once, until
 
 
@@ -64,7 +64,7 @@ async def test_a_dialog_is_dismissed_once(make_app: Callable[..., MahtabApp]) ->
         (["f1", "f9"], HelpScreen),
         (["f9", "f1", "f9", "ctrl+p"], Confirm),
         (["ctrl+r", "ctrl+r", "ctrl+p"], HistorySearch),
-        (["ctrl+p", "f1", "ctrl+p"], Palette),
+        (["ctrl+p", "f1", "ctrl+p"], SafeCommandPalette),
     ],
 )
 async def test_over_a_dialog_no_key_opens_another(make_app: Callable[..., MahtabApp], keys: list[str], opened: type[Screen[object]]) -> None:

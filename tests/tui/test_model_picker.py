@@ -13,7 +13,7 @@ from textual.widgets import OptionList, Static
 from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.commands.registry import BY_ID
 from mahtab_tui.tui.screens.models import ModelPicker
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 from tests.fake_claude import install_fake_claude
 from tests.tui.editor_app import until, write
 from tests.tui.story import drawn, story
@@ -113,7 +113,7 @@ async def test_any_name_can_be_typed_and_one_that_is_none_is_said(make_app: Make
         await write(pilot, "[/x]nonsense")
         await pilot.press("enter")
         await until(pilot, lambda: "There is no model '[/x]nonsense'" in text(pilot, ".listing-said"))
-        app.screen.query_one(Line).value = ""
+        app.screen.query_one(LineInput).value = ""
         await write(pilot, "claude-opus-9")
         await pilot.press("enter")
         await left(pilot)
@@ -126,7 +126,7 @@ async def test_a_provider_asks_for_the_models_name(make_app: MakeApp) -> None:
         await opened(pilot)
         await write(pilot, "ollama")
         await pilot.press("enter")
-        await until(pilot, lambda: app.screen.query_one(Line).value == "ollama:")
+        await until(pilot, lambda: app.screen.query_one(LineInput).value == "ollama:")
         await write(pilot, "tiny")
         await until(pilot, lambda: specs(pilot) == ["ollama:tiny"])
         await pilot.press("enter")

@@ -17,7 +17,7 @@ from mahtab_tui.tui.screens.models import ModelPicker
 from mahtab_tui.tui.screens.settings.edit import EditSetting
 from mahtab_tui.tui.screens.settings.groups import GROUPS
 from mahtab_tui.tui.screens.settings.screen import SettingsScreen
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 from tests.tui.editor_app import until, write
 from tests.tui.settings_screens import SIZE, MakeApp, chosen, entered, opened, said, screen, text, value
 from tests.tui.story import story
@@ -109,7 +109,7 @@ async def test_typing_filters_by_key_value_and_description(make_app: MakeApp, mi
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
         for wanted, found in (("search concurrency", ["rlm_concurrency"]), ("f11", ["keymap.help"]), ("[/x]", [])):
-            app.screen.query_one(Line).value = ""
+            app.screen.query_one(LineInput).value = ""
             await write(pilot, wanted)
             await until(pilot, lambda found=found: [row.key for row in screen(pilot).listing.rows] == found)  # type: ignore[misc]
         assert text(pilot, ".listing-about") == "No setting matches."
@@ -198,7 +198,7 @@ async def test_a_key_is_added_to_the_keymap_and_holds_at_once(make_app: MakeApp,
     app = make_app()
     async with app.run_test(size=SIZE) as pilot:
         await opened(pilot)
-        app.screen.query_one(Line).value = ""
+        app.screen.query_one(LineInput).value = ""
         await write(pilot, "keymap")
         await until(pilot, lambda: [row.key for row in screen(pilot).listing.rows] == ["keymap.help", "keymap"])
         await pilot.press("down", "enter")
@@ -206,7 +206,7 @@ async def test_a_key_is_added_to_the_keymap_and_holds_at_once(make_app: MakeApp,
         await write(pilot, "jmp=f4")
         await pilot.press("enter")
         await until(pilot, lambda: "Did you mean jump?" in text(pilot, ".setting-wrong"))
-        app.screen.query_one(Line).value = "quit=ctrl+f12"
+        app.screen.query_one(LineInput).value = "quit=ctrl+f12"
         await pilot.press("enter")
         await said(pilot, "Saved. It takes effect at once.")
         assert tomllib.loads(mine.read_text())["keymap"] == {"help": "f11", "quit": "ctrl+f12"}
@@ -219,7 +219,7 @@ async def test_a_secret_is_typed_unseen_and_written(make_app: MakeApp, mine: Pat
         await opened(pilot)
         await chosen(pilot, "api_keys.openai")
         await until(pilot, lambda: isinstance(app.screen, EditSetting))
-        line = app.screen.query_one(Line)
+        line = app.screen.query_one(LineInput)
         assert (line.value, line.password) == ("", True)
         await write(pilot, "sk-new")
         await pilot.press("enter")

@@ -17,7 +17,7 @@ from mahtab_tui.tui.app import MahtabApp
 from mahtab_tui.tui.screens.prompt import Prompt
 from mahtab_tui.tui.screens.skills.preview import LONGEST, MarkdownPreview
 from mahtab_tui.tui.screens.skills.screen import SkillsScreen
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 from tests.skills import write_skill
 from tests.tui.editor_app import until, write
 from tests.tui.story import drawn, story
@@ -252,7 +252,7 @@ async def test_a_new_one_is_made_from_the_template_and_opened(make_app: MakeApp,
         await until(pilot, lambda: edited == [["ed", str(path)]])
         await until(pilot, lambda: isinstance(pilot.app.screen, SkillsScreen) and names(pilot)[:1] == ["look-up"])
         assert "First step." in text(pilot)
-        assert screen(pilot).query_one(Line).cursor_position == len("look-up")
+        assert screen(pilot).query_one(LineInput).cursor_position == len("look-up")
 
 
 async def test_what_was_saved_is_shown_also_where_another_search_begins_at_once(
@@ -265,7 +265,7 @@ async def test_what_was_saved_is_shown_also_where_another_search_begins_at_once(
         path = write_skill(project / ".mahtab" / "skills", "look-up")
         monkeypatch.setattr(screen(pilot), "_open_file", lambda file: None)
         screen(pilot)._open(path)
-        screen(pilot).query_one(Line).value = "look-up"
+        screen(pilot).query_one(LineInput).value = "look-up"
         screen(pilot).find()
         await until(pilot, lambda: names(pilot)[:1] == ["look-up"])
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 from textual.pilot import Pilot
-from textual.widgets import RichLog, Static
+from textual.widgets import RichLog
 
 from mahtab_tui.session.shared_sessions import Running
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
-from mahtab_tui.tui.watch_app import TAIL, WatchFile, WatchSession
+from mahtab_tui.tui.watch_app import TAIL, WatchApp, WatchedFile, WatchedSession
 from tests.tui.editor_app import until
 
 
 def seen(pilot: Pilot[int]) -> str:
-    head = str(pilot.app.query_one("#replay-head", Static).content)
+    assert isinstance(pilot.app, WatchApp)
+    head = str(pilot.app._head.content)
     return "\n".join([head, *(line.text for line in pilot.app.query_one(RichLog).lines)])
 
 
 async def test_a_log_that_went_away_and_came_back_is_watched_again(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("the first line [/x]\n")
-    app = WatchFile(path)
+    app = WatchApp(WatchedFile(path))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "the first line [/x]" in seen(pilot))
         path.unlink()
@@ -34,7 +35,7 @@ async def test_a_log_that_went_away_and_came_back_is_watched_again(tmp_path: Pat
 async def test_a_log_that_grows_fast_is_drawn_in_pieces_and_a_long_line_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("x" * (TAIL // 2) + "\n")
-    app = WatchFile(path)
+    app = WatchApp(WatchedFile(path))
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: "490,000 characters more" in seen(pilot))
         log = app.query_one(RichLog)
@@ -44,13 +45,13 @@ async def test_a_log_that_grows_fast_is_drawn_in_pieces_and_a_long_line_is_cut(t
         app.look()
         assert len(log.lines) - before <= 2_000
         await until(pilot, lambda: "the end" in seen(pilot))
-        assert "bytes passed over" in seen(pilot)
+        assert "bytes skipped" in seen(pilot)
 
 
 async def test_what_comes_while_it_closes_is_no_crash(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("first\n")
-    app = WatchFile(path)
+    app = WatchApp(WatchedFile(path))
     async with app.run_test(size=(80, 24)):
         pass
     path.unlink()
@@ -59,7 +60,7 @@ async def test_what_comes_while_it_closes_is_no_crash(tmp_path: Path) -> None:
 
 
 async def test_a_letter_typed_into_a_filter_does_not_leave(tmp_path: Path) -> None:
-    app = WatchSession(Running("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock"))
+    app = WatchApp(WatchedSession(Running("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock")))
     async with app.run_test(size=(80, 24)) as pilot:
         app.query_one(NamespacePane).focus()
         await pilot.press("ctrl+f", "q")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from mahtab_tui.tui.clipboard import copy_selection
 from mahtab_tui.tui.commands.command import command, slash_command
 from mahtab_tui.tui.commands.workspace import Workspace
-from mahtab_tui.tui.theme import MAHTAB, MAHTAB_DAY
 
 
 @command("settings", "f12", "Settings", "See all settings, where each comes from, and change them", "Screen", slash="settings")
@@ -23,7 +22,7 @@ def choose_theme(work: Workspace, name: str) -> None:
 
 @command("dark-light", "f10", "Dark / light", "Go from the dark theme to the light one or back", "Screen", over_questions=True)
 def dark_light(work: Workspace) -> None:
-    work.app.theme = MAHTAB_DAY.name if work.app.current_theme.dark else MAHTAB.name
+    work.app.action_dark_light()
 
 
 @command("copy", "ctrl+shift+c", "Copy", "Copy what is selected", "Screen", priority=False, over_questions=True)

@@ -19,7 +19,7 @@ from mahtab_tui.bus.sanitize import one_line, plain
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.textual_fixes.options import Options
 from mahtab_tui.tui.textual_fixes.removable import removable
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 
 Row = TypeVar("Row")
 
@@ -80,7 +80,7 @@ class Listing(Vertical, Generic[Row]):
         self.rows: Sequence[Row] = ()
         self._source = source
         self._title, self._hint = title, hint
-        self._line = Line(placeholder=placeholder, compact=True)
+        self._line = LineInput(placeholder=placeholder, compact=True)
         self._options = Options(compact=True, markup=False)
         self._options.can_focus = False
         self._beside, self._below = beside, below

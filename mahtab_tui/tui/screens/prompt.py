@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import one_line
 from mahtab_tui.tui.screens.dialog import Dialog
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class Prompt(Dialog[str | None]):
@@ -27,7 +27,7 @@ class Prompt(Dialog[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog"):
             yield Static(self._question, markup=False)
-            yield Line(self._value, compact=True)
+            yield LineInput(self._value, compact=True)
             yield Static("Enter takes it · Esc leaves all as it is", classes="quiet", markup=False)
 
     @on(Input.Submitted)

@@ -1,4 +1,4 @@
-"""Keys act in the order in which they were pressed, also where they come in a bunch: over a slow line, or on a busy machine."""
+"""Lets keys act in the order in which they were pressed, even if many arrive at once from a slow line or on a busy machine."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from textual.message_pump import MessagePump, MessagePumpClosed
 from textual.widgets import Input, TextArea
 
 _BURST = 16
-"""Keys that wait at once where nobody types them: a program does, or a terminal without bracketed paste pastes."""
+"""So many waiting keys were not typed: they come from a program, or from a paste without bracketed paste."""
 _MOST_WAITS = 10
-"""How often a key waits for what has the focus: that may be told new things without end."""
+"""How often a key waits for the focused widget, which may get new messages without end."""
 
 
 class KeyOrder:
-    """Hands an application its keys, each when those before it have done all that they do.
+    """Delivers each key to an application once the keys before it have done all their work.
 
-    Textual runs a command's key at once, while letters before it still wait at what has the focus; and letters after it go nowhere
-    while the screen that it opens is being made, or act as keys of the pane that had the focus before it opened a line.
+    Textual runs a command's key at once, while letters before it still wait at the focused widget. Letters after it are lost while
+    the screen that it opens is composed, or act as keys of the pane that had the focus before.
     """
 
     def __init__(self, app: App[Any], deliver: Callable[[Event], Awaitable[None]], before: Callable[[Key | Paste], bool]) -> None:
-        """deliver: Textual's own way of a key. before: called when it is a key's turn; where it returns True the key is not delivered."""
+        """deliver: Textual's own handling of a key. before: called when it is a key's turn; if it returns True the key is not delivered."""
         self._app = app
         self._deliver = deliver
         self._before = before
         self._typed: deque[Key | Paste] = deque()
-        """Keys that wait for their turn."""
+        """The keys that wait for their turn."""
 
     async def take(self, event: Key | Paste) -> None:
-        """A key has come from the terminal."""
+        """Take in a key from the terminal."""
         burst = self._app.message_queue_size >= _BURST
-        self._typed.append(self._with_those_behind(event) if burst and isinstance(event, Key) else event)
+        self._typed.append(self._joined(event) if burst and isinstance(event, Key) else event)
         if len(self._typed) == 1:
             await self._take_keys()
 
-    def _with_those_behind(self, key: Key) -> Key:
-        """A character with all that wait behind it, as one key: a text field takes them in at once, instead of being laid out for each."""
+    def _joined(self, key: Key) -> Key:
+        """Join a character and those that wait behind it into one key, so that a text field is laid out once."""
         if not isinstance(self._app.focused, Input | TextArea) or not _is_letter(key):
             return key
         text = [key.character or ""]
@@ -54,8 +54,10 @@ class KeyOrder:
         return key if len(text) == 1 else Key("typed", "".join(text))
 
     async def _take_keys(self, waited: int = 0) -> None:
-        """waited: how often the first of them has waited already. One call is under way as long as there are any: a key is taken off when
-        all that it does is done."""
+        """Deliver keys until one of them has to be waited for. waited: how often the first key has waited.
+
+        As long as there are keys, one call is under way. A key is removed when all its work is done.
+        """
         while self._typed:
             event = self._typed[0]
             first = self._first_to_act(event)
@@ -78,9 +80,9 @@ class KeyOrder:
                 return
 
     async def _done_by(self, widget: DOMNode, focused: DOMNode, again: bool = True) -> None:
-        """A widget has done its part of a key, which goes on to what holds the widget, and at last to the application.
+        """Follow a key from the focused widget through its parents to the application, whose message queue it leaves last.
 
-        again: what the key has brought about goes the same way, from what had the focus.
+        again: follow once more the same way, for the messages that the key has caused.
         """
         if widget.parent is not None and widget.parent.call_later(self._done_by, widget.parent, focused, again):
             return
@@ -92,7 +94,7 @@ class KeyOrder:
         await self._take_keys()
 
     def _first_to_act(self, event: Key | Paste) -> MessagePump | None:
-        """What has to do something of its own before a key can have its turn."""
+        """The widget or screen whose messages have to be handled before it is a key's turn; None if the key can be delivered."""
         focused, screen = self._app.focused, self._app.screen
         if focused is None:
             return None if screen.is_mounted and not screen.message_queue_size else screen
@@ -103,5 +105,5 @@ class KeyOrder:
 
 
 def _is_letter(key: Key) -> bool:
-    """Whether a key puts one character into a text and does nothing else, whatever is before it. (A backtick may change the mode.)"""
+    """Whether a key only inserts a character. (A backtick may change the mode.)"""
     return key.is_printable and key.character != "`" and not key.is_forwarded

@@ -1,6 +1,6 @@
-"""The terminal's control sequences on their way to keys: what no key can be made of is dropped, and nothing of it is typed.
+"""Reads the terminal's control sequences: those that are no key are dropped, so that none of their characters is typed.
 
-Textual's own parser raises on numbers that are no characters, and types a sequence that it does not know, a key at a time.
+Textual's own parser raises on numbers that are no characters, and types a sequence that it does not know, key by key.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from textual.events import Key, Paste, Resize
 from textual.message import Message
 
 LONGEST = 32
-"""Characters of the longest sequence that a key or the mouse has."""
+"""Characters of the longest sequence of a key or the mouse."""
 LONGEST_TYPED = 256
-"""Characters that a person may have typed since the last read."""
+"""Characters that a user may have typed since the last read."""
 LARGEST = 10_000
 """Columns or lines of the largest terminal."""
 
@@ -29,25 +29,25 @@ _SEQUENCE = re.compile(
     r"|(?P<escape>\x1b)\Z"
 )
 _FINALS = {keys[-1] for keys in ANSI_SEQUENCES_KEYS if keys.startswith("\x1b[")} | set("u~ABCDEFHPQRSMmIOty[")
-"""What ends a sequence of a key, the mouse, the focus, a size or a mode."""
+"""The last characters of sequences for keys, the mouse, the focus, sizes and modes."""
 _PASTED_ESCAPE = "\ufdd0"
-"""Stands for an Escape within a paste, so that none of it looks like the paste's end; a character that no text has."""
+"""Replaces Escape within a paste, so that nothing in it looks like the end of the paste; no text has this character."""
 _LONE_KEY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\x1b\[[\d;:]*[u~]")
 
 
 class KeySequences:
-    """Passes on what keys, the mouse and pastes are made of. Any sequence may come in several reads."""
+    """Passes on the sequences of keys, the mouse and pastes. A sequence may be split over several reads."""
 
     def __init__(self) -> None:
         self._held = ""
-        """A sequence that goes on in the next read: as much of it as says whether it is too long."""
+        """The beginning of a sequence that continues in the next read, up to the length from which it is too long."""
         self._pasting = False
         self._silent = False
 
     def take(self, typed: str) -> str:
-        """What keys are to be made of. Takes time in proportion to what was read."""
+        """Filter what was read; linear time."""
         if self._pasting and self._silent and typed != BRACKETED_PASTE_END and _LONE_KEY.fullmatch(typed):
-            typed = BRACKETED_PASTE_END + typed  # the end of the paste was lost, and a key means to stop something
+            typed = BRACKETED_PASTE_END + typed  # the end of the paste was lost, and the user presses a key
         typed, self._held, self._silent = self._held + typed, "", False
         passed = []
         while typed:
@@ -64,20 +64,20 @@ class KeySequences:
         return "".join(passed)
 
     def silence(self) -> str:
-        """Nothing came for a while: what was held back, where it may have been typed."""
+        """Return what was held back if it may be a key, because nothing came for a while."""
         self._silent = True
-        if self._pasting:  # an end of it that has begun may still come
+        if self._pasting:  # the rest of its end may still come
             return ""
         held, self._held = self._held, ""
         return held if len(held) <= LONGEST else ""
 
     def _readable(self, text: str, *, last: bool) -> str:
-        """last: nothing after this text has been read yet."""
+        """Drop what is no key. last: whether nothing after this text was read yet."""
 
         def readable(found: re.Match[str]) -> str:
             goes_on = last and found.end() == len(text)
             if found["focus"]:
-                return ""  # it came and went: only the last report counts
+                return ""  # of several reports only the last counts
             if found["escape"] and last:  # the key, or the beginning of a sequence
                 self._held = found[0]
                 return ""
@@ -94,7 +94,7 @@ class KeySequences:
         return _SEQUENCE.sub(readable, text)
 
     def _string(self, sequence: str, *, ended: bool, goes_on: bool) -> str:
-        """An answer of the terminal that nobody waits for. A short one without an end is Alt and a letter, and what was typed then."""
+        """Drop an answer of the terminal. A short one without an end is Alt and a letter, followed by what was typed."""
         if not ended and len(sequence) <= LONGEST_TYPED:
             return sequence
         if not ended and goes_on:
@@ -103,19 +103,19 @@ class KeySequences:
 
 
 def _without_begun(text: str, mark: str) -> tuple[str, str]:
-    """A text in two, where a mark may begin at its end."""
+    """Split off the end of a text if it may be the beginning of a mark."""
     begun = next((length for length in range(len(mark) - 1, 0, -1) if text.endswith(mark[:length])), 0)
     return text[: len(text) - begun], text[len(text) - begun :]
 
 
 class KeyParser(XTermParser):
-    """Textual's, which goes on after a sequence that it cannot read, takes a paste whole (2 µs a character otherwise), and believes no
-    impossible size of the terminal. To be fed with what `KeySequences` passes on."""
+    """Textual's parser, which survives a sequence that it cannot read, takes a paste as a whole (2 µs a character otherwise), and ignores
+    impossible sizes of the terminal. Feed it with what `KeySequences` passes on."""
 
     def __init__(self, debug: bool = False) -> None:
         super().__init__(debug)
         self._pasted: list[str] | None = None
-        """What has come of a paste; None where there is none."""
+        """The parts of a paste so far; None outside a paste."""
 
     def feed(self, data: str) -> Iterable[Message]:
         if not data:
@@ -135,7 +135,7 @@ class KeyParser(XTermParser):
                     yield Paste(whole.replace(_PASTED_ESCAPE, "\x1b").replace("\x00", ""))
 
     def silence(self) -> Iterable[Message]:
-        """Nothing came for a while: what may have begun a sequence is a key."""
+        """Treat the beginning of a sequence as a key, because nothing came for a while."""
         if self._timeout_time is not None:
             self._timeout_time = 0.0
         return self.tick()
@@ -155,7 +155,7 @@ class KeyParser(XTermParser):
                 token_callback(token)
 
         while not self.is_eof:
-            with contextlib.suppress(ArithmeticError, ValueError):  # raised at the end of a sequence: the next character begins a key
+            with contextlib.suppress(ArithmeticError, ValueError):  # the next character begins a key
                 yield from super().parse(take)
 
 

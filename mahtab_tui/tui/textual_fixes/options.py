@@ -1,4 +1,4 @@
-"""A list of options that may change while one is being clicked."""
+"""An option list that changes between the press and the click."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textual.widgets import OptionList
 
 
 class Options(OptionList):
-    """A click on an option that is still drawn and already gone does nothing; Textual would look it up all the same."""
+    """Ignores a click on an option that is still drawn but has been removed; Textual would look it up."""
 
     async def _on_click(self, event: Click) -> None:
         place = event.style.meta.get("option")

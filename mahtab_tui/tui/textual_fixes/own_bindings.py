@@ -1,4 +1,4 @@
-"""Keys that act in the order in which they were pressed."""
+"""Bindings that run in the order in which their keys were pressed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from textual.widget import Widget
 
 
 async def run_own_binding(widget: Widget, event: Key) -> None:
-    """Run what the widget itself has bound to a key, for its `on_key`.
+    """Run the widget's own binding of a key at once; call it from `on_key`.
 
-    Textual runs a binding when its key, which no widget wanted, has travelled up to the application. Letters that came after it are typed by
-    then: where keys come in a bunch, over a slow line or on a busy machine, Backspace would take the wrong letter.
+    Textual runs a binding only after its key has bubbled up to the application. If many keys arrive together, later letters are typed by
+    then, and Backspace would delete the wrong one.
     """
     for binding in widget._bindings.key_to_bindings.get(event.key, ()):
         if not binding.priority and await widget.app.run_action(binding.action, widget):

@@ -1,4 +1,4 @@
-"""Textual's command palette, for keys and clicks that come in a bunch."""
+"""Textual's command palette, made robust against bursts of keys and clicks."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from textual.errors import NoWidget
 from textual.events import Click
 
 
-class Palette(CommandPalette):
-    """Textual's palette, for keys and clicks in a bunch: it closes once, and what reaches it afterwards finds it empty."""
+class SafeCommandPalette(CommandPalette):
+    """Closes once, and ignores keys and clicks that arrive afterwards."""
 
     asks: ClassVar[bool] = True
     """As `Dialog.asks`."""
@@ -24,13 +24,13 @@ class Palette(CommandPalette):
         return done
 
     def _on_click(self, event: Click) -> None:  # type: ignore[override]
-        event.prevent_default()  # else Textual's own handler would follow
-        with suppress(NoWidget):  # beside a screen that has just become smaller
+        event.prevent_default()  # Textual's own handler is called below
+        with suppress(NoWidget):  # outside a screen that has just become smaller
             super()._on_click(event)
 
     def _action_command_list(self, action: str) -> None:
         if action.startswith("page") and not self.query_one(CommandList).size:
-            return  # a page of a list that was not laid out yet, or for which there is no room, would be an error
+            return  # Textual raises for a list that has no size
         super()._action_command_list(action)
 
     def _watch__list_visible(self) -> None:

@@ -24,7 +24,7 @@ from mahtab_tui.tui.theme import GUESTS
 from mahtab_tui.tui.widgets.approval_chips import ApprovalChips
 from mahtab_tui.tui.widgets.asking_row import AskingRow
 from mahtab_tui.tui.widgets.chips import DEAF
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 from mahtab_tui.tui.widgets.waiting_code import WaitingCode
 
 Action = Literal["run", "skip", "all", "stop"]
@@ -91,7 +91,7 @@ class ApprovalRow(AskingRow[Approval]):
         yield Static(id="about", markup=False)
         yield self._code
         yield self._chips
-        yield Line(id="reason", compact=True, placeholder="why not?")
+        yield LineInput(id="reason", compact=True, placeholder="why not?")
         yield EditedCode(id="edited")
 
     def on_mount(self) -> None:
@@ -113,7 +113,7 @@ class ApprovalRow(AskingRow[Approval]):
         return self._chips if self._part == "chips" else self.query_one(f"#{self._part}")
 
     def show(self, record: Approval) -> None:
-        self.query_one("#reason", Line).value = ""
+        self.query_one("#reason", LineInput).value = ""
         edited = self.query_one("#edited", CodeArea)
         edited.load_text(clean(record.text))
         edited.move_cursor(edited.document.end)

@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from mahtab_tui.tui.patterns import PatternError
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 
 PAUSE = 0.15
 """Seconds without a key after which a regular expression is searched for: the search of one may hold the keys for a moment."""
@@ -55,12 +55,12 @@ class FindRow(Horizontal):
 
     def compose(self) -> ComposeResult:
         yield Static("Find", id="find-title", markup=False)
-        yield Line(compact=True, id="find-line")
+        yield LineInput(compact=True, id="find-line")
         yield Static(id="find-count", markup=False)
 
     def open(self) -> None:
         """Show it, and search."""
-        line = self.query_one(Line)
+        line = self.query_one(LineInput)
         line.value = self._found.begin_find() or line.value
         self.display = True
         line.focus()
@@ -103,7 +103,7 @@ class FindRow(Horizontal):
             self._waiting.stop()
             self._waiting, step = None, 0
         try:
-            said = Content(self._found.find(self.query_one(Line).value, step, regex=self._regex))
+            said = Content(self._found.find(self.query_one(LineInput).value, step, regex=self._regex))
         except PatternError as error:
             said = Content.styled(str(error), "$bad")
         self.query_one("#find-count", Static).update(said)

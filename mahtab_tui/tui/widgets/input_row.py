@@ -18,7 +18,7 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.widgets.focus_loan import FocusLoan
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 
 LINGER = 0.25
 """Seconds for which the row stays after an answer: code that asks again at once (a debugger does) gets what was typed meanwhile."""
@@ -29,7 +29,7 @@ PROMPT = 60
 _AWAY = "empty the editor, or click here, to answer"
 
 
-class _Answer(Line):
+class _Answer(LineInput):
     BINDINGS = [  # noqa: RUF012
         Binding("ctrl+d", "end_of_input", "End of input", show=False),
     ]

@@ -9,18 +9,22 @@ from typing import ClassVar
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.document._document import Location, Selection
+from textual.document._syntax_aware_document import SyntaxAwareDocument
 from textual.events import Key, Paste
+from textual.geometry import Region, Size
 from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import TextArea
 
 from mahtab_tui.tui.panes.editor.colours import editor_theme
 from mahtab_tui.tui.panes.editor.line_breaks import STEP, is_complete, next_indent
 from mahtab_tui.tui.panes.editor.pasting import clean, pasted_python
 from mahtab_tui.tui.panes.editor.pieces import spans
 from mahtab_tui.tui.textual_fixes.own_bindings import run_own_binding
-from mahtab_tui.tui.textual_fixes.text_area import MendedTextArea
+from mahtab_tui.tui.textual_fixes.visible_highlights import VisibleHighlights
 
 
-class CodeArea(MendedTextArea):
+class CodeArea(TextArea):
     """Python, or plain words when `python` is off. Enter submits what is complete and opens a line in what is not."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -41,6 +45,7 @@ class CodeArea(MendedTextArea):
     def __init__(self, text: str = "", *, id: str | None = None) -> None:
         self.typing = False
         """Whether the cursor moves because something is typed."""
+        self._visible_highlights = VisibleHighlights(self)
         super().__init__(text, language="python", tab_behavior="focus", highlight_cursor_line=False, compact=True, max_checkpoints=200, id=id)
         self._pair: tuple[Location, ...] | None = ()
         """Where the bracket at the cursor and its partner are. None: not sought yet, which waits for the next picture."""
@@ -197,6 +202,43 @@ class CodeArea(MendedTextArea):
             if row == line_index and (style := self._theme.bracket_matching_style):
                 line.stylize(style, column, column + 1)
         return line
+
+    # Workarounds for Textual; see `tui.textual_fixes`.
+
+    @staticmethod
+    def _get_builtin_highlight_query(language_name: str) -> str:
+        """Return no query, because `VisibleHighlights` has its own."""
+        return ""
+
+    def _set_document(self, text: str, language: str | None) -> None:
+        before = getattr(self, "document", None)
+        super()._set_document(text, language)
+        if isinstance(before, SyntaxAwareDocument):
+            # A document and its tree refer to each other, the tree in C, where no garbage collector sees it: neither would ever be freed.
+            del before._syntax_tree
+
+    def _build_highlight_map(self) -> None:
+        self._visible_highlights.clear()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._visible_highlights.update()
+        return super().render_lines(crop)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Respect a maximum in vh, which Textual ignores while the parent has no height yet."""
+        height, most = super().get_content_height(container, viewport, width), self.styles.max_height
+        return height if most is None else min(height, int(most.resolve(viewport, viewport)))
+
+    def _refresh_size(self) -> None:
+        """Scroll to the cursor again, because Textual does so before it knows the height of the new text."""
+        super()._refresh_size()
+        self.scroll_cursor_visible()
+
+    def _recompute_cursor_offset(self) -> None:
+        # An undo may remove the scrollbar while the cursor is still on a removed line; Textual moves it a moment later.
+        row, column = self.cursor_location
+        if row < self.document.line_count and column <= len(self.document.get_line(row)):
+            super()._recompute_cursor_offset()  # type: ignore[no-untyped-call]
 
 
 def _dedented(line: str) -> str:

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.screens.inspector.view import View
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class Viewer(Vertical):
@@ -25,7 +25,7 @@ class Viewer(Vertical):
         self.view: View | None = None
         """The view that writes to the status line and gets the focus; None until one is shown."""
         self._status = Static(id="viewing-status", markup=False)
-        self._line = Line(id="viewing-line", compact=True)
+        self._line = LineInput(id="viewing-line", compact=True)
         self._line.display = False
         self._entered: Callable[[str], object] | None = None
         """Called with the line that the user enters."""

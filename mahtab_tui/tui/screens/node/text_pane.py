@@ -16,7 +16,7 @@ from mahtab_tui.search.coverage import Coverage
 from mahtab_tui.tui.rows.fetcher import Fetcher
 from mahtab_tui.tui.rows.text_window import TextWindow
 from mahtab_tui.tui.screens.node.text_rows import TextRows
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class TextPane(Vertical):
@@ -45,7 +45,7 @@ class TextPane(Vertical):
             yield Static("The text is not held any more.", classes="quiet-words", markup=False)
         else:
             yield self.rows
-            yield Line(placeholder="search the text", compact=True, id="find")
+            yield LineInput(placeholder="search the text", compact=True, id="find")
 
     def on_mount(self) -> None:
         for line in self.query("#find"):
@@ -74,7 +74,7 @@ class TextPane(Vertical):
 
     def action_search(self) -> None:
         if self.shown:
-            line = self.query_one("#find", Line)
+            line = self.query_one("#find", LineInput)
             line.display = True
             line.focus()
 
@@ -86,7 +86,7 @@ class TextPane(Vertical):
 
     def action_next(self, backwards: bool) -> None:
         if self.shown:
-            self._find(self.query_one("#find", Line).value, backwards=backwards)
+            self._find(self.query_one("#find", LineInput).value, backwards=backwards)
 
     def _find(self, words: str, *, backwards: bool) -> None:
         """Go to where the words are; on a thread, since the text may be long."""

@@ -17,7 +17,7 @@ from mahtab_tui.settings.model import SettingsError
 from mahtab_tui.settings.values import Entry, written
 from mahtab_tui.tui.screens.dialog import Dialog
 from mahtab_tui.tui.screens.settings.checks import check
-from mahtab_tui.tui.widgets.line import Line
+from mahtab_tui.tui.widgets.line_input import LineInput
 
 
 class EditSetting(Dialog[str | None]):
@@ -35,7 +35,7 @@ class EditSetting(Dialog[str | None]):
         with Vertical(classes="dialog"):
             yield Static(self._entry.key, markup=False)
             yield Static(f"{self._entry.description}.", classes="setting-about", markup=False)
-            yield Line(self._value, compact=True, password=self._secret)
+            yield LineInput(self._value, compact=True, password=self._secret)
             yield Static(classes="setting-wrong", markup=False)
             yield Static("Enter takes it · empty unsets it · Esc leaves all as it is", classes="quiet", markup=False)
 

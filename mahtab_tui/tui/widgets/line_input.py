@@ -9,7 +9,7 @@ from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.tui.textual_fixes.own_bindings import run_own_binding
 
 
-class Line(Input):
+class LineInput(Input):
     """An `Input` that takes a pasted text whole, its line breaks as blanks, and keys in their order."""
 
     async def on_key(self, event: Key) -> None:
