@@ -55,9 +55,9 @@ def code_of_an_answer(text: str) -> None:
 
 
 def streamed_answer(text: str) -> None:
-    from mahtab_tui.bus.splitter import Splitter
+    from mahtab_tui.bus.splitter import AnswerSplitter
 
-    splitter = Splitter()
+    splitter = AnswerSplitter()
     for start in range(0, len(text), 10_000):
         list(splitter.feed(text[start : start + 10_000]))
     list(splitter.end())

@@ -1,8 +1,9 @@
-"""Records as JSON values and back: the one place that knows how they are written in session files, logs, frames of sockets and output lines.
+"""Converts records to JSON values and back, for session files, logs, sockets and JSON output.
 
-Format 1, which 0.1.0 wrote already, is a tag, a text, a time and the other fields by name: None and flags that are
-not set are left out but where a field says otherwise, rows are objects or lists. What is read may be damaged, hostile, or from a newer version: each field is checked by its declared type,
-fields that are not known are passed over. A field that is renamed or told otherwise makes a format 2, and `decode` translates older ones.
+Format 1, used since 0.1.0, is a tag, a text, a time and the other fields by name. None and flags that are not set are left out, unless
+the field declares otherwise; rows are objects or lists. Input may be damaged, hostile, or from a newer version: each field is checked
+against its declared type, and unknown fields are ignored. If a field is renamed or changes its meaning, start format 2 and let `decode`
+translate older ones.
 """
 
 from __future__ import annotations
@@ -18,34 +19,32 @@ from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
 
 FORMAT = 1
-"""Of all that is written now."""
+"""The format that is written now."""
 
 _WHOLE = 2**63
-"""Beyond it nothing is counted, and SQLite has no number."""
+"""Limit of whole numbers: SQLite's integers have 64 bits."""
 
 _Read = Callable[[Any], Any]
 
 
-class Malformed(ValueError):
-    """It is no record, or a value of one is not what it should be."""
+class InvalidRecord(ValueError):
+    """The JSON value is not a record, or a field has a value of the wrong type."""
 
 
 class _Kinds(NamedTuple):
-    """The classes of records."""
-
     by_tag: Mapping[tuple[str, str], Any]
     tags_with_events: frozenset[str]
 
 
 def as_json(record: Record) -> dict[str, Any]:
-    """A whole record as one JSON object."""
+    """Return a whole record as one JSON object."""
     return {"tag": record.tag, "time": record.time, "attrs": encode(record), "text": record.text}
 
 
 def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
-    """The record that `records.base.encode` was given; None where its tag is of a newer version. Raises `Malformed`."""
+    """Return the record that `records.base.encode` was given; None for a tag of a newer version. Raises `InvalidRecord`."""
     if not isinstance(attrs, dict):
-        raise Malformed("The fields of a record must be an object.")
+        raise InvalidRecord("The fields of a record must be an object.")
     kinds = _kinds()
     kind = kinds.by_tag.get((tag, str(attrs.get("event")) if tag in kinds.tags_with_events else ""))
     if kind is None:
@@ -55,14 +54,14 @@ def decode(tag: str, text: str, attrs: object, time: float) -> Record | None:
     try:
         record: Record = kind(text, time=time, **values)
     except TypeError as missing:
-        raise Malformed(f"A record of tag {tag} lacks a field: {missing}.") from None
+        raise InvalidRecord(f"A record of tag {tag} lacks a field: {missing}.") from None
     return record
 
 
 def from_json(value: object) -> Record | None:
-    """The record that `as_json` was given; None where its tag is of a newer version. Raises `Malformed`."""
+    """Return the record that `as_json` was given; None for a tag of a newer version. Raises `InvalidRecord`."""
     if not isinstance(value, dict):
-        raise Malformed("A record must be an object.")
+        raise InvalidRecord("A record must be an object.")
     tag, text, time = (value.get(name) for name in ("tag", "text", "time"))
     return decode(_text(tag), _text(text), value.get("attrs"), float(_number(time)))
 
@@ -83,12 +82,12 @@ def _readers(kind: type[Any]) -> Mapping[str, _Read]:
 def _field(read: _Read, name: str, value: object) -> Any:
     try:
         return read(value)
-    except Malformed as error:
-        raise Malformed(f"{name}: {error}") from None
+    except InvalidRecord as error:
+        raise InvalidRecord(f"{name}: {error}") from None
 
 
 def _reader(hint: Any) -> _Read:
-    """What checks a JSON value by the type that is declared for it, and makes the value of a record from it."""
+    """Return a function that checks a JSON value against a declared type and converts it to a field's value."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         return _reader(args[0])
@@ -106,31 +105,31 @@ def _reader(hint: Any) -> _Read:
 def _text(value: Any) -> Any:
     if isinstance(value, str):
         return value
-    raise Malformed("not a text")
+    raise InvalidRecord("not a text")
 
 
 def _whole(value: Any) -> Any:
     if type(value) is int and -_WHOLE <= value < _WHOLE:
         return value
-    raise Malformed("not a whole number")
+    raise InvalidRecord("not a whole number")
 
 
 def _number(value: Any) -> Any:
-    if type(value) in (int, float) and -_WHOLE <= value < _WHOLE:  # which is so of no infinity, and not of NaN
+    if type(value) in (int, float) and -_WHOLE <= value < _WHOLE:  # false for infinities and NaN
         return value
-    raise Malformed("not a number")
+    raise InvalidRecord("not a number")
 
 
 def _truth(value: Any) -> Any:
     if isinstance(value, bool):
         return value
-    raise Malformed("neither true nor false")
+    raise InvalidRecord("neither true nor false")
 
 
 def _nothing(value: Any) -> Any:
     if value is None:
         return None
-    raise Malformed("not null")
+    raise InvalidRecord("not null")
 
 
 def _one_of(readers: list[_Read]) -> _Read:
@@ -138,7 +137,7 @@ def _one_of(readers: list[_Read]) -> _Read:
         for reader in readers:
             try:
                 return reader(value)
-            except Malformed as error:
+            except InvalidRecord as error:
                 last = error
         raise last
 
@@ -148,7 +147,7 @@ def _one_of(readers: list[_Read]) -> _Read:
 def _rows(reader: _Read) -> _Read:
     def read(value: Any) -> Any:
         if not isinstance(value, (list, tuple)):
-            raise Malformed("not a list")
+            raise InvalidRecord("not a list")
         return tuple(reader(each) for each in value)
 
     return read
@@ -157,7 +156,7 @@ def _rows(reader: _Read) -> _Read:
 def _row(readers: list[_Read]) -> _Read:
     def read(value: Any) -> Any:
         if not isinstance(value, (list, tuple)) or len(value) != len(readers):
-            raise Malformed(f"not a list of {len(readers)}")
+            raise InvalidRecord(f"not a list of {len(readers)}")
         return tuple(reader(each) for reader, each in zip(readers, value, strict=True))
 
     return read
@@ -166,7 +165,7 @@ def _row(readers: list[_Read]) -> _Read:
 def _mapping(reader: _Read) -> _Read:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise Malformed("not an object")
+            raise InvalidRecord("not an object")
         return {str(name): reader(each) for name, each in value.items()}
 
     return read
@@ -179,7 +178,7 @@ def _named(kind: Any) -> _Read:
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict) or not needed <= value.keys():
-            raise Malformed(f"not an object with {', '.join(sorted(needed))}")
+            raise InvalidRecord(f"not an object with {', '.join(sorted(needed))}")
         return kind(**{name: _field(readers[name], name, value[name]) for name in readers.keys() & value.keys()})
 
     return read

@@ -1,4 +1,4 @@
-"""Masks over secrets in a text."""
+"""Puts a mask over the secrets in a text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ MASK = "••••••••"
 
 
 def covered(text: str, spans: Sequence[Span]) -> str:
-    """A text with `MASK` over some spans of it; line ends within them stay."""
+    """Return the text with `MASK` in place of some spans. Line ends within them stay."""
     return between(text, spans, 0, len(text))
 
 
 def between(text: str, spans: Sequence[Span], start: int, end: int) -> str:
-    """The part of a text from one place up to another, with `MASK` over some spans of the text."""
+    """Return `text[start:end]` with `MASK` in place of some spans of the whole text."""
     if not spans or start >= end:
         return text[start:end]
     pieces: list[str] = []

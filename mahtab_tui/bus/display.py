@@ -1,4 +1,4 @@
-"""From any thread to the panes: records gather here until the main thread takes them."""
+"""Collects records from any thread until the main thread takes them for the panes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from mahtab_tui.bus.records import Record, Stream, record_of
 
 
 class DisplayHandler(logging.Handler):
-    """Any thread logs, the main thread takes.
+    """Collects the records that are displayed.
 
-    Neighbouring pieces of one stream (all the same but the text) become one record as they come, so that a look costs what there is
-    to draw, not how often something was logged.
+    Consecutive pieces of one stream become one record as they come, so that the cost of drawing depends on the amount of text, not on
+    the number of records.
     """
 
     def __init__(self) -> None:
@@ -20,23 +20,23 @@ class DisplayHandler(logging.Handler):
         self.addFilter(TagFilter("display"))
         self._records: list[Record] = []
         self._pieces: list[str] = []
-        """Texts of the stream record that is still growing; it belongs at the end of `_records`."""
+        """Texts of the stream that is still growing; it belongs at the end of `_records`."""
         self._stream: Stream | None = None
         """Its first piece."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        said = record_of(record)
-        if not isinstance(said, Stream):
+        value = record_of(record)
+        if not isinstance(value, Stream):
             self._end_stream()
-            self._records.append(said)
+            self._records.append(value)
             return
-        if self._stream is None or self._stream.stream != said.stream:
+        if self._stream is None or self._stream.stream != value.stream:
             self._end_stream()
-            self._stream = said
-        self._pieces.append(said.text)
+            self._stream = value
+        self._pieces.append(value.text)
 
     def take(self) -> list[Record]:
-        """What has come since the last call, in order."""
+        """Return the records since the last call, in order."""
         self.acquire()
         self._end_stream()
         records, self._records = self._records, []

@@ -1,4 +1,4 @@
-"""The line that opens a fence, the line that closes it, and what stands between, while a text is still coming."""
+"""Recognises the lines that open and close a fence while a text is still arriving."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from mahtab_tui.bus.fences import is_python
 
 LONGEST = 300
-"""Characters of a line that can be a fence."""
+"""A longer line, in characters, is not a fence."""
 
 _MARGIN = r"[ \t]*(?:>[ \t]*)*"
-"""What a fence in a quotation or a list is indented by."""
+"""Indentation of a fence in a quotation or a list."""
 _OPENING = re.compile(rf"(?P<margin>{_MARGIN})(?P<item>(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?)(?P<marks>`{{3,}}|~{{3,}})(?P<info>.*)")
 _TO_BE_OPENING = re.compile(rf"{_MARGIN}(?:(?:[-*+]|\d{{1,9}}[.)]?)|(?:(?:[-*+]|\d{{1,9}}[.)])[ \t]+)?(?:`*|~*))")
 _CLOSING = re.compile(rf"{_MARGIN}(?P<marks>`{{3,}}|~{{3,}})[ \t]*")
@@ -21,12 +21,12 @@ _QUOTATION = re.compile(r"[ \t]*(?:>[ \t]?)+")
 
 @dataclass(frozen=True, slots=True)
 class OpenFence:
-    """A fence that has been opened."""
+    """A fence whose end has not come yet."""
 
     marks: str
     info: str
     indent: int
-    """Columns by which the lines of the block may be indented, in their quotation where they are in one."""
+    """Columns by which the lines of the block may be indented, counted from the quotation mark if there is one."""
     quoted: bool
 
     @property
@@ -34,12 +34,12 @@ class OpenFence:
         return is_python(self.info)
 
     def closed_by(self, line: str) -> bool:
-        """Whether a whole line closes it."""
+        """Return whether a complete line closes the fence."""
         closing = _CLOSING.fullmatch(line) if len(line) <= LONGEST else None
         return closing is not None and closing["marks"].startswith(self.marks)
 
     def margin(self, line: str) -> int:
-        """How many characters at the beginning of a line are not the block's own."""
+        """Return how many characters at the start of a line are indentation of the fence, not code."""
         quotation = _QUOTATION.match(line) if self.quoted else None
         start = quotation.end() if quotation else 0
         blanks = len(line) - start - len(line[start:].lstrip(" "))
@@ -47,7 +47,7 @@ class OpenFence:
 
 
 def opening(line: str) -> OpenFence | None:
-    """The fence that a whole line opens."""
+    """Return the fence that a complete line opens, if any."""
     found = _OPENING.fullmatch(line) if len(line) <= LONGEST else None
     if found is None or (found["marks"][0] == "`" and "`" in found["info"]):
         return None
@@ -57,10 +57,10 @@ def opening(line: str) -> OpenFence | None:
 
 
 def may_open(line: str) -> bool:
-    """Whether the beginning of a line may yet open a fence."""
+    """Return whether the start of a line could still open a fence."""
     return len(line) <= LONGEST and (_TO_BE_OPENING.fullmatch(line) is not None or opening(line) is not None)
 
 
 def may_close(line: str) -> bool:
-    """Whether the beginning of a line may yet close a fence, or is all margin."""
+    """Return whether the start of a line could still close a fence, or is indentation only."""
     return len(line) <= LONGEST and _TO_BE_CLOSING.fullmatch(line) is not None

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 _LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
 _PYTHON = frozenset(("python", "python3", "py", "py3"))
 MOST_PASSED = 8
-"""Closing fences that a docstring may hold: each costs another look at the code."""
+"""Closing fences that are skipped inside a docstring: each requires another scan of the code."""
 
 _STRINGS = re.compile(
     r"""#[^\n]*"""
-    r"""|(?P<marks>\"{3}|'{3})(?:\\.?|[^\\])*?(?:(?P=marks)|(?P<open>\Z))"""  # one without an end is read once, up to the text's end
+    r"""|(?P<marks>\"{3}|'{3})(?:\\.?|[^\\])*?(?:(?P=marks)|(?P<open>\Z))"""  # an unterminated string is read once, to the end
     r"""|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""",
     re.DOTALL,
 )
@@ -35,31 +35,31 @@ class Fence(NamedTuple):
     code: str
     closed: bool
     info: str
-    """What the opening line says of the language."""
+    """The language, as the opening line has it."""
 
 
 def is_python(info: str) -> bool:
-    """Whether an info string names Python: ``python``, ``py``, ``Python3 {.x}``, ``{.python}``. One that names nothing does not."""
+    """Return whether an info string names Python: ``python``, ``py``, ``Python3 {.x}``, ``{.python}``. False if it names no language."""
     found = _LANGUAGE.match(info)
     return found is not None and found[1].lower() in _PYTHON
 
 
 def in_docstring(code: str) -> bool:
-    """Whether code ends inside a triple-quoted string.
+    """Return whether code ends inside a triple-quoted string.
 
-    Reads the strings and comments itself: Python's parser says it too, but also warns on stderr of escapes in them, and its tokenizer
-    fails in several ways on what is not quite Python.
+    It scans strings and comments itself: Python's parser also warns on stderr about escapes in them, and Python's tokenizer fails in
+    several ways on code that is not quite Python.
     """
     return any(found["open"] is not None for found in _STRINGS.finditer(code))
 
 
 def python_fences(text: str) -> Iterator[Fence]:
-    """The blocks of Python in a Markdown text, in order. Lines end with ``\\n``."""
+    """Yield the blocks of Python in a Markdown text, in order. Lines must end with ``\\n``."""
     return (fence for fence in fences(text) if is_python(fence.info))
 
 
 def fences(text: str) -> Iterator[Fence]:
-    """The blocks of every language."""
+    """Yield the blocks of every language, in order."""
     lines = text.split("\n")
     for token in _markdown().parse(text):
         if token.type == "fence" and token.map:
@@ -78,7 +78,7 @@ def _markdown() -> MarkdownIt:
 
 
 def _closes(line: str, markup: str) -> bool:
-    """Whether a line closes a fence that was opened with `markup`, in a quotation too."""
+    """Return whether a line, in a quotation or not, closes a fence that was opened with `markup`."""
     marks = line.strip(" \t>")
     return len(marks) >= len(markup) and set(marks) == {markup[0]}
 
@@ -88,7 +88,7 @@ def _line_of(state: StateBlock, line: int) -> str:
 
 
 def _fence(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """markdown-it's rule, but that a fence inside a docstring does not end a block of Python, if a later one does."""
+    """Apply markdown-it's rule, except that a fence inside a docstring does not end a block of Python if a later one does."""
     from markdown_it.rules_block.fence import fence
 
     if not fence(state, start, end, silent):

@@ -1,4 +1,4 @@
-"""Which records reach a handler."""
+"""Selects the records that reach a handler."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from mahtab_tui.bus.records import Record
 
 
 class TagFilter(logging.Filter):
-    """Lets some tags through: those given, or all that `tags.ROUTES` sends along one route.
-
-    Records without a tag count as notices; a tag that has no row goes nowhere.
-    """
+    """Passes records with the given tags, or with all tags that `tags.ROUTES` sends along one route. Records without a tag count as notices."""
 
     def __init__(self, wanted: Literal["display", "prompt", "store"] | Iterable[str]) -> None:
         super().__init__()
@@ -24,5 +21,5 @@ class TagFilter(logging.Filter):
             self.tags = frozenset(wanted)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        said = getattr(record, "record", None)
-        return (said.tag if isinstance(said, Record) else tags.NOTICE) in self.tags
+        value = getattr(record, "record", None)
+        return (value.tag if isinstance(value, Record) else tags.NOTICE) in self.tags

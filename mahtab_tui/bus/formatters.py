@@ -1,4 +1,4 @@
-"""Records as XML for the model, as styled text for the screen, as bytes."""
+"""Formats records as XML for the model, as styled text for the screen, and as bytes."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _OURS = tuple(tag for tag in tags.ROUTES if "-" in tag)
-"""Tags that no content may forge. The others never reach a prompt, and ``<input>`` is also HTML: they count only in their own record."""
+"""Tags that content must not forge. The others never reach a prompt, and ``<input>`` is also HTML: they are escaped only in their own record."""
 
 _IN_ATTRIBUTE = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
 def _rest(names: Iterable[str]) -> str:
-    """What follows the ``<`` of a tag. A model may also read ``< /USER-CHAT`` as one."""
+    """Return a pattern for what follows the ``<`` of a tag. A model may also read ``< /USER-CHAT`` as one."""
     return rf"\s*+(?:/\s*+)?(?:{'|'.join(sorted(names, key=len, reverse=True))})(?![\w-])"
 
 
 @lru_cache(maxsize=64)
 def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What is escaped in content of this tag, and what is an escape."""
+    """Return the patterns of characters to escape in content of this tag, and of the escapes."""
     rest = _rest({*_OURS, tag})
     return (
         re.compile(rf"<(?={rest})|&(?=(?:amp;)*+lt;{rest})", re.IGNORECASE),
@@ -40,13 +40,16 @@ def _patterns(tag: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def defuse(text: str, tag: str = tags.USER_REPL_OUT) -> str:
-    """Content that cannot begin or end a record: ``<`` becomes ``&lt;`` where one of our own tags would stand, and ``&`` becomes ``&amp;``
-    only where it would read as that escape. Everything else stays, so that code stays code."""
+    """Escape content so that it cannot begin or end a record.
+
+    ``<`` becomes ``&lt;`` only before one of our own tags, and ``&`` becomes ``&amp;`` only where it would read as that escape, so that
+    code stays code.
+    """
     return _patterns(tag)[0].sub(lambda found: "&lt;" if found[0] == "<" else "&amp;", text)
 
 
 def restore(text: str, tag: str = tags.USER_REPL_OUT) -> str:
-    """The inverse of `defuse`."""
+    """Undo `defuse`."""
     return _patterns(tag)[1].sub(lambda found: "<" if found[0].lower() == "&lt;" else "&", text)
 
 
@@ -56,12 +59,12 @@ def _tags(names: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def escape_tags(text: str, *names: str) -> str:
-    """A text that can neither begin nor end one of these tags of a prompt, records within it left whole: their ``<`` becomes ``&lt;``."""
+    """Escape the ``<`` of the given prompt tags. Records within the text stay as they are."""
     return _tags(names).sub("&lt;", text)
 
 
 def attributes(attrs: Mapping[str, Any]) -> str:
-    """Attributes as XML, each with a space before it; None, lists and mappings are left out."""
+    """Format attributes as XML, each with a space before it. None, lists and mappings are left out."""
     parts = []
     for name, value in attrs.items():
         if value is None or isinstance(value, list | tuple | dict) or not name.isidentifier():
@@ -72,33 +75,33 @@ def attributes(attrs: Mapping[str, Any]) -> str:
 
 
 def to_xml(record: Record, *names: str) -> str:
-    """A record as one XML element whose content cannot forge another. names: the fields that it is to have, where it is not to have all."""
-    told = encode(record)
-    shown = attributes({name: told.get(name) for name in names} if names else told)
+    """Format a record as one XML element whose content cannot forge another. names: the fields to include; all if none are given."""
+    fields = encode(record)
+    shown = attributes({name: fields.get(name) for name in names} if names else fields)
     return f"<{record.tag}{shown}>{defuse(record.text, record.tag)}</{record.tag}>"
 
 
 class XMLFormatter(logging.Formatter):
-    """Records as the model reads them."""
+    """Formats records as the model reads them."""
 
     def format(self, record: logging.LogRecord) -> str:
         return to_xml(record_of(record))
 
 
 class BytesFormatter:
-    """Records as UTF-8, one XML element and a newline each; lone surrogates become U+FFFD."""
+    """Formats records as UTF-8: one XML element and a newline each. Lone surrogates become U+FFFD."""
 
     def format(self, record: logging.LogRecord) -> bytes:
-        """The bytes of one record."""
+        """Return the bytes of one record."""
         text = to_xml(record_of(record)) + "\n"
         return re.sub(r"[\ud800-\udfff]", "\ufffd", text).encode()
 
 
 class RichFormatter:
-    """Records as styled text: a quiet line that says what it is, then its content. Never markup."""
+    """Formats records as styled text: a dim line with tag and attributes, then the content. Nothing is read as markup."""
 
     def format(self, record: logging.LogRecord) -> Text:
-        """The text of one record, safe to show."""
+        """Return the text of one record, safe to display."""
         from rich.text import Text
 
         value = record_of(record)

@@ -1,4 +1,4 @@
-"""The handlers of the bus, by the names under which the rest of the program knows them."""
+"""The handlers of the bus."""
 
 from mahtab_tui.bus.display import DisplayHandler
 from mahtab_tui.bus.prompt import PromptHandler

@@ -1,8 +1,8 @@
-"""Characters that a reader does not see, and code that may not run because it holds some.
+"""Finds characters that a reader does not see, and refuses code that holds dangerous ones.
 
-A character is *hidden* if a screen draws nothing for it, draws a blank that is no plain space, or obeys it: control characters, the
-bidirectional, zero-width and tag characters, variation selectors, blanks of other widths, private use, and what Unicode has not assigned.
-So is a letter that looks like one of Python's quotes, and a combining mark that has no letter to stand on.
+A character is *hidden* if a screen draws nothing for it, draws a blank that is not a plain space, or obeys it: control, bidirectional,
+zero-width and tag characters, variation selectors, blanks of other widths, private use, and unassigned code points. So are letters that
+look like one of Python's quotes, and combining marks that have no letter to stand on.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ _BLANK = frozenset(
     )
 )
 _LOOKALIKES = frozenset(map(chr, (0x2B9, 0x2BA, 0x2BC, 0x2EE, 0x374, 0x37E, 0xFF02, 0xFF07)))
-"""What passes for ``'``, ``"`` or ``;``."""
+"""Characters that look like ``'``, ``"`` or ``;``."""
 _JOINING = "\u1161-\u11ff\ud7b0-\ud7ff"
 _MOST_MARKS = 4
-"""Combining marks that one letter may bear."""
+"""Combining marks that one letter may have."""
 
 _REFUSED = re.compile(
-    r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # all controls but tab, line end and form feed, which Python's tokenizer reads as blanks
+    r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]|\r(?!\n)"  # all controls but tab, line end and form feed, which are blanks for Python
     r"|[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # bidirectional
 )
 
 
 def places(text: str) -> Iterator[tuple[int, str]]:
-    """Where hidden characters stand, and the symbol that shows each: ``␛``, ``\\r``, ``⟨U+202E⟩``. Newlines and tabs are not hidden."""
+    """Yield the position of each hidden character and a symbol for it: ``␛``, ``\\r``, ``⟨U+202E⟩``. Newlines and tabs are not hidden."""
     for found in _SUSPECT.finditer(text):
         if symbol := _symbol(found[0]) or (_joins(found[0]) and _stray(text, found.start()) and _code_point(found[0])):
             yield found.start(), symbol
 
 
 def visible(text: str) -> str:
-    """The text with a symbol in the place of each hidden character."""
+    """Return the text with a symbol in place of each hidden character."""
     parts: list[str] = []
     done = 0
     for place, symbol in places(text):
@@ -54,10 +54,9 @@ def visible(text: str) -> str:
 
 
 def refusal(code: str) -> str:
-    """Why code of a model's or an agent's may not run: a sentence for its writer and for the person. Empty where it may.
+    """Return why code of a model or an agent must not run, as a sentence for its writer and the user; empty if it may run.
 
-    Everything that could make code look otherwise than it runs is drawn as a symbol; control and bidirectional characters, which code
-    never needs, are not accepted at all.
+    Hidden characters are drawn as symbols. Control and bidirectional characters, which code never needs, are refused.
     """
     found = _REFUSED.search(code)
     if found is None:
@@ -87,12 +86,12 @@ def _code_point(char: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _joins(char: str) -> bool:
-    """Whether it is drawn over the character before it."""
+    """Return whether the character is drawn over the one before it."""
     return unicodedata.category(char).startswith("M") or re.match(f"[{_JOINING}]", char) is not None
 
 
 def _stray(text: str, place: int) -> bool:
-    """Whether a combining mark stands on no letter, or on too many other marks."""
+    """Return whether a combining mark has no letter to stand on, or stands on too many other marks."""
     start = max(0, place - _MOST_MARKS)
     base = next((at for at in range(place - 1, start - 1, -1) if not _joins(text[at])), None)
     return base is None or not text[base].isalnum()

@@ -1,4 +1,4 @@
-"""What the person has taken out of the model's conversation: what is hidden, and what was replaced."""
+"""Keeps track of the entries that the user has hidden from the model, or replaced."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from mahtab_tui.bus.records import Record
 
 
 def cell_entry(cell: int) -> str:
-    """The name of a cell with its output."""
+    """Return the name of a cell with its output."""
     return f"cell {cell}"
 
 
 def question_entry(turn: int | None) -> str:
-    """The name of a question; empty where the model was never asked it."""
+    """Return the name of a question; empty if the model was never asked."""
     return "" if turn is None else f"question {turn}"
 
 
 def answer_entry(turn: int | None, step: int | None) -> str:
-    """The name of the words of one answer; empty where it is not known which."""
+    """Return the name of the words of one answer; empty if it is not known which."""
     return "" if turn is None or step is None else f"answer {turn}.{step}"
 
 
 def code_entry(turn: int | None, step: int | None, block: int) -> str:
-    """The name of a block of an answer's code that did not run."""
+    """Return the name of a code block of an answer that did not run."""
     return "" if turn is None or step is None else f"code {turn}.{step}.{block}"
 
 
 def tool_entry(call: str | None) -> str:
-    """The name of a call of a tool with what it gave."""
+    """Return the name of a tool call with its result."""
     return "" if call is None else f"tool {call}"
 
 
 def entry_of(record: Record) -> str:
-    """The name of the entry that a record is of; empty for one that the model is told nothing of."""
+    """Return the name of the entry to which a record belongs; empty if the model does not get the record."""
     match record:
         case records.ReplIn() | records.ReplOut():
             return "" if record.cell is None else cell_entry(record.cell)
@@ -46,18 +46,18 @@ def entry_of(record: Record) -> str:
 
 
 class LeftOut:
-    """A fold over the records of a session; the same for one that goes on and for one that is resumed."""
+    """Folds the records of a running or resumed session to the set of entries that are left out."""
 
     def __init__(self) -> None:
         self._entries: dict[str, None] = {}
-        """All that there are, in order."""
+        """All entries, in order."""
         self._ran: dict[str, str] = {}
-        """The cells of the blocks of code that ran."""
+        """Names of the code blocks that ran, to the names of their cells."""
         self._hidden: set[str] = set()
         self._replaced: set[str] = set()
 
     def fold(self, record: Record) -> None:
-        """Take in a record."""
+        """Add a record."""
         if isinstance(record, records.Hide):
             (self._hidden.add if record.hidden else self._hidden.discard)(record.entry)
         elif isinstance(record, records.Replace):
@@ -69,27 +69,26 @@ class LeftOut:
                 self._ran[code_entry(record.turn, record.step, record.block)] = name
 
     def __bool__(self) -> bool:
-        """Whether anything is left out."""
         return bool(self._hidden or self._replaced)
 
     def __contains__(self, entry: str) -> bool:
         return entry in self._hidden or entry in self._replaced
 
     def replaced(self, entry: str) -> bool:
-        """Whether it leaves no trace in the conversation, as if it had never been said."""
+        """Return whether the entry was replaced, so that the conversation shows no trace of it."""
         return entry in self._replaced
 
     @property
     def last_exchange(self) -> bool:
-        """Whether the last question or an answer to it is left out."""
+        """Return whether the last question or an answer to it is left out."""
         names: list[str] = []
-        for name in reversed(list(self._entries)):  # of which other threads may make more meanwhile
+        for name in reversed(list(self._entries)):  # a copy: other threads may add entries
             names += [] if name.startswith(("cell ", "tool ")) else [name]
             if name.startswith("question "):
                 break
         return any(name in self for name in names)
 
     def code(self, turn: int | None, step: int | None, block: int) -> bool:
-        """Whether a block of an answer's code is left out, by its own name or as the cell that it became."""
+        """Return whether a code block of an answer is left out, by its own name or as the cell that it became."""
         name = code_entry(turn, step, block)
         return name in self or self._ran.get(name, "") in self

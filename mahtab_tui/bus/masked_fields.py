@@ -1,4 +1,4 @@
-"""The fields of a record without secrets. How each is masked stands in its declaration (`records.base`)."""
+"""Masks the fields of a record. The annotation of a field says how it is masked (`records.base`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mahtab_tui.bus.records.base import NAME, PICTURE, WORD
 from mahtab_tui.bus.secret_forms import Forms
 
 _Mask = Callable[[Any, Forms], Any]
-"""Makes of a value that is not None the same without secrets."""
+"""Returns a value that is not None without its secrets."""
 
 
 def masked_fields(record: Record, forms: Forms) -> dict[str, Any]:
-    """The fields but the text that may hold a secret, without it."""
+    """Return the fields that may hold a secret, except the text, with the secrets masked."""
     kind: Any = type(record)
     pictures = _pictures(kind) if str(getattr(record, "mime", "")).startswith("image/") else ()
     return {name: mask(value, forms) for name, mask in _masks(kind).items() if name not in pictures and (value := getattr(record, name)) is not None}
@@ -34,7 +34,7 @@ def _pictures(kind: type[Any]) -> frozenset[str]:
 
 
 def _mask(hint: Any) -> _Mask | None:
-    """How the values of a type are masked; None where they hold no text, or only the program's own words."""
+    """Return how to mask values of a type; None if they hold no text, or only the program's own words."""
     args = typing.get_args(hint)
     if hint is str:
         return _text

@@ -1,6 +1,6 @@
-"""Secrets in what happens: `MASK` stands for them in everything that is shown, stored or told.
+"""Masks secrets in everything that is displayed, stored or sent to models and agents.
 
-A secret is a key of the configuration, or what a person has typed without its being shown (`getpass`). How it is found: `secret_forms`.
+A secret is a key from the configuration, or a line that the user has typed hidden (`getpass`). `secret_forms` finds them.
 """
 
 from __future__ import annotations
@@ -16,55 +16,55 @@ from mahtab_tui.bus.records import Record, Stream, record_of
 from mahtab_tui.bus.secret_forms import LONG, Forms, Span
 
 _STREAMS = 64
-"""Streams at a time whose end is remembered."""
+"""Number of streams whose ends are remembered at a time."""
 
 _STRUCTURE = frozenset(
     "op party call kind kinds status picture mime state request id mode change model source approval entry level tree node event parent "
     "replaces how batch pictures".split()
 )
-"""Values that say what an answer to an agent is: the program's own words. A secret may be such a word, too. Of records, their fields say it."""
+"""Keys of answers to agents whose values are the program's own words, and are not masked even if a secret reads the same."""
 _NAMES = frozenset({"name", "type", "was_type"})
-"""Values by which things are found again: a short secret may be such a name."""
+"""Keys whose values identify things: a short secret may read the same."""
 _FOREIGN = "arguments"
-"""The value whose keys are not the program's."""
+"""The key of a mapping whose own keys are masked, because the program did not choose them."""
 
 
 class Secrets:
-    """What nobody is shown or told in one session. Any thread may call it."""
+    """The secrets of one session. Any thread may call it."""
 
     def __init__(self, configured: Callable[[], Iterable[str]] = tuple) -> None:
-        """configured: the keys of the configuration; asked each time, since they may change. One that was a key stays a secret."""
+        """configured: returns the keys of the configuration. It is called each time, since they may change; a former key stays a secret."""
         self._configured = configured
         self._known: dict[str, None] = {}
         self._forms = Forms(())
 
     def add(self, typed: str) -> None:
-        """What was typed hidden is a secret from now on."""
+        """Add a line that the user typed hidden."""
         for secret in (typed, typed.strip()):
             if secret:
                 self._known[secret] = None
 
     def mask(self, text: str) -> str:
-        """The text with `MASK` in the place of each secret. Line ends within one stay."""
+        """Return the text with `MASK` in place of each secret. Line ends within a secret stay."""
         return covered(text, self.spans(text))
 
     def spans(self, text: str) -> list[Span]:
-        """Where the secrets stand in a text."""
+        """Return where the secrets stand in a text."""
         return self.forms.spans(text)
 
     def masked(self, value: Any) -> Any:
-        """A JSON value without the secrets that are in its texts. The keys of its dicts, and what the program finds things by, stay."""
+        """Return a JSON value with the secrets in its texts masked. Keys of dicts and identifying values stay."""
         return _masked(value, self.forms)
 
     def record(self, record: Record) -> Record:
-        """A record without the secrets; its fields are declared with how each is masked."""
+        """Return a record with the secrets masked."""
         forms = self.forms
         return record.changed(text=covered(record.text, forms.spans(record.text)), **masked_fields(record, forms))
 
     def page(self, fetch: Callable[[int, int], str], start: int, end: int) -> str:
-        """A part of a long text, with a dot for each character of a secret, also of one that goes beyond the part.
+        """Return a part of a long text, with a dot for each character of a secret, even if the secret reaches beyond the part.
 
-        fetch: gives the text from one place up to another.
+        fetch: returns the text between two positions.
         """
         forms = self.forms
         if not forms.secrets:
@@ -75,7 +75,7 @@ class Secrets:
 
     @property
     def forms(self) -> Forms:
-        """All that is known by now."""
+        """The forms of all secrets known so far."""
         for key in self._configured():
             if len(key) >= LONG:  # a shorter one cannot be told from a word: "none"
                 self._known[key] = None
@@ -86,17 +86,17 @@ class Secrets:
 
 
 class MaskedStream:
-    """One text that comes in pieces, without the secrets, also where a piece ends within one."""
+    """Masks secrets in a text that comes in pieces, even if a piece ends within a secret."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._tail = ""
-        """The end of what came, where that may be the beginning of a secret."""
+        """The end of the text so far, if it could be the start of a secret."""
         self._shown = 0
-        """Characters of it that were handed on already: too few to tell anything."""
+        """Characters of the tail that were already returned: too few to reveal anything."""
 
     def piece(self, text: str) -> str:
-        """What can be handed on now."""
+        """Add a piece; return what can be displayed now."""
         text, shown = self._tail + text, self._shown
         forms = self._secrets.forms
         spans = forms.spans(text)
@@ -108,13 +108,13 @@ class MaskedStream:
         return between(text, spans, shown, end)
 
     def rest(self) -> str:
-        """What was held back, where nothing comes any more."""
+        """Return what was held back: the text has ended."""
         text, shown, self._tail, self._shown = self._tail, self._shown, "", 0
         return between(text, self._secrets.spans(text), shown, len(text))
 
 
 class MaskingFilter(logging.Filter):
-    """On a session's logger: what it hands on, to any handler, is without the secrets."""
+    """Masks secrets in every record of a session's logger."""
 
     def __init__(self, secrets: Secrets) -> None:
         super().__init__()
@@ -124,14 +124,14 @@ class MaskingFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if not self._secrets.forms.secrets:
             return True
-        said = record_of(record)
-        told = self.record(said)
-        record.msg, record.args = told.text, None
-        record.__dict__["record"] = told
-        return bool(told.text) or not (said.text and isinstance(said, Stream))
+        before = record_of(record)
+        after = self.record(before)
+        record.msg, record.args = after.text, None
+        record.__dict__["record"] = after
+        return bool(after.text) or not (before.text and isinstance(before, Stream))
 
     def record(self, record: Record) -> Record:
-        """A record without the secrets. What is held back when a stream ends comes with its whole record."""
+        """Return a record with the secrets masked. If a stream ends with text held back, its whole record has it."""
         if record.text and isinstance(record, Stream):
             return record.changed(text=self._stream(record.stream).piece(record.text))
         return self._secrets.record(record)
@@ -145,12 +145,12 @@ class MaskingFilter(logging.Filter):
 
 
 def masked(text: str, secret: str) -> str:
-    """A text without one key."""
+    """Return a text with one key masked."""
     return covered(text, Forms([secret]).spans(text)) if len(secret) >= LONG else text
 
 
 def dotted(text: str, spans: Sequence[Span]) -> str:
-    """A text with a dot over each character of some spans: no character changes its place."""
+    """Return a text with a dot in place of each character of some spans: no character changes its position."""
     pieces: list[str] = []
     done = 0
     for span in spans:

@@ -1,12 +1,12 @@
-"""What a terminal would show of a text that moves the cursor, as progress bars do.
+"""Computes what a terminal would show of a text that moves the cursor, as progress bars do.
 
     \\r  \\b                       to the beginning of the line, one to the left
     ESC [ n A B C D              up, down, right, left
     ESC [ n E F G `  d  H f      to a line, a column, both
     ESC [ J K                    erases of the screen, of the line
-    ESC 7 8,  ESC [ s u          keeps a place, and goes back to it
+    ESC 7 8,  ESC [ s u          saves the cursor, and restores it
 
-The screen is the last `HEIGHT` lines of a text: the cursor comes no further up. Lines are not wrapped.
+The screen is the last `HEIGHT` lines of a text: the cursor cannot move further up. Lines are not wrapped.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.screen_line import Line, change, width
+from mahtab_tui.bus.screen_line import ScreenLine, change, width
 from mahtab_tui.bus.sgr import NO_STYLE, Graphic, after
 
 HEIGHT = 100
-"""Lines of the screen. Programs keep to the height that they are told, which is that of a pane."""
+"""Lines of the screen. Programs are told the height of a pane, which is less."""
 WIDTH = 1_000
-"""Columns: the cursor is moved no further to the right. What is written may go on."""
+"""The cursor cannot be moved beyond this column. Written text may go on."""
 BLANKS, BLANKS_EACH = 1_000_000, 4
-"""Blanks that moving to the right may make in all, and for each character that is fed: a small text must not become gigabytes."""
+"""Blanks that moving right may create, in all and for each character fed: a small text must not become gigabytes."""
 
 MOVES = r"\x1b(?:\[(?:[0-9;]*[A-HJfdsu`]|[0-2]?K|\?25[hl])|[78])"
-"""Sequences that are followed. ``?25``, which hides the cursor or shows it, comes to nothing."""
+"""Sequences that are obeyed. ``?25``, which hides or shows the cursor, is ignored."""
 LINE_END = re.compile(r"(?<!\r)\r+\n")
 
 _MOVES = re.compile(MOVES)
@@ -42,30 +42,30 @@ _TOKEN = re.compile(
 )
 _UNFINISHED = re.compile(r"(?:\r|\x1b(?:\[[0-9;?]*)?)\Z")
 _BEGINNING = 16
-"""Characters of the beginning of a sequence."""
+"""Longest start of a sequence that is held back, in characters."""
 LONGEST = 100_000
-"""Columns after which a line that is written over is broken, as a terminal breaks it much earlier."""
+"""Columns after which an overwritten line is broken; a terminal breaks it much earlier."""
 _TAB = 8
 
 
 def rewrites(text: str) -> bool:
-    """Whether a terminal would show it otherwise than as it stands."""
+    """Return whether a terminal would show the text differently than it reads."""
     return _moves(LINE_END.sub("\n", text) if "\r" in text else text)
 
 
 def leaves_line(text: str) -> bool:
-    """Whether it may move the cursor to another line."""
+    """Return whether the text may move the cursor to another line."""
     return "\x1b" in text and _LEAVES_LINE.search(text) is not None
 
 
 def split_unfinished(piece: str) -> tuple[str, str]:
-    """A piece of a text without what may be the beginning of a sequence, or of a line's end, at its end; and that."""
+    """Split a piece of text before an unfinished sequence or line end at its end."""
     found = _UNFINISHED.search(piece, max(0, len(piece) - _BEGINNING))
     return (piece, "") if found is None else (piece[: found.start()], found[0])
 
 
 def collapse(text: str) -> str:
-    """The lines as they stand at the end. Colours and styles stay; a line that was not written over stays as it is."""
+    """Return the lines as a terminal shows them in the end. Colours and styles stay; lines that were not overwritten are unchanged."""
     if not rewrites(text):
         return LINE_END.sub("\n", text) if "\r" in text else text
     screen = Screen()
@@ -77,53 +77,54 @@ def _moves(line: str) -> bool:
     return "\r" in line or "\b" in line or ("\x1b" in line and _MOVES.search(line) is not None)
 
 
-class Row(NamedTuple):
-    """A line that was written once."""
+class PrintedLine(NamedTuple):
+    """A line that was not overwritten."""
 
     text: str
     start: Graphic
-    """How what is written looks at its beginning, and at its end."""
+    """The style in effect at the start of the line."""
     end: Graphic
+    """The style in effect at its end."""
 
 
-_EMPTY = Row("", NO_STYLE, NO_STYLE)
+_EMPTY = PrintedLine("", NO_STYLE, NO_STYLE)
 
 
 class Screen:
-    """A text as it grows: lines, and a cursor in one of the last `HEIGHT`. What it is fed takes linear time."""
+    """The lines of a growing text, with a cursor in one of the last `HEIGHT`. Feeding takes linear time."""
 
-    def __init__(self, rows: Sequence[Row] = (_EMPTY,), *, above: int = 0, column: int | None = None, pen: Graphic = NO_STYLE) -> None:
-        """rows: what was there before. above: lines from the cursor's to the last one. column: the cursor's; None at the end of its line."""
-        self._rows: list[Row | Line] = list(rows)
+    def __init__(self, rows: Sequence[PrintedLine] = (_EMPTY,), *, above: int = 0, column: int | None = None, pen: Graphic = NO_STYLE) -> None:
+        """rows: the lines so far. above: lines from the cursor to the last one. column: of the cursor; None at the end of its line."""
+        self._rows: list[PrintedLine | ScreenLine] = list(rows)
         self._row = len(self._rows) - 1 - above
         self._top = max(0, len(self._rows) - HEIGHT)
         self.column = column
         self.pen = pen
-        """How what is written looks."""
+        """The style of what is written next."""
         self._kept = (0, 0, NO_STYLE)
         self._look = NO_STYLE
-        """How the text looks behind the line that was told last."""
+        """The style at the end of the line that was returned last."""
         self._blanks = BLANKS
 
     @property
     def above(self) -> int:
-        """Lines from the cursor's to the last one."""
+        """Lines from the cursor to the last one."""
         return len(self._rows) - 1 - self._row
 
     @property
     def goes_on(self) -> bool:
-        """Whether what comes next stands behind all that there is."""
+        """Whether the cursor is at the end of the text."""
         row = self._rows[-1]
-        return self.above == 0 and (self.column is None or self.column == len(row if isinstance(row, Line) else row.text))
+        return self.above == 0 and (self.column is None or self.column == len(row if isinstance(row, ScreenLine) else row.text))
 
-    def rows(self) -> list[Row]:
-        """All lines. Empty ones below the cursor are no part of the text."""
+    def rows(self) -> list[PrintedLine]:
+        """Return all lines, without the empty ones below the cursor."""
         while len(self._rows) - 1 > self._row and _is_empty(self._rows[-1]):
             del self._rows[-1]
         return [_settled(row) for row in self._rows]
 
     def take_above(self) -> str:
-        """The text of the lines that have left the screen, which are let go."""
+        """Remove the lines above the screen and return their text."""
         left = [self._joined(_settled(row)) + "\n" for row in self._rows[: self._top]]
         del self._rows[: self._top]
         self._row -= self._top
@@ -131,15 +132,15 @@ class Screen:
         return "".join(left)
 
     def text(self) -> str:
-        """The text of the lines behind those that were taken; what is written behind it goes on in the looks that it has."""
+        """Return the text of the lines that were not taken, and a sequence that ends in the style in effect now."""
         return "\n".join(map(self._joined, self.rows())) + change(self._look, self.pen)
 
-    def _joined(self, row: Row) -> str:
+    def _joined(self, row: PrintedLine) -> str:
         before, self._look = self._look, row.end
         return change(before, row.start) + row.text
 
     def feed(self, text: str) -> None:
-        """More of the text has come. It does not end within a sequence."""
+        """Add text, which must not end within a sequence."""
         self._blanks += BLANKS_EACH * len(text)
         for number, line in enumerate(LINE_END.sub("\n", text).split("\n")):
             if number:
@@ -147,16 +148,16 @@ class Screen:
             if not line:
                 continue
             row = self._rows[self._row]
-            if isinstance(row, Row) and len(row.text) > LONGEST:  # much else would be copied with each piece
+            if isinstance(row, PrintedLine) and len(row.text) > LONGEST:  # appending to it would copy it each time
                 self._feed_line()
                 row = self._rows[self._row]
-            if _moves(line) or isinstance(row, Line) or (self.column is not None and (self.column or row.text)):
+            if _moves(line) or isinstance(row, ScreenLine) or (self.column is not None and (self.column or row.text)):
                 self._play(_seen_passes(line))
             else:
                 start, self.column = row.start if row.text else self.pen, None
                 for code in _SGR.finditer(line) if "\x1b" in line else ():
                     self.pen = after(self.pen, code[1])
-                self._rows[self._row] = Row(row.text + line, start, self.pen)
+                self._rows[self._row] = PrintedLine(row.text + line, start, self.pen)
 
     def _feed_line(self) -> None:
         self._row += 1
@@ -183,13 +184,13 @@ class Screen:
                     held, column = self._here()
                     held.mark(found, column)
 
-    def _here(self) -> tuple[Line, int]:
-        """The cursor's line, to be written over, and its column."""
+    def _here(self) -> tuple[ScreenLine, int]:
+        """Return the cursor's line, ready to be overwritten, and the cursor's column."""
         number, column = self._row, self.column
         held = self._rows[number]
-        if isinstance(held, Row):
+        if isinstance(held, PrintedLine):
             pen, self.pen = self.pen, held.start
-            self._rows[number] = made = Line()
+            self._rows[number] = made = ScreenLine()
             self.column = 0
             self._play(held.text)
             self.pen, self._row = pen, number
@@ -253,12 +254,12 @@ class Screen:
             self.column = 0
 
     def _go_to(self, row: int) -> None:
-        """To a line of the screen, from 0. Below the last one, there are empty ones."""
+        """Move the cursor to a line of the screen, from 0; add empty lines if it is below the last one."""
         self._row = self._top + min(row, HEIGHT - 1)
         self._rows += [_EMPTY] * (self._row + 1 - len(self._rows))
 
-    def _erase(self, line: Line, column: int, part: str) -> None:
-        """A part of the screen: what is behind the cursor, before it (1), all (2). What has left the screen stays (3)."""
+    def _erase(self, line: ScreenLine, column: int, part: str) -> None:
+        """Erase a part of the screen: after the cursor, before it (1), or all (2). Lines above the screen stay (3)."""
         if part in ("1", "2"):
             self._rows[self._top : self._row] = [_EMPTY] * (self._row - self._top)
             if part == "1":
@@ -270,15 +271,15 @@ class Screen:
         if part in ("", "0", "2"):
             del self._rows[self._row + 1 :]
 
-    def _erase_before(self, line: Line, column: int) -> None:
-        """Up to the cursor, itself too. The cells that are blank then are counted, as those are that a move to the right makes."""
+    def _erase_before(self, line: ScreenLine, column: int) -> None:
+        """Erase up to the cursor, inclusive. The new blanks count, as those that moving right creates."""
         if column < self._blanks:
             self._blanks -= column + 1
             line.erase(0, column + 1)
 
 
 def _seen_passes(line: str) -> str:
-    """Of a line that was written over and over, only the passes of which something may still be seen: each longer than all after it."""
+    """Keep only the passes of an overwritten line that may still be visible: those longer than all after them."""
     if line.count("\r") < 16 or not line.replace("\r", "").isprintable() or not all(width(char) == 1 for char in set(line)):
         return line
     seen: list[str] = []
@@ -290,16 +291,16 @@ def _seen_passes(line: str) -> str:
     return "\r".join(reversed(seen))
 
 
-def _settled(row: Row | Line) -> Row:
-    return Row(row.shown(), NO_STYLE, NO_STYLE) if isinstance(row, Line) else row
+def _settled(row: PrintedLine | ScreenLine) -> PrintedLine:
+    return PrintedLine(row.shown(), NO_STYLE, NO_STYLE) if isinstance(row, ScreenLine) else row
 
 
-def _is_empty(row: Row | Line) -> bool:
+def _is_empty(row: PrintedLine | ScreenLine) -> bool:
     return not plain(_settled(row).text).strip()
 
 
 def _numbers(text: str) -> tuple[int, int]:
-    """The first two numbers of a sequence; 1 where there is none, or 0."""
+    """Return the first two numbers of a sequence; 1 in place of a missing number or 0."""
     first, _, rest = text.partition(";")
     second, _, _ = rest.partition(";")
     return tuple(max(1, int(number[:4])) if number.isdigit() else 1 for number in (first, second))  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""A model's whole answer, taken apart into words and code. What is code here is what may run."""
+"""Splits a model's whole answer into words and code. Only what is code here may run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 from mahtab_tui.bus.fences import python_fences
 from mahtab_tui.bus.records import AssistantChat, emit
-from mahtab_tui.bus.splitter import Kind, Splitter
+from mahtab_tui.bus.splitter import AnswerSplitter, Kind
 
 
 class Part(NamedTuple):
     """A stretch of an answer."""
 
     kind: Kind
-    """``thought``: what the model thinks aloud, which is words; what it has there of code never runs."""
+    """``thought``: what the model thinks aloud. Code in it never runs."""
     text: str
     closed: bool = True
-    """False for code whose end was never written."""
+    """False for code without an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,37 +29,37 @@ class ParsedResponse:
 
     parts: tuple[Part, ...]
     ended: bool = True
-    """Whether the model ended its turn itself, and was not cut short."""
+    """Whether the model ended its turn itself, rather than being cut off."""
 
     @property
     def code_blocks(self) -> tuple[str, ...]:
-        """What may run: a block that was never closed only where the model really ended its turn."""
+        """The code that may run. A block without an end counts only if the model ended its turn itself."""
         return tuple(part.text for part in self.parts if part.kind == "code" and (part.closed or self.ended))
 
     @property
     def chat(self) -> str:
-        """The words, thoughts among them."""
+        """The words, including thoughts."""
         return "\n\n".join(part.text for part in self.parts if part.kind != "code")
 
     @property
     def spoken(self) -> str:
-        """The words, without what the model has thought aloud."""
+        """The words without thoughts."""
         return "\n\n".join(part.text for part in self.parts if part.kind == "chat")
 
 
 def parse_response(text: str, *, ended: bool = True) -> ParsedResponse:
-    """Take an answer apart: ``<assistant-repl-in>`` tags, and Markdown with fences of Python. Any text is an answer."""
+    """Split an answer by ``<assistant-repl-in>`` tags and Markdown fences of Python. Accepts any text."""
     return ParsedResponse(tuple(part for part in _parts(text) if part.text), ended)
 
 
 def route_response(answer: AssistantChat, log: logging.Logger, *, ended: bool = True) -> ParsedResponse:
-    """Log a whole answer, and take it apart."""
+    """Log a whole answer and parse it."""
     emit(log, answer)
     return parse_response(answer.text, ended=ended)
 
 
 def _parts(text: str) -> Iterator[Part]:
-    splitter = Splitter(fences=False)
+    splitter = AnswerSplitter(fences=False)
     pieces = [*splitter.feed(text), *splitter.end()]
     stretches = [(kind, "".join(piece.text for piece in group)) for (kind, _), group in groupby(pieces, key=lambda piece: piece[:2])]
     thoughts = _end_of_thoughts(stretches)
@@ -73,7 +73,7 @@ def _parts(text: str) -> Iterator[Part]:
 
 
 def _end_of_thoughts(stretches: Sequence[tuple[Kind, str]]) -> int:
-    """How many stretches are thoughts whose beginning the model was given: those before a ``</think>`` alone in its line that ends nothing."""
+    """Return how many stretches are thoughts that the prompt began: those before an unmatched ``</think>`` on a line of its own."""
     ends = (number for number, (kind, text) in enumerate(stretches) if kind == "thought" and text.startswith("</"))
     alone = (number for number in ends if _text(stretches, number - 1)[-1:] in "\n" and _text(stretches, number + 1)[:1] in "\n")
     return max(alone, default=0)
@@ -93,7 +93,7 @@ def _markdown_parts(text: str) -> Iterator[Part]:
 
 
 def _trimmed(text: str) -> str:
-    """Without blank lines around it; the first line keeps its indentation."""
+    """Remove blank lines around a text; the first line keeps its indentation."""
     lines = text.rstrip().split("\n")
     first = next((place for place, line in enumerate(lines) if line.strip()), len(lines))
     return "\n".join(lines[first:])

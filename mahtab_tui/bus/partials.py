@@ -1,4 +1,4 @@
-"""What is being streamed, put together as the whole record that it will become."""
+"""Assembles the pieces of a stream to the whole record that it will become."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from mahtab_tui.bus import records
 from mahtab_tui.bus.records import Record
 
 LIMIT = 64_000_000
-"""Characters of one partial; what an output prints beyond is kept only by its whole record."""
+"""Characters of one partial record; output beyond it is kept only by the whole record."""
 
 
-Piece = records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
-"""A piece of what a whole record ends that is kept on disk."""
+StoredStream = records.UserReplOutStream | records.AssistantReplOutStream | records.AssistantChatStream
+"""A piece of a stream whose whole record is kept on disk."""
 
 
 def key_of(record: Record) -> str:
-    """Names the output or answer that a stream's piece, or the whole record, belongs to; empty of other records."""
+    """Return the name of the output or answer to which a piece or whole record belongs; empty for other records."""
     match record:
         case records.ReplOut() | records.ReplOutStream():
             whose = "user" if isinstance(record, records.UserReplOut | records.UserReplOutStream) else "assistant"
@@ -27,17 +27,17 @@ def key_of(record: Record) -> str:
 class Partial:
     """The pieces of one stream so far."""
 
-    def __init__(self, first: Piece) -> None:
+    def __init__(self, first: StoredStream) -> None:
         self._first = first
         self._pieces: list[str] = []
         self._length = 0
         self._kinds: list[tuple[str, int]] = []
-        """Kinds and characters, as an output's `kinds`."""
+        """Kinds with their numbers of characters, as `ReplOut.kinds`."""
         self.fresh = False
-        """Whether something came since it was last kept."""
+        """Whether a piece came since the partial was last stored."""
 
-    def add(self, piece: Piece) -> None:
-        """Take one more piece of the stream."""
+    def add(self, piece: StoredStream) -> None:
+        """Add a piece."""
         if self._length >= LIMIT:
             return
         kind, text = piece.kind, piece.text
@@ -51,7 +51,7 @@ class Partial:
         self.fresh = True
 
     def record(self) -> Record:
-        """The whole record as far as it has come."""
+        """Return the whole record so far."""
         self._pieces = [text] = ["".join(self._pieces)]
         first = self._first
         if isinstance(first, records.AssistantChatStream):
@@ -60,7 +60,7 @@ class Partial:
         return whole(text, cell=first.cell, late=first.late, kinds=tuple(self._kinds), time=first.time)
 
     def _fence(self, kind: str) -> str:
-        """The fence line that the stream has left out before a piece of this kind."""
+        """Return the fence line that the stream left out before a piece of this kind."""
         before = self._kinds[-1][0] if self._kinds else "chat"
         if kind == before:
             return ""

@@ -1,4 +1,4 @@
-"""From the bus to the model: what happened since it last spoke."""
+"""Collects for the model what happened since it last answered."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from mahtab_tui.bus.records import Record, record_of
 from mahtab_tui.bus.told import told_output
 
 MAX_CHARS = 20_000
-"""Characters of the whole context, unless asked otherwise."""
+"""Default limit of the whole context, in characters."""
 
 LONGEST = 4_000
-"""Characters of one record in it."""
+"""Limit of one record in the context, in characters."""
 
 RECORDS = 1_000
-"""Records that are remembered between two questions; older ones are only counted."""
+"""Records remembered between two questions; older ones are only counted."""
 
 _RAW = 32_000
-"""Characters that are remembered of one record's beginning, and of its end."""
+"""Characters remembered of each end of a record."""
 
 RESUMED = "The session was resumed here with a new kernel: the variables of what ran before are gone."
-"""What the model is told behind the cells of before."""
+"""What the model is told after the cells of the earlier kernel."""
 
 _MESSAGES = records.UserChat | records.AssistantChat | records.AssistantReplIn | records.AssistantReplOut | records.AssistantTool
-"""These are messages of the conversation already, but for other agents' cells: the model wrote the code and called the tool, and was told what came
-of it."""
+"""Records that are already messages of the conversation, except other agents' cells."""
 
 
 class PromptHandler(logging.Handler):
-    """Gathers what the model is told with the person's next turn."""
+    """Collects what the model is told with the user's next question."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,13 +41,13 @@ class PromptHandler(logging.Handler):
         self._records: deque[Record] = deque(maxlen=RECORDS)
         self._count = 0
         self.left_out = LeftOut()
-        """What of the conversation the model is not told."""
+        """The entries that the model is not told."""
 
     def emit(self, record: logging.LogRecord) -> None:
         self.take(record_of(record))
 
     def resume(self, past: Iterable[Record]) -> None:
-        """Take in what went over the bus before the session was resumed."""
+        """Add the records from before the session was resumed."""
         for record in past:
             if tags.ROUTES[record.tag].prompt:
                 self.take(record)
@@ -56,7 +55,7 @@ class PromptHandler(logging.Handler):
             self._remember(records.Kernel(RESUMED))
 
     def take(self, record: Record) -> None:
-        """Take in a record."""
+        """Add a record."""
         self.left_out.fold(record)
         of_agent = isinstance(record, records.ReplIn | records.ReplOut) and record.guest is not None
         if not isinstance(record, records.Hide | records.Replace) and (of_agent or not isinstance(record, _MESSAGES)):
@@ -67,8 +66,10 @@ class PromptHandler(logging.Handler):
         self._count += 1
 
     def get_context(self, max_chars: int = MAX_CHARS) -> str:
-        """What went over the bus since `clear`, as XML of at most `max_chars` characters: the newest records, the long ones as head and
-        tail; what there was no room for is counted. What the person has taken out comes too, in no one's room: it may be shown again."""
+        """Return the newest records since `clear` as XML of at most `max_chars` characters; long ones are shortened, left-out ones counted.
+
+        Records that the user has hidden are included, but not counted against the limit: the user may unhide them.
+        """
         self.acquire()
         remembered, count = list(self._records), self._count
         self.release()
@@ -86,7 +87,7 @@ class PromptHandler(logging.Handler):
         return "\n".join([*([_earlier(left_out)] if left_out else []), *reversed(elements)])
 
     def clear(self) -> None:
-        """Forget all: the model knows it now."""
+        """Forget all records: the model knows them now."""
         self.acquire()
         self._records.clear()
         self._count = 0
@@ -94,7 +95,7 @@ class PromptHandler(logging.Handler):
 
 
 def shorten(text: str, limit: int) -> str:
-    """The head and the tail of a long text, and between them how many characters are left out."""
+    """Return the head and tail of a long text, and between them the number of characters left out."""
     if len(text) <= limit:
         return text
     head, tail = limit * 2 // 3, limit - limit * 2 // 3

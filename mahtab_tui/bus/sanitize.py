@@ -1,8 +1,8 @@
-"""The one place where text from outside loses what could drive a terminal.
+"""Removes from outside text everything that could drive a terminal.
 
-Whatever a model, a cell or a file says may be hostile: an OSC 52 sequence writes the clipboard, others rename the window, clear the
-screen or answer as if they were typed; bidirectional controls make code read otherwise than it runs. What `plain` and `styled` give
-back holds no control character but newline and tab.
+Text of a model, a cell or a file may be hostile: an OSC 52 sequence writes the clipboard, others rename the window, clear the screen or
+make the terminal type; bidirectional controls make code read differently than it runs. The results of `plain` and `styled` hold no
+control characters but newline and tab.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ _SURROGATE = r"\ud800-\udfff"
 _UNSAFE = re.compile(f"[{_CONTROL}{_SURROGATE}]")
 _SURROGATES = re.compile(f"[{_SURROGATE}]")
 _REMOVED = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]?"  # CSI, also one that has no end
-    r"|\x1b\][^\x1b\x07\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; without an end, up to the end of its line
+    r"\x1b\[[0-?]*[ -/]*[@-~]?"  # CSI, even unterminated
+    r"|\x1b\][^\x1b\x07\x9c\n]*(?:\x07|\x1b\\|\x9c)?"  # OSC; if unterminated, up to the end of its line
     r"|\x1b[PX^_](?:[^\x1b\x07\x9c]*(?:\x07|\x1b\\|\x9c)|[^\x1b\x07\x9c\n]*)"  # DCS, SOS, PM, APC: pictures have several lines
     r"|\x1b[ -/]*[0-~]?"  # the other escapes, and a lone one
-    # The 8-bit forms of the introducers go as single characters: in UTF-8 they are remains of wrongly decoded text, not sequences.
+    # The 8-bit introducers are removed as single characters: in UTF-8 they are remains of wrongly decoded text, not sequences.
     f"|[{_CONTROL}]"
 )
 _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 
 
 def plain(text: str) -> str:
-    """The text without escape sequences and control characters; lone surrogates become U+FFFD."""
+    """Remove escape sequences and control characters; lone surrogates become U+FFFD."""
     if not _UNSAFE.search(text):
         return text
     return _SURROGATES.sub("\ufffd", _REMOVED.sub("", text))
 
 
 def one_line(text: str) -> str:
-    """The text as `plain` leaves it, in one line."""
+    """Return `plain(text)` in one line."""
     return plain(text).replace("\n", " ").replace("\t", " ")
 
 
 def styled(text: str) -> Text:
-    """The text with its colours and styles (SGR), and nothing else of what `plain` removes."""
+    """Return the text with its colours and styles (SGR), without everything else that `plain` removes."""
     from rich.text import Text
 
     from mahtab_tui.bus.sgr import NO_STYLE, after

@@ -1,4 +1,4 @@
-"""One line of a terminal: what stands in each column, and how it looks."""
+"""One line of a terminal: the character and style of each column."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from functools import lru_cache
 from mahtab_tui.bus.sgr import NO_STYLE, Graphic
 
 
-class Line:
-    """Cells that are written over. Columns count from 0."""
+class ScreenLine:
+    """A line that can be overwritten. Columns count from 0."""
 
     __slots__ = ("_cells", "_looks", "_marks")
 
@@ -18,13 +18,13 @@ class Line:
         """Characters; a wide one is followed by an empty cell."""
         self._looks: list[Graphic] = []
         self._marks: dict[int, list[str]] = {}
-        """What takes no column, by the column before it (-1 at the beginning): combining characters, sequences that are not followed."""
+        """Text without width, by the column before it (-1 at the start): combining characters, sequences that are not obeyed."""
 
     def __len__(self) -> int:
         return len(self._cells)
 
     def write(self, text: str, column: int, look: Graphic) -> int:
-        """Write a text from a column on, and return the column after it. Blanks stand between the line's end and a column beyond it."""
+        """Write text at a column and return the column after it. If the column is beyond the line's end, blanks fill the gap."""
         if text.isascii() or all(width(char) == 1 for char in set(text)):
             return self._put(list(text), column, look)
         for char in text:
@@ -36,14 +36,14 @@ class Line:
         return column
 
     def mark(self, text: str, column: int) -> None:
-        """Put something that takes no column before a column."""
+        """Insert text without width before a column."""
         place = min(column, len(self._cells)) - 1
         while place > 0 and not self._cells[place]:
             place -= 1
         self._marks.setdefault(place, []).append(text)
 
     def erase(self, start: int, end: int | None = None) -> None:
-        """Erase from a column up to another one, or to the end."""
+        """Erase from a column to another, exclusive, or to the end."""
         self._halve(start)
         if end is None or end >= len(self._cells):
             self._unmark(start, len(self._cells))
@@ -55,7 +55,7 @@ class Line:
         self._looks[start:end] = [NO_STYLE] * (end - start)
 
     def shown(self) -> str:
-        """The line's text with the sequences that change its looks, from `NO_STYLE` at its beginning to `NO_STYLE` at its end."""
+        """Return the text with the sequences for its styles, from `NO_STYLE` to `NO_STYLE`."""
         cells = self._cells
         if self._marks:
             cells = [cell + "".join(self._marks.get(place, ())) for place, cell in enumerate(cells)]
@@ -80,7 +80,7 @@ class Line:
         return end
 
     def _halve(self, column: int) -> None:
-        """Where a wide character is cut in two at this column, blanks remain."""
+        """Replace a wide character that this column would cut in two by blanks."""
         if 0 < column < len(self._cells) and not self._cells[column]:
             self._cells[column - 1] = self._cells[column] = " "
 
@@ -91,7 +91,7 @@ class Line:
 
 
 def change(before: Graphic, now: Graphic) -> str:
-    """The sequence from one look to another."""
+    """Return the sequence that changes one style to another."""
     if before == now:
         return ""
     return now.codes() if before == NO_STYLE else "\x1b[0m" + now.codes()
@@ -99,7 +99,7 @@ def change(before: Graphic, now: Graphic) -> str:
 
 @lru_cache(maxsize=4096)
 def width(char: str) -> int:
-    """Columns that a character takes."""
+    """Return how many columns a character takes."""
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1

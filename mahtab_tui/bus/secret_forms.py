@@ -1,4 +1,4 @@
-"""Finds a secret in a text: as it is, escaped as code and data formats escape it, and with invisible characters between its letters."""
+"""Finds secrets in a text: as they are, escaped as in code and data formats, or with invisible characters between their letters."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from functools import cached_property
 from typing import NamedTuple
 
 LONG = 8
-"""Characters from which a secret is found wherever it stands."""
+"""A secret of at least this length, in characters, is found anywhere."""
 WORD = 4
-"""Characters from which a shorter one is found where it stands as a word of its own; below, only where it is the whole text."""
+"""A secret of at least this length is found as a word of its own; a shorter one only if it is the whole text."""
 PART = 20
-"""Characters of a secret's beginning or end that are found without the rest, which may have been cut off."""
+"""Length of a secret's start or end that is found even if the rest was cut off."""
 _SHORT = 100
-"""Characters of a text that may be a short secret as a literal, and blanks around it."""
+"""Longest text that is compared with short secrets, written as literals, with blanks around them."""
 REACH = 4_096
-"""Characters of a text's end in which the beginning of a secret is looked for."""
+"""Length of the text's end that is searched for the start of a secret."""
 
 _SINGLE = (
     r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but \t and \n, DEL, C1
@@ -38,14 +38,14 @@ _BEGINS_STRING = re.compile(r"\x1b[\]PX^_]")
 
 
 class Span(NamedTuple):
-    """Where a secret stands in a text: from `start` up to `end`, in characters."""
+    """The position of a secret in a text, in characters; `end` is exclusive."""
 
     start: int
     end: int
 
 
 class Forms:
-    """All forms of some secrets, ready to be found. Finding costs time in proportion to the text, and to the number of secrets."""
+    """All forms of some secrets. Finding them takes time proportional to the text and the number of secrets."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self.secrets = tuple(secrets)
@@ -53,10 +53,10 @@ class Forms:
         self._words = _seen(form for secret in secrets if WORD <= len(secret) < LONG for form in _escaped(secret))
         written = _seen(form for secret in secrets if len(secret) >= LONG for form in _escaped(secret))
         self._beginnings = (*written, *self._words)
-        """What may come piece by piece."""
+        """The forms that a stream may begin with one piece and end with another."""
         encoded = {form for secret in secrets if len(secret) >= LONG for form in _encoded(secret)}
         self._long: dict[str, set[str]] = {}
-        """What is looked for, and the forms that it is of: a text that was cut has only the beginning of a secret, or its end."""
+        """Starts and ends of forms, to the forms: a truncated text may have only the start or the end of a secret."""
         for form in (*encoded, *written):
             self._long.setdefault(form[:PART], set()).add(form)
         for form in written:
@@ -64,7 +64,7 @@ class Forms:
         self.longest = max(map(len, (*self._words, *encoded, *written)), default=WORD)
 
     def spans(self, text: str, *, words: bool = True) -> list[Span]:
-        """Where the secrets stand, in order, none touching another. words: those too that are found only as a word or as the whole text."""
+        """Return where the secrets stand, in order, without overlaps. words: include those found only as a word or as the whole text."""
         if not self.secrets or not text:
             return []
         if words and self._whole and len(text) < _SHORT and text.strip() in self._whole:
@@ -76,8 +76,10 @@ class Forms:
         return _merged(found)
 
     def begun(self, text: str) -> tuple[int, int]:
-        """The longest beginning of a secret that a text ends with: from where it goes, and how many characters may be shown before it is
-        known how it goes on. The text's length where there is none."""
+        """Find the longest start of a secret at the end of a text.
+
+        Returns its position (the text's length if there is none), and how many of its characters may be displayed before more is known.
+        """
         start, shown = len(text), 0
         near = max(0, len(text) - REACH)
         removed = _Removed(_NOISE_IN_LINE, text[near:])
@@ -103,7 +105,7 @@ class Forms:
 
 
 class _Removed:
-    """A text without what a pattern matches, and where its characters stood."""
+    """A text without the matches of a pattern, and the original positions of its characters."""
 
     def __init__(self, noise: re.Pattern[str], text: str) -> None:
         self.text = text
@@ -111,17 +113,17 @@ class _Removed:
         self._noise = noise
 
     def span(self, found: Span) -> Span:
-        """Where what was found in `bare` stands in the text."""
+        """Convert a span of `bare` to a span of the text."""
         return Span(self.start(found.start), self.start(found.end - 1) + 1)
 
     def start(self, place: int) -> int:
-        """Where the character of `bare` at a place stands in the text."""
+        """Convert a position in `bare` to a position in the text."""
         at, removed = self._removals
         return place + removed[bisect_right(at, place)]
 
     @cached_property
     def _removals(self) -> tuple[list[int], list[int]]:
-        """The places of `bare` at which something was removed, and how many characters were before each and after the last."""
+        """The positions in `bare` where something was removed, and how many characters were removed before each and in all."""
         at, removed = [], [0]
         for found in self._noise.finditer(self.text):
             at.append(found.start() - removed[-1])
@@ -130,13 +132,13 @@ class _Removed:
 
 
 def _seen(forms: Iterable[str]) -> set[str]:
-    """The forms without what is taken out of a text before they are looked for."""
+    """Remove from the forms what is removed from a text before it is searched."""
     bare = {_SINGLE_NOISE.sub("", form) for form in forms}
     return {form for form in bare if len(form) >= WORD}
 
 
 def _noises(text: str) -> Iterator[re.Pattern[str]]:
-    """What may stand between the letters of a secret; a control sequence may also be what hides a whole one."""
+    """Yield patterns of what may stand between the letters of a secret. A control sequence may also hide a whole secret."""
     yield _NEWLINES
     if _INVISIBLE.search(text):
         yield _SINGLE_NOISE
@@ -147,7 +149,7 @@ def _noises(text: str) -> Iterator[re.Pattern[str]]:
 
 
 def _places(text: str, needle: str, forms: Collection[str]) -> Iterator[Span]:
-    """Where forms stand of which a needle is the beginning or the end: as much of each as is there."""
+    """Yield the positions of forms that start or end with a needle, as far as the text has them."""
     place = text.find(needle)
     while place >= 0:
         start, end = place, place + len(needle)
@@ -162,7 +164,7 @@ def _places(text: str, needle: str, forms: Collection[str]) -> Iterator[Span]:
 
 
 def _common(one: str, other: str) -> int:
-    """Characters that two texts have in common from their beginning."""
+    """Return the length of the common start of two texts."""
     if one == other:
         return len(one)
     low, high = 0, min(len(one), len(other))
@@ -173,13 +175,13 @@ def _common(one: str, other: str) -> int:
 
 
 def _stands_alone(text: str, span: Span, form: str) -> bool:
-    """Whether a short form is no part of a longer word."""
+    """Return whether a short form is not part of a longer word."""
     before, after = text[max(0, span.start - 1) : span.start], text[span.end : span.end + 1]
     return not ((_is_word(before) and _is_word(form[0])) or (_is_word(after) and _is_word(form[-1])))
 
 
 def _is_word(character: str) -> bool:
-    return character.isalnum() or character == "_"  # of no character, neither
+    return character.isalnum() or character == "_"  # false for ""
 
 
 def _merged(spans: list[Span]) -> list[Span]:
@@ -193,21 +195,21 @@ def _merged(spans: list[Span]) -> list[Span]:
 
 
 def _quoted(secret: str) -> list[str]:
-    """A secret that is a whole text: as it is, and as a literal."""
+    """Return a secret as it is and as literals."""
     return [secret, repr(secret), repr(secret.encode("utf-8", "surrogatepass")), json.dumps(secret), f'"{secret}"', f"'{secret}'"]
 
 
 def _escaped(secret: str) -> Iterator[str]:
-    """A secret as the literals of Python and JSON, as markup and as addresses write it. Of most there is one form."""
+    """Yield a secret as literals of Python and JSON, as markup and as URLs write it. Most have one form."""
     yield secret
     if secret.isascii() and secret.isalnum():
         return
-    yield secret.encode("utf-8", "surrogatepass").decode("latin-1")  # bytes that are taken for characters
+    yield secret.encode("utf-8", "surrogatepass").decode("latin-1")  # bytes decoded as characters
     from urllib.parse import quote, quote_plus
 
     literals = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]]
     data = secret.encode("utf-8", "surrogatepass")
-    # Python chooses the quotes by the whole text: with both kinds in it, it escapes the single one.
+    # Python chooses the quotes by the whole text: if it has both kinds, Python escapes the single ones.
     for literal in (repr(f"'\"{secret}")[4:-1], ascii(f"'\"{secret}")[4:-1], repr(b"'\"" + data)[5:-1]):
         literals += (literal, literal.replace("\\'", "'"))
     yield from literals
@@ -220,13 +222,13 @@ def _escaped(secret: str) -> Iterator[str]:
 
 
 def _encoded(secret: str) -> Iterator[str]:
-    """A long secret as base64, wherever it stands in what was encoded, and as hexadecimal digits."""
+    """Yield a long secret as base64, for each alignment, and as hexadecimal digits."""
     from base64 import b64encode
 
     data = secret.encode("utf-8", "surrogatepass")
     yield data.hex()
     for before in range(3):
-        # The first characters depend on what stands before the secret, the last ones on what comes after it.
+        # The first characters depend on what precedes the secret, the last ones on what follows it.
         whole = b64encode(b"\0" * before + data).decode().rstrip("=")
         inner = whole[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
         if len(inner) >= LONG:

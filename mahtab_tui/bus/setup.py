@@ -1,4 +1,4 @@
-"""The logger of one session: its making and its end."""
+"""Creates and closes the logger of a session."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NAME = "mahtab"
 
 
 class BusLogger(logging.Logger):
-    """A logger that belongs to no tree but its own, and hands every record to all its handlers in one order.
+    """A logger outside the process's logger tree, which passes every record to all its handlers in the same order.
 
-    With a `Manager` of its own neither `logging.disable` nor `dictConfig` reaches it, and two sessions do not mix. It does not look for
-    the caller's line (nobody asks for it, and it costs more than all the rest), nor use the process's record factory.
+    It has a `Manager` of its own, so that neither `logging.disable` nor `dictConfig` affects it and sessions do not mix. It does not look
+    up the caller's line, which is not needed and costs more than all the rest, nor use the process's record factory.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class BusLogger(logging.Logger):
         self._handing_on = False
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Hand a record on. One that a handler logs comes after the one that is being handled, for every handler."""
+        """Pass a record to all handlers. A record that a handler logs waits until all of them have had the current one."""
         with self._order:
             self._waiting.append(record)
             if self._handing_on:
@@ -64,7 +64,7 @@ class BusLogger(logging.Logger):
 
 
 class Bridge(logging.Handler):
-    """Sits on the process's logger ``mahtab`` while sessions are open, and hands its records to the newest of them."""
+    """Passes records of the process's logger ``mahtab`` to the newest open session."""
 
     def __init__(self, outer: logging.Logger) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class Bridge(logging.Handler):
             self.sessions[-1].handle(record)
 
     def remove(self, outer: logging.Logger) -> None:
-        """Leave the process's logger as it was found."""
+        """Restore the process's logger."""
         outer.removeHandler(self)
         self.close()
         level, outer.propagate = self._before
@@ -94,9 +94,9 @@ def _bridge() -> Bridge | None:
 
 
 def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHandler]:
-    """A new session's bus, with what feeds the model's prompt and, where there is a store, what keeps the records.
+    """Create a session's bus with the handler for the model's prompt and, if there is a store, the one that keeps the records.
 
-    Until it is closed, `logging.getLogger("mahtab")` hands its records to the newest session.
+    Until the bus is closed, `logging.getLogger("mahtab")` passes its records to the newest session.
     """
     log, prompt = BusLogger(), PromptHandler()
     if store is not None:
@@ -109,7 +109,7 @@ def setup_logging(store: Store | None = None) -> tuple[logging.Logger, PromptHan
 
 
 def close_logging(log: logging.Logger) -> None:
-    """End a session's bus: every handler is removed and closed, the store too. A second call does nothing."""
+    """Remove and close all handlers of a session's bus, the store included. A second call does nothing."""
     with _BRIDGING:
         bridge = _bridge()
         if bridge is not None and log in bridge.sessions:

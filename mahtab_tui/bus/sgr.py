@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from rich.style import Style
 
 Colour = int | tuple[int, int, int] | None
-"""One of the 256, or red, green and blue; None for the terminal's own."""
+"""One of the 256 colours, or red, green and blue; None for the terminal's default."""
 
 
 class Graphic(NamedTuple):
-    """How characters look after some codes."""
+    """Colours and style of a character."""
 
     foreground: Colour = None
     background: Colour = None
@@ -25,11 +25,11 @@ class Graphic(NamedTuple):
     strike: bool = False
 
     def style(self) -> Style:
-        """As rich knows it; what is off is left open, so that a pane's own colours show."""
+        """Return the Rich style. What is off is left unset, so that a pane's own colours show."""
         return _style(self)
 
     def codes(self) -> str:
-        """The shortest sequence that leads here from `NO_STYLE`; empty for that itself."""
+        """Return the shortest sequence that changes `NO_STYLE` to this; empty for `NO_STYLE`."""
         numbers = [str(code) for code, name in _SWITCHES.items() if getattr(self, name)]
         numbers += _colour_codes(self.foreground, 30) + _colour_codes(self.background, 40)
         return f"\x1b[{';'.join(numbers)}m" if numbers else ""
@@ -45,7 +45,7 @@ _LONGEST = 200
 
 @lru_cache(maxsize=4096)
 def after(graphic: Graphic, parameters: str) -> Graphic:
-    """How characters look after one sequence; `parameters` is what stands between ``ESC [`` and ``m``. Unknown codes change nothing."""
+    """Apply one sequence. `parameters` stands between ``ESC [`` and ``m``. Unknown codes are ignored."""
     if len(parameters) > _LONGEST:
         return graphic
     codes = [[int(part or 0) for part in group.split(":")] for group in parameters.split(";")]
@@ -57,7 +57,7 @@ def after(graphic: Graphic, parameters: str) -> Graphic:
             if not more:
                 more = [group[0] for group in codes[place : place + 4]]
                 place += _used(more)
-            elif len(more) > 4:  # 38:2:SPACE:R:G:B names a colour space that nobody has
+            elif len(more) > 4:  # 38:2:SPACE:R:G:B: ignore the colour space
                 more = [more[0], *more[2:5]]
             name = "foreground" if code == 38 else "background"
             graphic = _with(graphic, name, _extended(more, getattr(graphic, name)))
@@ -93,12 +93,12 @@ def _simple(graphic: Graphic, code: int) -> Graphic:
 
 
 def _used(more: list[int]) -> int:
-    """How many of the codes after 38 or 48 belong to it."""
+    """Return how many of the codes after 38 or 48 belong to it."""
     return {5: 2, 2: 4}.get(more[0], 1) if more else 0
 
 
 def _extended(more: list[int], before: Colour) -> Colour:
-    """The colour that ``5;N`` or ``2;R;G;B`` names; the one before where it names none."""
+    """Return the colour that ``5;N`` or ``2;R;G;B`` names; the previous one if it names none."""
     if len(more) >= 2 and more[0] == 5 and more[1] < 256:
         return more[1]
     if len(more) >= 4 and more[0] == 2 and max(more[1:4]) < 256:

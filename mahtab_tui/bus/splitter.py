@@ -1,9 +1,13 @@
-"""A model's answer taken apart while it comes: words, and blocks of code.
+"""Splits a model's answer into words and code blocks while it streams.
 
-Outside code, ``<assistant-chat>`` and its end are left out; ``<assistant-repl-in>`` begins code, up to its end tag; a fence of Python
-begins code, up to its closing line; a fence of another language is words, with everything in it. So is what a model thinks aloud, from
-``<think>`` to ``</think>``, its tags too. A tag right after a backtick is spoken of, not used. Only what could still become a tag or a fence is held back, and nothing is decided that more text could change: however
-a text is cut into tokens, the pieces come to the same.
+    <assistant-chat> … </assistant-chat>        words; the tags are left out
+    <assistant-repl-in> … </assistant-repl-in>  code
+    a fence of Python                           code
+    a fence of another language                 words, including the fence
+    <think> … </think>                          words ("thought"), including the tags
+    a tag right after a backtick                words
+
+Text that could still become a tag or a fence is held back, so that the result does not depend on how the text is cut into tokens.
 """
 
 from __future__ import annotations
@@ -32,17 +36,17 @@ class Piece(NamedTuple):
 
     kind: Kind
     block: int
-    """Index of the block of code, from 0; for words, of the next one."""
+    """Index of the code block, from 0; for words, of the next block."""
     text: str
 
 
-class Splitter:
-    """Takes tokens, gives pieces. With ``fences=False`` only tags make code: fences of Python stay words, whole."""
+class AnswerSplitter:
+    """Converts tokens to pieces. With ``fences=False`` only tags make code, and fences of Python are words."""
 
     def __init__(self, *, fences: bool = True) -> None:
         self._fences = fences
         self._held, self._at = "", 0
-        """What has come, and how far it is dealt with."""
+        """The text that is held, and the position up to which it is processed."""
         self._before = ""
         """The character before `_held`."""
         self._final = False
@@ -52,7 +56,7 @@ class Splitter:
         self._fence_code: list[str] = []
         """The lines of an open fence of Python."""
         self._passed = 0
-        """Lines that would have closed it, had they not stood in a docstring."""
+        """Closing lines that were skipped because they are inside a docstring."""
         self._thought_end = ""
         """The tag that ends the thought."""
         self._block = 0
@@ -61,16 +65,16 @@ class Splitter:
 
     @property
     def in_tag(self) -> bool:
-        """Whether a tag has begun code that is not ended."""
+        """Whether a tag has started code that has not ended."""
         return self._step == self._tag and self._block_has_code
 
     def feed(self, token: str) -> list[Piece]:
-        """The pieces that are certain now."""
+        """Add a token; return the pieces that are certain now."""
         if self._at:
             self._before = self._held[self._at - 1]
         self._held, self._at = self._held[self._at :] + token, 0
         if self._held.endswith("\r") and not self._final:
-            return []  # perhaps half a line's end
+            return []  # may be half of "\r\n"
         if "\r" in self._held:
             self._held = self._held.replace("\r\n", "\n").replace("\r", "\n")
         while self._at < len(self._held) and self._step():
@@ -79,11 +83,11 @@ class Splitter:
         return [Piece(kind, block, "".join(texts)) for kind, block, texts in pieces]
 
     def end(self) -> list[Piece]:
-        """The rest: nothing more comes."""
+        """End the answer; return the rest."""
         self._final = True
         return self.feed("")
 
-    # The states: each deals with the beginning of what is held, and is False where more must come first.
+    # The states: each processes the start of the held text, and returns False if it needs more text first.
 
     def _words(self) -> bool:
         if self._here() == "<" and (done := self._tag_in_words()) is not None:
@@ -99,7 +103,7 @@ class Splitter:
         return True
 
     def _tag_in_words(self) -> bool | None:
-        """None where this is no tag of ours."""
+        """Process a tag; None if it is not one of ours."""
         if (self._held[self._at - 1] if self._at else self._before) == "`":
             return None
         if thought := _THOUGHT.match(self._held, self._at):
@@ -118,7 +122,7 @@ class Splitter:
         return True
 
     def _begin_thought(self, tag: re.Match[str]) -> None:
-        """An end without a beginning is said as a thought, too: all before it was one, whose beginning stood in the prompt."""
+        """Begin a thought. An unmatched end tag is a thought too: the prompt began it, and all text before the tag belongs to it."""
         self._say("thought", tag.end())
         self._line_start = True
         if not tag["end"]:
@@ -142,7 +146,7 @@ class Splitter:
         self._fence_line(line)
 
     def _foreign(self) -> bool:
-        """In a fence of another language."""
+        """Inside a fence of another language."""
         assert self._fence is not None
         if self._line_start:
             line, whole = self._line()
@@ -154,7 +158,7 @@ class Splitter:
         return True
 
     def _python(self) -> bool:
-        """In a fence of Python."""
+        """Inside a fence of Python."""
         assert self._fence is not None
         if self._line_start:
             line, whole = self._line()
@@ -172,7 +176,7 @@ class Splitter:
         return True
 
     def _tag_begins(self) -> bool:
-        """After the opening tag: blanks beside it and blank lines are left out, and so is a fence that a model puts around the code."""
+        """After the opening tag: skip blanks, blank lines, and a fence around the code."""
         if blank := (_BLANK_LINES if self._line_start else _BLANKS).match(self._held, self._at):
             self._at = blank.end()
             self._line_start = self._held[self._at - 1] == "\n"
@@ -188,7 +192,7 @@ class Splitter:
         return True
 
     def _tag(self) -> bool:
-        """Between tags."""
+        """Between the tags."""
         if self._here() == "<":
             if end := _END.match(self._held, self._at):
                 self._at = end.end()
@@ -206,31 +210,29 @@ class Splitter:
         self._say("code", self._up_to("<"))
         return True
 
-    # Within
-
     def _here(self) -> str:
         return self._held[self._at]
 
     def _line(self) -> tuple[str, bool]:
-        """What is held of the line, and whether it is all."""
+        """Return the held part of the line, and whether it is complete."""
         end = self._held.find("\n", self._at)
         return (self._held[self._at :], self._final) if end < 0 else (self._held[self._at : end], True)
 
     def _up_to(self, sign: str) -> int:
-        """Where the line ends, its newline included, or before it the next `sign`; at least one character on."""
+        """Return the end of the line, including its newline, or the next `sign` before that; at least one character on."""
         end = self._held.find("\n", self._at) + 1 or len(self._held)
         found = self._held.find(sign, self._at + 1, end)
         return end if found < 0 or sign == "\n" else found
 
     def _unfinished(self, heads: tuple[str, ...], pattern: re.Pattern[str]) -> bool:
-        """Whether all that is held may yet become a tag."""
+        """Return whether the held text could still become a tag."""
         if self._final or len(self._held) - self._at > 300:
             return False
         rest = self._held[self._at :]
         return any(head.startswith(rest) for head in heads) or pattern.match(rest) is not None
 
     def _unfinished_thought(self) -> bool:
-        """Whether all that is held may yet become a tag of a thought."""
+        """Return whether the held text could still become a tag of a thought."""
         rest = self._held[self._at : self._at + 20].lower()
         return not self._final and any(tag.startswith(rest) for tag in _THOUGHTS)
 
@@ -239,7 +241,7 @@ class Splitter:
         return self._passed <= MOST_PASSED and in_docstring("".join(self._fence_code))
 
     def _fence_line(self, line: str) -> None:
-        """A line that begins or ends a block of Python is not drawn."""
+        """Skip a line that begins or ends a block of Python."""
         end = min(self._at + len(line) + 1, len(self._held))
         if self._fence is not None and self._fence.python and self._fences:
             self._at, self._line_start = end, True

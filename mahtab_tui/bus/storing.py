@@ -1,4 +1,4 @@
-"""From the bus to a store: records as they come, and what is still being streamed once a second."""
+"""Writes records to a store as they come, and growing streams once a second."""
 
 from __future__ import annotations
 
@@ -10,52 +10,51 @@ from typing import Protocol
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.filters import TagFilter
-from mahtab_tui.bus.partials import Partial, Piece, key_of
+from mahtab_tui.bus.partials import Partial, StoredStream, key_of
 from mahtab_tui.bus.records import AssistantChatStream, Notice, Record, emit, record_of
 
 INTERVAL = 1.0
-"""Seconds between two writings of what is being streamed, and between two attempts after a failure."""
+"""Seconds between two writes of growing streams, and between two attempts after a failure."""
 
 SHARE = 20
-"""The interval is at least this many times what the last writing took: a long output may not keep the machine busy."""
+"""The interval is at least this many times the duration of the last write: a long output must not keep the machine busy."""
 
 BACKLOG = 32_000_000
-"""Characters that are kept in memory while the store does not take them."""
+"""Characters kept in memory while the store fails."""
 
 
 class StoreError(Exception):
-    """The store cannot do this now; the message is a sentence for the person."""
+    """The store failed; the message is a sentence for the user."""
 
 
 class TakenOver(StoreError):
-    """Another program writes the session now. This one does not any more, whatever comes."""
+    """Another program writes the session now; this one has stopped."""
 
 
 class Store(Protocol):
-    """Where the records of a session are kept. Any thread may call it."""
+    """Keeps the records of a session. Any thread may call it."""
 
     def append(self, record: Record) -> None:
         """Keep a record. Raises `StoreError`."""
 
     def partial(self, key: str, record: Record | None) -> None:
-        """Keep the text so far of a whole record that is still to come, in place of what was kept under this key; None drops it.
-        Raises `StoreError`."""
+        """Replace the partial record under a key; None deletes it. Raises `StoreError`."""
 
     def output(self, cell: int) -> str | None:
-        """All that a cell has printed; None where it is not kept, or as long as it runs. Raises `StoreError`."""
+        """Return the whole output of a cell; None if it is not kept, or while the cell runs. Raises `StoreError`."""
 
     def pictures(self, cell: int) -> list[str]:
-        """The pictures that a cell has shown, as far as they are kept: base64. Raises `StoreError`."""
+        """Return the kept pictures that a cell has displayed, as base64. Raises `StoreError`."""
 
     def close(self) -> None:
-        """Let go of files. A later `append` opens them again."""
+        """Close the files. A later `append` opens them again."""
 
 
 class StoreHandler(logging.Handler):
     """Keeps the records of a session.
 
-    A store that fails stops nothing: the first failure becomes one notice on `log`, what comes is kept in memory (up to `BACKLOG`) and
-    written when the store works again.
+    If the store fails, the session goes on: the first failure is logged as a notice, and records are kept in memory (up to `BACKLOG`)
+    until the store works again.
     """
 
     def __init__(self, store: Store, log: logging.Logger | None = None) -> None:
@@ -69,10 +68,10 @@ class StoreHandler(logging.Handler):
         self._lost = 0
         self._partials: dict[str, Partial] = {}
         self._kept: set[str] = set()
-        """Keys of the partials that the store has."""
+        """Keys of the partial records in the store."""
         self._failing = False
         self._over = False
-        """The session was taken over."""
+        """Another program has taken the session over."""
         self._news: list[tuple[str, str]] = []
         self._timer: threading.Timer | None = None
         self._delay = INTERVAL
@@ -82,7 +81,7 @@ class StoreHandler(logging.Handler):
         with self._guard:
             if self._over:
                 return
-            if isinstance(value, Piece):
+            if isinstance(value, StoredStream):
                 if isinstance(value, AssistantChatStream) and value.fresh:
                     self._partials.pop(key_of(value), None)
                     return
@@ -99,14 +98,14 @@ class StoreHandler(logging.Handler):
         self._tell()
 
     def flush(self) -> None:
-        """Write all that waits."""
+        """Write all waiting records."""
         with self._guard:
             self._write(partials=True)
 
     def close(self) -> None:
-        """Write all that waits, and let go of the store.
+        """Write all waiting records and close the store.
 
-        A record that comes later opens it again: `logging.config` closes every handler of the process, and must not end a session's.
+        A later record opens it again, because `logging.config` closes every handler of the process, even of a running session.
         """
         self.flush()
         with self._guard:
@@ -125,7 +124,7 @@ class StoreHandler(logging.Handler):
         self._tell()
 
     def _arm(self) -> None:
-        """See to it that what waits is written before long, even if nothing more is logged."""
+        """Start the timer, so that waiting records are written even if nothing more is logged."""
         if self._timer is None:
             self._timer = threading.Timer(self._delay, self._tick)
             self._timer.daemon = True
@@ -172,13 +171,13 @@ class StoreHandler(logging.Handler):
             self._lost = 0
 
     def _trim(self) -> None:
-        """Drop the oldest of what waits where it is too much."""
+        """Drop the oldest waiting records beyond `BACKLOG`."""
         while self._queued > BACKLOG:
             self._queued -= len(self._queue.popleft().text)
             self._lost += 1
 
     def _tell(self) -> None:
-        """Log what became of the store. Never while `_guard` is held: the bus has a lock of its own, which comes first."""
+        """Log the news. Never call it while holding `_guard`: the lock of the bus comes first."""
         while self._news and self._log is not None:
             level, text = self._news.pop(0)
             emit(self._log, Notice(text, level=level))

@@ -6,7 +6,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 
-from mahtab_tui.bus.codec import Malformed, as_json, from_json
+from mahtab_tui.bus.codec import InvalidRecord, as_json, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.worker.frames import Frame, FrameError, FrameReader, encode
 from mahtab_tui.session.shared_sessions import Running
@@ -28,6 +28,6 @@ def follow(running: Running) -> Iterator[Record]:
             except FrameError:
                 return
             for frame in frames:
-                with contextlib.suppress(Malformed):  # of a session that is damaged, or no session
+                with contextlib.suppress(InvalidRecord):  # of a session that is damaged, or no session
                     if frame.get("op") == "record" and (record := from_json(frame)) is not None:
                         yield record

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mahtab_tui.bus import records, tags
-from mahtab_tui.bus.codec import Malformed, decode
+from mahtab_tui.bus.codec import InvalidRecord, decode
 from mahtab_tui.bus.handlers import StoreError, TakenOver
 from mahtab_tui.bus.records import Record
 from mahtab_tui.bus.records.base import encode
@@ -192,14 +192,14 @@ def _columns(record: Record) -> tuple[float, str, str, str | bytes]:
 
 
 def _record(row: Row) -> Record | None:
-    """A record from its time, tag, attributes and text; None if a newer version wrote it. Raises `Malformed`."""
+    """A record from its time, tag, attributes and text; None if a newer version wrote it. Raises `InvalidRecord`."""
     moment, tag, attrs, text = row
     try:
         values = json.loads(attrs)
     except (ValueError, TypeError, RecursionError):
-        raise Malformed("It is no JSON.") from None
+        raise InvalidRecord("It is no JSON.") from None
     if not (isinstance(tag, str) and isinstance(moment, float)):
-        raise Malformed("It has no tag or no time.")
+        raise InvalidRecord("It has no tag or no time.")
     return decode(tag, restored(text), values, moment)
 
 
@@ -213,7 +213,7 @@ def _cut(row: Row) -> Record | None:
     """The record of a stream that was cut off; None where it cannot be read."""
     try:
         record = _record(row)
-    except Malformed:
+    except InvalidRecord:
         return None
     return record.changed(cut=True) if isinstance(record, records.ReplOut | records.AssistantChat) else None
 
@@ -256,7 +256,7 @@ def load_records(path: Path, session: str, *, before: int | None = None, limit: 
     for number, *row in reversed(rows):
         try:
             record = _record(tuple(row))
-        except Malformed:
+        except InvalidRecord:
             unreadable += 1
         else:
             read += [] if record is None else [(number, record)]

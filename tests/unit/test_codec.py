@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.codec import Malformed, decode
+from mahtab_tui.bus.codec import InvalidRecord, decode
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from mahtab_tui.bus.codec import Malformed, decode
     ],
 )
 def test_what_would_fail_those_who_fold_it_is_malformed(tag: str, attrs: dict[str, Any]) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(InvalidRecord):
         decode(tag, "text", attrs, 1.0)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mahtab_tui.bus import tags
-from mahtab_tui.bus.codec import Malformed, as_json, decode, from_json
+from mahtab_tui.bus.codec import InvalidRecord, as_json, decode, from_json
 from mahtab_tui.bus.records import Record
 from mahtab_tui.search.node import FINISHED, SearchNode
 from mahtab_tui.search.tree import HELD, Tree
@@ -165,7 +165,7 @@ def test_damaged_events_give_a_tree(data: st.DataObject) -> None:
         place = data.draw(st.integers(0, len(records) - 1))
         damage = data.draw(st.dictionaries(_NAMES, _VALUES, min_size=1, max_size=3))
         told = as_json(records[place])
-        with contextlib.suppress(Malformed):
+        with contextlib.suppress(InvalidRecord):
             records[place] = from_json({**told, "attrs": {**told["attrs"], **damage}}) or records[place]
     check(folded(records))
 

@@ -10,7 +10,7 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.handlers import DisplayHandler
 from mahtab_tui.bus.parser import parse_response
 from mahtab_tui.bus.setup import close_logging, setup_logging
-from mahtab_tui.bus.splitter import Splitter
+from mahtab_tui.bus.splitter import AnswerSplitter
 from mahtab_tui.bus.stream import StreamingHandler
 
 from .test_parser import ANSWERS, DOCSTRING
@@ -20,7 +20,7 @@ Drawn = dict[tuple[str, int], str]
 
 def drawn(tokens: list[str]) -> Drawn:
     """What is drawn of each kind and block."""
-    splitter, result = Splitter(), Drawn()
+    splitter, result = AnswerSplitter(), Drawn()
     for pieces in (*map(splitter.feed, tokens), splitter.end()):
         for kind, block, text in pieces:
             result[kind, block] = result.get((kind, block), "") + text
@@ -107,7 +107,7 @@ def test_a_margin_is_not_drawn() -> None:
     ],
 )
 def test_only_what_could_become_a_tag_or_a_fence_is_held_back(text: str, shown: str) -> None:
-    splitter = Splitter()
+    splitter = AnswerSplitter()
     assert "".join(piece.text for piece in splitter.feed(text)) == shown
     assert shown + "".join(piece.text for piece in splitter.end()) == text
 

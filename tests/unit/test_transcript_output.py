@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mahtab_tui.bus.overwrite import HEIGHT, collapse
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.bus.screen_line import Line
+from mahtab_tui.bus.screen_line import ScreenLine
 from mahtab_tui.bus.sgr import Graphic
 from mahtab_tui.tui.cell_output.output import HEAD, LINE_HEAD, LINE_TAIL, LIVE, TAIL, Output
 from tests.unit.test_overwrite import MOVED
@@ -64,13 +64,13 @@ def test_of_a_line_written_over_a_thousand_times_only_what_may_be_seen_is_worked
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     written: list[str] = []
-    write = Line.write
+    write = ScreenLine.write
 
-    def counted(line: Line, text: str, column: int, look: Graphic) -> int:
+    def counted(line: ScreenLine, text: str, column: int, look: Graphic) -> int:
         written.append(text)
         return write(line, text, column, look)
 
-    monkeypatch.setattr(Line, "write", counted)
+    monkeypatch.setattr(ScreenLine, "write", counted)
     fed("".join(f"\r{number:10}" for number in range(1_000)))
     assert len(written) < 10
 

@@ -1,6 +1,6 @@
-"""The records of the bus, one class for each tag, and how they are logged. Which handlers a tag reaches: `tags.ROUTES`.
+"""The records of the bus, one class for each tag. `tags.ROUTES` says which handlers each reaches.
 
-To be imported as a module, since some of them are called like what they tell of: ``records.Kernel(state="idle")``.
+Import this as a module, since some classes have the names of other things: ``records.Kernel(state="idle")``.
 """
 
 from __future__ import annotations
@@ -101,18 +101,18 @@ __all__ = [
 ]
 
 Stream = UserReplOutStream | AssistantReplOutStream | AssistantChatStream | SearchChatStream
-"""A piece of a text that comes bit by bit: `stream` says of which."""
+"""A piece of a text that comes bit by bit: `stream` identifies the text."""
 
 
 def emit(log: logging.Logger, record: Record) -> None:
     """Log a record. Any thread may call it."""
-    if not record.time:  # the one change that is ever made to one
+    if not record.time:  # the only change ever made to a record
         object.__setattr__(record, "time", time.time())
     log.info(record.text, extra={"record": record})
 
 
 def record_of(logged: logging.LogRecord) -> Record:
-    """The record that `emit` was given; of what others have logged a notice."""
+    """Return the record that `emit` was given; a notice if something else logged it."""
     record = getattr(logged, "record", None)
     if isinstance(record, Record):
         return record

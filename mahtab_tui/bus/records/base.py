@@ -1,4 +1,4 @@
-"""What a record is: a frozen dataclass. A class of its own for each tag declares the fields."""
+"""The base class of records: frozen dataclasses, one for each tag."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Self, dataclass_transform
 
 WORD, NAME, FLAG, NULL, PICTURE = "word", "name", "flag", "null", "picture"
-"""What an annotation says of a field besides its type. `NULL`: it is written also where it is None."""
+"""Marks of a field beside its type. `NULL`: the field is written even if it is None."""
 
 Word = Annotated[str, WORD]
-"""One of the program's own words, or an id: it says what a record is about, so it is never masked, even if a secret reads the same."""
+"""One of the program's own words, or an id. It is never masked, even if a secret reads the same."""
 Name = Annotated[str, NAME]
-"""What things are found by: a secret is masked in it only where it is more than a short word."""
+"""An identifier. Only secrets longer than a short word are masked in it."""
 Flag = Annotated[bool, FLAG]
-"""Written only where it is true."""
+"""Written only if true."""
 Data = Annotated[str, PICTURE]
-"""The data of what `mime` says. A picture's is base64, and holds no secret that could be read."""
+"""Data of the type in `mime`. A picture's data is base64 and is not masked."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """One thing that happened: what the panes, the prompt and the store are made of. Subclasses are made frozen dataclasses."""
+    """One event of a session: panes, prompt and store are made from records. Subclasses become frozen dataclasses."""
 
     tag: ClassVar[str]
     """A constant of `bus.tags`."""
     event: ClassVar[str] = ""
-    """Which of the records of one tag it is, where there are several kinds."""
+    """Distinguishes the kinds of records that share a tag."""
 
     text: str = ""
     time: float = field(default=0.0, kw_only=True)
     """When it was logged, in seconds since the epoch; `emit` sets it."""
 
     def __init_subclass__(cls) -> None:
-        # Equality and repr are inherited: compiling them for forty classes would take 10 ms before the first picture.
+        # Equality and repr are inherited: compiling them for forty classes would take 10 ms at startup.
         dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """All fields but text and time as JSON values, for programs that take whatever record comes (`rlm(on_event=…)`, `SessionState`)."""
+        """All fields but text and time as JSON values, for programs that handle any record (`rlm(on_event=…)`, `SessionState`)."""
         return encode(self)
 
     @classmethod
     def hints(cls) -> dict[str, Any]:
-        """The type of each field, with what its annotation says besides."""
+        """Return the type of each field, with its marks."""
         found = typing.get_type_hints(cls, include_extras=True)
         return {each.name: found[each.name] for each in fields(cls)}
 
     def changed(self, **changes: Any) -> Self:
-        """The same record with other values of some fields."""
+        """Return a copy with other values of some fields."""
         return replace(self, **changes)
 
     def __eq__(self, other: object) -> bool:
@@ -60,21 +60,21 @@ class Record:
         return hash((self.tag, self.text, self.time))
 
     def __repr__(self) -> str:
-        told = (f"{each.name}={value!r}" for each in fields(self) if (value := getattr(self, each.name)) != each.default or each.default is MISSING)
-        return f"{type(self).__name__}({', '.join(told)})"
+        shown = (f"{each.name}={value!r}" for each in fields(self) if (value := getattr(self, each.name)) != each.default or each.default is MISSING)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 def encode(record: Record) -> dict[str, Any]:
-    """The fields of a record but its text and time, as JSON values."""
+    """Return the fields of a record except text and time, as JSON values."""
     kind: Any = type(record)
-    told: dict[str, Any] = {"event": kind.event} if kind.event else {}
+    values: dict[str, Any] = {"event": kind.event} if kind.event else {}
     flags, nulls = _marked(kind, FLAG), _marked(kind, NULL)
     for name in _names(kind):
         value = getattr(record, name)
         left_out = (value is None and name not in nulls) or (value is False and name in flags)
         if not left_out:
-            told[name] = _plain(value)
-    return told
+            values[name] = _plain(value)
+    return values
 
 
 @cache
@@ -88,7 +88,7 @@ def _marked(kind: type[Any], mark: str) -> frozenset[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Convert a field's value to JSON."""
     if not isinstance(value, tuple):
         return value
     if hasattr(value, "_asdict"):

@@ -1,7 +1,6 @@
-"""Records of cells: code that runs, what it prints and shows, and what it does to the namespace.
+"""Records of cells: code that runs, its output, and its changes to the namespace.
 
-`cell` is the number of a cell in the session. `guest` is the number of the colour of another program's agent, from 0; None of the user's
-and the model's own cells.
+`cell` is the number of a cell in the session. `guest` is the number of an agent's colour, from 0; None for cells of the user and the model.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ Frame = tuple[str, int, str, int]
 
 
 class ReplIn(Record):
-    """A cell begins to run. Text: its code."""
+    """A cell starts. Text: its code."""
 
     cell: int | None = None
     party: Word | None = None
-    """Who: "you", the model's short name, or an agent's name."""
+    """Who wrote the code: "you", the model's short name, or an agent's name."""
     turn: int | None = None
-    """Of the model's code: the question, the answer to it (`step`), and which of the answer's blocks this is, from 0."""
+    """For the model's code: the numbers of the question, the answer (`step`), and the answer's code block, from 0."""
     step: int | None = None
     block: int | None = None
     guest: int | None = None
@@ -31,44 +30,44 @@ class ReplIn(Record):
 
 
 class UserReplIn(ReplIn):
-    """Code of the user's."""
+    """The user's code."""
 
     tag: ClassVar[str] = tags.USER_REPL_IN
 
 
 class AssistantReplIn(ReplIn):
-    """Code of the model's, or of another agent's."""
+    """Code of the model or an agent."""
 
     tag: ClassVar[str] = tags.ASSISTANT_REPL_IN
 
 
 class ReplOut(Record):
-    """A cell has ended. Text: its whole output. Or what came later (`late`)."""
+    """A cell has ended. Text: its whole output; with `late`, output that came afterwards."""
 
     cell: int | None = None
     party: Word | None = None
-    """This and the next five: as of `ReplIn`."""
+    """This and the next five fields: as in `ReplIn`."""
     turn: int | None = None
     step: int | None = None
     block: int | None = None
     guest: int | None = None
     call: Word | None = None
     status: Word | None = None
-    """A `kernel.base.Status` value; None of late output."""
+    """A `kernel.base.Status` value; None for late output."""
     duration: float | None = None
     """Seconds."""
     kinds: tuple[tuple[Word, int], ...] | None = None
-    """The kinds of output with their characters, in order, as they make up the text; None: all was printed."""
+    """The kinds of output with their lengths in characters, in the order of the text; None: all was printed."""
     detail: str | None = None
-    """What is to be said of its end besides, as a sentence."""
+    """An additional sentence about how the cell ended."""
     frames: tuple[Frame, ...] | None = None
-    """The places that a traceback names."""
+    """The frames of a traceback."""
     rewritten: Flag = False
-    """More was printed than the text has: a part was written over."""
+    """Some of the output was overwritten and is not in the text."""
     late: Flag = False
-    """It came after its cell had ended, as a thread's print does; or before the first one."""
+    """The output came after the cell had ended (a thread printed it), or before the first cell."""
     cut: Flag = False
-    """The program was killed before the cell's end, and this is what had come."""
+    """The program was killed before the cell ended; this is the output until then."""
 
 
 class UserReplOut(ReplOut):
@@ -78,17 +77,17 @@ class UserReplOut(ReplOut):
 
 
 class AssistantReplOut(ReplOut):
-    """Output of a cell of the model's or of another agent's."""
+    """Output of a cell of the model or an agent."""
 
     tag: ClassVar[str] = tags.ASSISTANT_REPL_OUT
 
 
 class ReplOutStream(Record):
-    """A piece of output, as it comes."""
+    """A piece of output."""
 
     cell: int | None = None
     kind: Word = "stdout"
-    """"stdout" for what was printed, "value" for the last expression, "traceback", "display" for the text of what was shown."""
+    """"stdout" for printed text, "value" for the last expression, "traceback", "display" for the text of a displayed value."""
     late: Flag = False
 
     @property
@@ -98,30 +97,30 @@ class ReplOutStream(Record):
 
 
 class UserReplOutStream(ReplOutStream):
-    """A piece of the output of the user's cell."""
+    """A piece of output of the user's cell."""
 
     tag: ClassVar[str] = tags.USER_REPL_OUT_STREAM
 
 
 class AssistantReplOutStream(ReplOutStream):
-    """A piece of the output of a cell of the model's or of another agent's."""
+    """A piece of output of a cell of the model or an agent."""
 
     tag: ClassVar[str] = tags.ASSISTANT_REPL_OUT_STREAM
 
 
 class Display(Record):
-    """A value that is more than text. Text: the same as the next piece of output of kind "display", which follows."""
+    """A displayed value that is more than text. Text: the same as in the next piece of output, of kind "display"."""
 
     tag: ClassVar[str] = tags.DISPLAY
 
     cell: int | None = None
     mime: Word
     data: Data
-    """Of pictures: base64."""
+    """Base64 for pictures."""
 
 
 class Change(NamedTuple):
-    """What has become of one name."""
+    """The change of one name."""
 
     name: Name
     change: Word
@@ -131,19 +130,19 @@ class Change(NamedTuple):
     kind: Word | None = None
     """"data", "module", "function" or "class"."""
     was_type: Name | None = None
-    """The type before, and the summary, where they were others."""
+    """The previous type, and the previous summary, if they differ."""
     was: str | None = None
 
 
 class Namespace(Record):
-    """What a cell has changed in the namespace."""
+    """The changes of a cell to the namespace."""
 
     tag: ClassVar[str] = tags.NAMESPACE
 
     cell: int | None = None
-    """0: the kernel began with it."""
+    """0 for the kernel's start."""
     party: Word | None = None
     fresh: bool = False
-    """There is nothing else in the namespace any more."""
+    """The namespace was cleared first."""
     changes: tuple[Change, ...] = ()
     guest: int | None = None

@@ -1,4 +1,4 @@
-"""Records of the conversation with the model. `turn` is the number of a question, `step` that of an answer to it, from 0."""
+"""Records of the conversation with the model. `turn` is the number of a question, `step` the number of an answer to it, from 0."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class UserChat(Record):
 
 
 class UserAttachment(Record):
-    """Something that goes with a question. Text: what the model is told of it."""
+    """An attachment of a question. Text: what the model is told."""
 
     tag: ClassVar[str] = tags.USER_ATTACHMENT
 
     turn: int | None = None
     label: str = ""
-    """As in "@notes.txt:1-20"."""
+    """As the user wrote it: "@notes.txt:1-20"."""
     size: str = ""
     """In words."""
     problem: str = ""
-    """Why it does not go with it, as a sentence."""
+    """Why it is not attached, as a sentence."""
     picture: Word | None = None
-    """The id of a picture. The first record of one has the rest, too, as it is sent."""
+    """The id of a picture. The first record of a picture has the following fields too."""
     mime: Word | None = None
     data: Data | None = None
     """Base64."""
     width: int | None = None
-    """Pixels, as the height."""
+    """In pixels, as is the height."""
     height: int | None = None
 
 
@@ -49,11 +49,11 @@ class AssistantChat(Record):
     """The model's short name."""
     stopped: bool = False
     cut: Flag = False
-    """The program was killed before the answer's end, and this is what had come."""
+    """The program was killed before the answer ended; this is the text until then."""
 
 
 class AssistantChatStream(Record):
-    """A piece of an answer to draw: without tags and fence lines of Python."""
+    """A piece of an answer to draw, without tags and fence lines of Python."""
 
     tag: ClassVar[str] = tags.ASSISTANT_CHAT_STREAM
 
@@ -63,9 +63,9 @@ class AssistantChatStream(Record):
     kind: Word = "chat"
     """"chat" or "code"."""
     block: int | None = None
-    """The number of the block of code in the answer, from 0; of words: of the block that comes next."""
+    """The number of the code block in the answer, from 0; for words, of the next block."""
     fresh: Flag = False
-    """No piece: the answer begins anew, and what came of it does not count."""
+    """The answer starts again: drop its pieces so far. There is no text."""
 
     @property
     def stream(self) -> tuple[object, ...]:
@@ -74,7 +74,7 @@ class AssistantChatStream(Record):
 
 
 class AssistantTool(Record):
-    """A tool that the model calls. Text: what it gave, or why it did not."""
+    """A tool call of the model. Text: the result, or why there is none."""
 
     tag: ClassVar[str] = tags.ASSISTANT_TOOL
 
@@ -105,8 +105,7 @@ class Agent(Record):
 
 
 class Approval(Record):
-    """Code that waits for the user, or what was decided about it. Text: the code, as edited where it was. Where nobody is asked there are none,
-    but of code that may not run at all."""
+    """Code that waits for approval, or the decision. Text: the code, edited or not. Without approvals, only refused code has this record."""
 
     tag: ClassVar[str] = tags.APPROVAL
 
@@ -115,50 +114,51 @@ class Approval(Record):
     turn: int | None = None
     step: int | None = None
     block: int | None = None
-    """Block 0 of 3: of this many `blocks`."""
+    """The number of the block, from 0."""
     blocks: int | None = None
+    """How many blocks the answer has."""
     state: Word = ""
-    """"waiting", then "run", "edited", "skipped" or "stopped"; "refused" of code that may not run."""
+    """"waiting", then "run", "edited", "skipped" or "stopped"; "refused" for code that must not run."""
     reason: str = ""
     """Why it was skipped."""
     party: Word | None = None
     guest: int | None = None
-    """The number of the colour of another program's agent, from 0."""
+    """The number of an agent's colour, from 0."""
     call: Word | None = None
-    """The id of that agent's call."""
+    """The id of the agent's call."""
     is_code: bool | None = None
-    """False: the text is in words what an agent wants to do."""
+    """False if the text describes in words what an agent wants to do."""
 
 
 class Summary(Record):
-    """Text: what the model is told in the place of the conversation's beginning; empty where that failed."""
+    """A summary of the beginning of the conversation. Text: the summary; empty if summarizing failed."""
 
     tag: ClassVar[str] = tags.SUMMARY
 
     turn: int | None = None
-    """The last question that it stands for."""
+    """The last question that it covers."""
 
 
 class Usage(Record):
-    """What one call of a model has used."""
+    """The usage of one model call."""
 
     tag: ClassVar[str] = tags.USAGE
 
     tree: Word | None = None
-    """The search that made the call, its node, and the number of this event in it, as `SearchRecord` has them."""
+    """The search, its node, and the number of this event, as in `SearchRecord`."""
     node: Word | None = None
     seq: int | None = None
     turn: int | None = None
-    """The question that it was made for, or the turn of a search's node."""
+    """The question for which the call was made, or the turn of a search's node."""
     model: Word = ""
     input_tokens: int = 0
-    """All that were read, the two of the cache among them."""
+    """All input tokens, including those read from and written to the cache."""
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_creation_tokens: int = 0
     cost: Annotated[float | None, NULL] = None
-    """US dollars; None where the price is not known."""
+    """US dollars; None if the price is not known."""
     source: Word | None = None
     """"agent", "reflection", "summary", "suggestion" or "rlm"."""
     estimated: Flag = False
-    """The call ended before the model could tell."""
+    """The call ended before the model reported its usage."""

@@ -1,4 +1,4 @@
-"""Records of recursive searches: the events of which a tree is made. `turn` is the number of a node's turn, from 1."""
+"""Records of recursive searches: a tree is a fold of them. `turn` is the number of a node's turn, from 1."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from mahtab_tui.bus import tags
 from mahtab_tui.bus.records.base import NULL, Flag, Record, Word
 
 Spans = tuple[tuple[int, int], ...]
-"""Places in the root's text: first character, and the one behind the last."""
+"""Parts of the root's text: start and end in characters, end exclusive."""
 
 
 class SearchRecord(Record):
     """An event of a search."""
 
     tree: Word = ""
-    """The id of the search; `search.events.Events` gives it, and `seq`."""
+    """The id of the search; `search.events.Events` sets it, and `seq`."""
     node: Word
     """"1" is the root, "1.3" its third child."""
     seq: int | None = None
-    """The number of the event in its tree, from 0; None of what is streamed."""
+    """The number of the event in its tree, from 0; None for streamed pieces."""
 
 
 class SearchBegin(SearchRecord):
-    """A node begins. Text: the query."""
+    """A node starts. Text: the query."""
 
     tag: ClassVar[str] = tags.RLM_CALL
     event: ClassVar[str] = "begin"
@@ -32,19 +32,21 @@ class SearchBegin(SearchRecord):
     parent: Annotated[Word | None, NULL] = None
     depth: int = 0
     kind: Word = "rlm"
-    """"rlm", or "llm" of a plain call."""
+    """"rlm", or "llm" for a plain call."""
     batch: Word | int | None = None
-    """The parent's calls that were made at once: their number there, which of them this is, and how many they are."""
+    """The number of the batch among the parent's batches."""
     index: int = 0
+    """Which call of the batch this is, from 0."""
     of: int = 0
+    """How many calls the batch has."""
     spans: Spans = ()
-    """The parts of the root's text that it is given."""
+    """The parts of the root's text that the node gets."""
     chars: int = 0
     model: Word = ""
     replaces: Annotated[Word | None, NULL] = None
-    """The node that it is run again for."""
+    """The node of which this is a rerun."""
     limits: Mapping[str, float | None] | None = None
-    """Of the root: what the search may use, as `search.budget.Limits` names it; so are the next ones."""
+    """Root only, as are the next two fields: the limits of the search, as `search.budget.Limits` names them."""
     cell: int | None = None
     source: Word | None = None
 
@@ -57,11 +59,11 @@ class SearchTurn(SearchRecord):
 
     turn: int | None = None
     turns: int = 0
-    """The most that it may have."""
+    """The maximum number of turns."""
 
 
 class SearchBackOff(SearchRecord):
-    """A node waits, since the service is busy."""
+    """A node waits because the service is busy."""
 
     tag: ClassVar[str] = tags.RLM_CALL
     event: ClassVar[str] = "back-off"
@@ -70,7 +72,7 @@ class SearchBackOff(SearchRecord):
 
 
 class SearchFanOut(SearchRecord):
-    """A node wants so many calls that the user is asked, or what was decided."""
+    """A node wants so many calls that the user must approve them, or the decision."""
 
     tag: ClassVar[str] = tags.RLM_CALL
     event: ClassVar[str] = "fan-out"
@@ -79,16 +81,17 @@ class SearchFanOut(SearchRecord):
     batch: Word | int | None = None
     calls: int | None = None
     tokens: int | None = None
-    """They may come to this many, and to so many US dollars; None where the price is not known."""
+    """The calls use at most this many."""
     usd: Annotated[float | None, NULL] = None
+    """They cost at most so many US dollars; None if the price is not known."""
     made: int | None = None
-    """Calls of the search before them."""
+    """Calls of the search so far."""
     state: Word = ""
     """"waiting", then "run" or "refused"."""
 
 
 class SearchTouch(SearchRecord):
-    """A node has seen parts of the root's text, or handed them on."""
+    """A node has read parts of the root's text, or passed them on."""
 
     tag: ClassVar[str] = tags.RLM_CALL
     event: ClassVar[str] = "touch"
@@ -99,7 +102,7 @@ class SearchTouch(SearchRecord):
 
 
 class SearchMemo(SearchRecord):
-    """A node takes the answer of another one to the same question."""
+    """A node reuses another node's answer to the same query."""
 
     tag: ClassVar[str] = tags.RLM_CALL
     event: ClassVar[str] = "memo"
@@ -108,13 +111,13 @@ class SearchMemo(SearchRecord):
 
 
 class SearchChatStream(SearchRecord):
-    """A piece of what a node's model says."""
+    """A piece of an answer of a node's model."""
 
     tag: ClassVar[str] = tags.RLM_CHAT_STREAM
 
     turn: int | None = None
     fresh: Flag = False
-    """The answer begins anew, and what came of it does not count."""
+    """The answer starts again: drop its pieces so far."""
 
     @property
     def stream(self) -> tuple[object, ...]:
@@ -123,17 +126,17 @@ class SearchChatStream(SearchRecord):
 
 
 class SearchChat(SearchRecord):
-    """All that a node's model said in a turn."""
+    """The whole answer of a node's model in a turn."""
 
     tag: ClassVar[str] = tags.RLM_CHAT
 
     turn: int | None = None
     cut: bool = False
-    """What came after its code was dropped."""
+    """Text after the code was dropped."""
 
 
 class SearchReplIn(SearchRecord):
-    """A node's code runs. Text: the code."""
+    """A node runs code. Text: the code."""
 
     tag: ClassVar[str] = tags.RLM_REPL_IN
 
@@ -141,7 +144,7 @@ class SearchReplIn(SearchRecord):
 
 
 class SearchReplOut(SearchRecord):
-    """A node's code has ended. Text: the ends of what it printed."""
+    """A node's code has ended. Text: the start and end of its output."""
 
     tag: ClassVar[str] = tags.RLM_REPL_OUT
 
@@ -150,11 +153,11 @@ class SearchReplOut(SearchRecord):
     duration: float | None = None
     """Seconds."""
     chars: int = 0
-    """All that was printed."""
+    """Length of the whole output."""
 
 
 class SearchFinal(SearchRecord):
-    """A node has ended. Text: its answer, or a sentence."""
+    """A node has ended. Text: its answer, or why there is none."""
 
     tag: ClassVar[str] = tags.RLM_FINAL
 
@@ -163,6 +166,6 @@ class SearchFinal(SearchRecord):
     duration: float | None = None
     """Seconds."""
     spans: Spans = ()
-    """What of the root's text the answer rests on."""
+    """The parts of the root's text on which the answer is based."""
     late: bool = False
-    """Nobody waits for it any more."""
+    """Nothing waits for the answer any more."""

@@ -1,4 +1,4 @@
-"""Records of the session itself: its kernel, what waits, what the user has done to entries."""
+"""Records of the session itself: its kernel, its queue, and what the user does with entries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mahtab_tui.bus.records.base import NULL, Name, Record, Word
 
 
 class Notice(Record):
-    """Text: a sentence or two for the user."""
+    """A message for the user. Text: a sentence or two."""
 
     tag: ClassVar[str] = tags.NOTICE
 
@@ -18,23 +18,23 @@ class Notice(Record):
 
 
 class Kernel(Record):
-    """The state of the kernel. Text: a sentence, where there is something to say."""
+    """The state of the kernel. Text: a sentence, or nothing."""
 
     tag: ClassVar[str] = tags.KERNEL
 
     state: Word | None = None
     """A `kernel.base.KernelState` value."""
     python: str | None = None
-    """Its version."""
+    """The version of Python."""
     executable: str | None = None
     cwd: str | None = None
     pid: int | None = None
     cell: Annotated[int | None, NULL] = None
-    """The one that runs."""
+    """The running cell."""
 
 
 class Input(Record):
-    """Code reads a line. Text: the prompt."""
+    """Code asks for a line of input. Text: the prompt."""
 
     tag: ClassVar[str] = tags.INPUT
 
@@ -46,17 +46,17 @@ class Input(Record):
 
 
 class QueueItem(NamedTuple):
-    """An input that waits."""
+    """An input that waits for its turn."""
 
     id: int
     code: str
     mode: Word
     party: Word = ""
-    """An agent's name; empty of the user."""
+    """An agent's name; empty for the user."""
 
 
 class Queue(Record):
-    """The inputs that wait now."""
+    """All inputs that wait now."""
 
     tag: ClassVar[str] = tags.QUEUE
 
@@ -70,13 +70,13 @@ class Session(Record):
 
     name: Name
     model: Word
-    """As it was chosen."""
+    """As the user chose it."""
     approval: Word
     """"ask" or "auto"."""
 
 
 class Hide(Record):
-    """The model is not told of an entry any more, or is again. Names of entries: see `bus.left_out`."""
+    """The user hides an entry from the model, or unhides it. `bus.left_out` names entries."""
 
     tag: ClassVar[str] = tags.HIDE
 
@@ -85,7 +85,7 @@ class Hide(Record):
 
 
 class Replace(Record):
-    """An entry and all that came after it have left the conversation for good. Text: a sentence."""
+    """An entry and all after it are removed from the conversation for good. Text: a sentence."""
 
     tag: ClassVar[str] = tags.REPLACE
 
@@ -93,7 +93,7 @@ class Replace(Record):
 
 
 class Pin(Record):
-    """An entry stays at the top of the transcript, or no longer."""
+    """The user pins an entry to the top of the transcript, or unpins it."""
 
     tag: ClassVar[str] = tags.PIN
 
@@ -102,13 +102,13 @@ class Pin(Record):
 
 
 class Skill(Record):
-    """A skill stays loaded in the session from now on, or does no longer."""
+    """A skill is loaded for the rest of the session, or unloaded."""
 
     tag: ClassVar[str] = tags.SKILL
 
     name: Name
     loaded: bool
     chars: int
-    """Of its instructions."""
+    """Length of its instructions."""
     budget: int
-    """Characters of all that are loaded."""
+    """Length of all loaded instructions, in characters."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from itertools import chain
 
-from mahtab_tui.bus.overwrite import HEIGHT, Row, Screen, collapse, leaves_line, split_unfinished
+from mahtab_tui.bus.overwrite import HEIGHT, PrintedLine, Screen, collapse, leaves_line, split_unfinished
 from mahtab_tui.bus.screen_line import change
 from mahtab_tui.bus.sgr import NO_STYLE, after
 
@@ -227,9 +227,9 @@ class Output:
         if (over := len(text) - LIVE) > 0:
             self.left_out += text.count("\n", 0, over)
         lines = self._take_screenful()
-        rows = [Row(line.text, NO_STYLE, NO_STYLE) for line in lines]
+        rows = [PrintedLine(line.text, NO_STYLE, NO_STYLE) for line in lines]
         if self._open is None or not rows:
-            rows.append(Row("", NO_STYLE, NO_STYLE))
+            rows.append(PrintedLine("", NO_STYLE, NO_STYLE))
         pen = reduce(after, (colour[2:-1] for colour in self._colours), NO_STYLE)
         screen = Screen(rows, above=min(self._above, len(rows) - 1), column=self._column, pen=pen)
         screen.feed(text[-LIVE:])
