@@ -37,9 +37,9 @@ def collapsed(text: str) -> None:
 
 def printed(text: str) -> None:
     from mahtab_tui.kernel.output import Output as Printed
-    from mahtab_tui.tui.cell_output.output import Output
+    from mahtab_tui.tui.cell_output.output import CellOutput
 
-    kept, shown = Printed(), Output()
+    kept, shown = Printed(), CellOutput()
     for start in range(0, len(text), 8_192):
         kept.add("stdout", text[start : start + 8_192])
         shown.feed("stdout", text[start : start + 8_192])

@@ -10,7 +10,7 @@ import typer
 
 from mahtab_tui.bus.records import Record
 from mahtab_tui.cli.printing import say
-from mahtab_tui.session.shared_sessions import Running, SharingError, running_sessions
+from mahtab_tui.session.shared_sessions import RunningSession, SharingError, running_sessions
 from mahtab_tui.store.claim import HeldElsewhere, Holder
 from mahtab_tui.store.resume import find_session, forked_store, resumed_store
 from mahtab_tui.store.sqlite import SessionRow, SqliteStore
@@ -40,7 +40,7 @@ def resume(session: str | None, project: Path | None) -> tuple[SqliteStore, str,
     raise typer.Exit(1)
 
 
-def _shared_by(holder: Holder) -> Running | None:
+def _shared_by(holder: Holder) -> RunningSession | None:
     """Return the running session of a program, if it can be watched."""
     try:
         return next((each for each in running_sessions() if each.pid == holder.pid and holder.is_here), None)

@@ -1,4 +1,4 @@
-"""The thread on which questions are answered; the model's libraries are loaded there, when they are first wanted."""
+"""The thread that answers questions. It loads the model's libraries when they are first needed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 Attach = Literal["nothing", "files and variables", "commands too"]
-"""What a question may point at. A text that code has made, as that of `ask()` in a cell, points at nothing: it may hold anything."""
+"""Which mentions in a question are followed. A question from code, such as `ask()` in a cell, must attach nothing: it may hold anything."""
 
 
 class AgentThread:
@@ -48,7 +48,7 @@ class AgentThread:
         *,
         makes_agent: bool,
     ) -> None:
-        """past: the records of the session that is resumed. makes_agent: whether it makes the agent; else the program does (`adopt`)."""
+        """past: the records of a resumed session. makes_agent: whether this creates the agent; otherwise the program does (`adopt`)."""
         self._settings = settings
         self._profile = profile
         self._models = models
@@ -64,22 +64,22 @@ class AgentThread:
         self._agent: ReplAgent | None = None
         self._thread = threading.Thread(target=self._run, name="agent", daemon=True)
         self._withdrawn = threading.Event()
-        """The user has stopped the question that is being answered."""
+        """Set when the user stops the current question."""
 
     def start(self) -> None:
         self._thread.start()
 
     def warm_up(self) -> None:
-        """Have ready what answering needs, on a thread, before a question is sent."""
+        """Load what answering needs, on a thread, before a question is sent."""
         if not self._warming.locked():
             threading.Thread(target=self._prepare, name="agent-warm-up", daemon=True).start()
 
     def ask(self, prompt: str, *, attach: Attach = "nothing") -> str:
-        """Ask, wait, and get the final words. attach: what goes with it of what it points at. Raises `ModelError`."""
+        """Ask and wait; returns the final words. attach: which mentions in the question are followed. Raises `ModelError`."""
         prompt = self._turns.secrets.mask(prompt)
         with self._turns.turn():
             self._withdrawn.clear()
-            # Shown before the agent is there: loading what it needs takes a while.
+            # Log the question first: creating the agent takes a while.
             turn = self._turns.new_turn()
             emit(self._log, UserChat(encodable(prompt), turn=turn))
             self._tell("thinking", turn)
@@ -98,47 +98,47 @@ class AgentThread:
             return answer
 
     def ask_from_cell(self, prompt: str) -> str:
-        """`ask`, while the cell that asks waits: the agent's own cells run inside it. Raises `ModelError`."""
+        """Ask from a running cell, which waits: the agent's own cells run inside it. Raises `ModelError`."""
         with self._turns.asked_from_cell():
             return self.ask(prompt)
 
     @property
     def agent(self) -> ReplAgent:
-        """The agent, made on first use. Raises `ModelError`."""
+        """The agent, created on first use. Raises `ModelError`."""
         with self._making:
             if self._agent is None:
                 self._agent = self._make_agent()
             return self._agent
 
     def adopt(self, agent: ReplAgent) -> None:
-        """Answer with an agent that the program has made."""
+        """Use an agent that the program has created."""
         self._agent = agent
 
     @property
     def model(self) -> str | BaseChatModel:
-        """The model that answers, by its name or itself."""
+        """The model that answers: its name, or the object."""
         return self._profile.model if self._makes_agent or self._agent is None else self._agent.model
 
     @property
     def sees(self) -> bool | None:
-        """Whether the model takes pictures; None where that is not known. Waits for the model to be loaded."""
+        """Whether the model takes pictures; None if that is not known. Waits until the model is loaded."""
         try:
             return self.agent.sees
-        except ModelError:  # said when the question is asked
+        except ModelError:  # reported when the question is asked
             return None
 
     def stop(self) -> None:
-        """Stop the turn that goes on; while the agent is still being made, the question that waits for it."""
+        """Stop the current turn, even if the agent is still being created."""
         self._withdrawn.set()
         if self._agent is not None:
             self._agent.stop()
 
     def change(self, change: Callable[[ReplAgent], None]) -> None:
-        """Change the agent, where there is one already; on a thread, since it may wait for the turn that goes on."""
+        """Change the agent, if there is one, on a thread: it may wait for the current turn."""
 
         def work() -> None:
             try:
-                with self._changing:  # one that waited begins by what holds then, so that the newest wins
+                with self._changing:  # a change that waited reads the settings afterwards, so that the newest wins
                     if self._agent is not None:
                         change(self._agent)
             except ModelError as error:
@@ -147,7 +147,7 @@ class AgentThread:
         threading.Thread(target=work, name="agent-change", daemon=True).start()
 
     def close(self) -> None:
-        """Stop what runs and end; the inbox must be closed first."""
+        """Stop the current turn and the thread. Close the inbox first."""
         self._withdrawn.set()
         if self._agent is not None:
             self._agent.close()
@@ -176,7 +176,7 @@ class AgentThread:
         emit(self._log, Agent(state=state, turn=turn, step=0, party=self._turns.party))
 
     def _prepare(self) -> None:
-        with self._warming, contextlib.suppress(ModelError):  # said when the question is asked
+        with self._warming, contextlib.suppress(ModelError):  # reported when the question is asked
             self.agent.prepare()
 
     def _run(self) -> None:
@@ -184,30 +184,30 @@ class AgentThread:
             try:
                 self.ask(item.text, attach="commands too")
             except ModelError as error:
-                if self._agent is None:  # the agent itself could not be made: nobody has said it yet
+                if self._agent is None:  # the agent could not be created, which nothing has reported yet
                     emit(self._log, Notice(f"{error} /model chooses another one.", level="error"))
             except Exception as error:  # the thread's outermost frame
                 emit(self._log, Notice(f"The question could not be answered: {type(error).__name__}: {error}", level="error"))
 
 
 def conversation(past: Sequence[Record]) -> list[EarlierMessage]:
-    """The conversation of a resumed session."""
+    """Return the conversation of a resumed session."""
     attached: dict[int | None, list[str]] = {}
     for record in past:
         if isinstance(record, UserAttachment):
             attached.setdefault(record.turn, []).append(element_of(record))
-    said: list[EarlierMessage] = []
+    messages: list[EarlierMessage] = []
     for record in past:
         if isinstance(record, UserChat):
             context = render_context([], "", attachments="\n".join(attached.get(record.turn, [])))
-            said.append(EarlierMessage("user", record.text, record.turn, None, context))
+            messages.append(EarlierMessage("user", record.text, record.turn, None, context))
         elif isinstance(record, AssistantChat):
-            said.append(EarlierMessage("assistant", record.text, record.turn, record.step, render_context([], "")))
-    return said
+            messages.append(EarlierMessage("assistant", record.text, record.turn, record.step, render_context([], "")))
+    return messages
 
 
 def summary(past: Sequence[Record]) -> Summary | None:
-    """What stood for the beginning of a resumed conversation, unless the user has taken something out of that beginning since."""
+    """Return the summary of the beginning of a resumed conversation, unless the user has hidden or replaced something in it since."""
     made: Summary | None = None
     later: set[str] = set()
     for record in past:

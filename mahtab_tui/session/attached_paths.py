@@ -1,4 +1,4 @@
-"""Where the paths lead that questions point at: a link in a project may lead to a file that the person did not mean."""
+"""Resolves the paths in questions: a link in a project may lead to a file that the user did not mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mahtab_tui.session.mentions import Mention
 
 
 class LeadsOut(Exception):
-    """A link leads out of the folder in which the person named it; the message says where, and how to send the file all the same."""
+    """A link leads out of its folder. The message says where, and how to send the file anyway."""
 
 
 class Place(NamedTuple):
@@ -19,13 +19,13 @@ class Place(NamedTuple):
 
     path: Path
     link_to: str
-    """Where it is, in words, if the path leads over a link; else empty."""
+    """The real location, relative to the folder, if the path contains a link; else empty."""
 
 
 def followed(named: Path, projects: Iterable[Path]) -> Place:
-    """The file or folder that an absolute path names. It need not exist.
+    """Resolve an absolute path, which need not exist.
 
-    projects: folders that links must not leave. A path outside of them may lead about in the folder that it names. Raises `LeadsOut`.
+    projects: folders that links must not leave. Links outside of them must stay in their own folder. Raises `LeadsOut`.
     """
     named, real = Path(os.path.normpath(named)), Path(os.path.realpath(named))
     folder = next((project for project in projects if named.is_relative_to(project)), named.parent)

@@ -1,4 +1,4 @@
-"""The pictures that questions point at: files, variables, what cells have shown."""
+"""Loads the pictures that questions mention: files, variables, and pictures displayed by cells."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mahtab_tui.llm.pictures import HEAD, LARGEST_FILE, Picture, PictureError, P
 from mahtab_tui.session.attached_texts import opened, size_of
 
 Shown = Callable[[int], Sequence[str]]
-"""Takes the number of a cell, and gets the pictures that it has shown (base64). Raises `StoreError`."""
+"""Returns the pictures that a cell, by number, has displayed (base64). Raises `StoreError`."""
 
 
 class Sized(NamedTuple):
-    """A picture with what is told of it."""
+    """A picture with its size."""
 
     picture: Picture
     size: str
@@ -27,7 +27,7 @@ class Sized(NamedTuple):
 
 
 def measured_file(path: Path) -> str | None:
-    """A picture's pixels and bytes, by the head of its file; None for a file of another kind. Raises `PictureError`, and `OSError`."""
+    """Return a picture's pixels and bytes from the head of its file; None for other files. Raises `PictureError` and `OSError`."""
     with opened(path) as file:
         if not is_picture(file.read(HEAD)):
             return None
@@ -36,7 +36,7 @@ def measured_file(path: Path) -> str | None:
 
 
 def picture_of_file(path: Path) -> Sized:
-    """The picture in a file. Raises `PictureError`, and `OSError`."""
+    """Load the picture in a file. Raises `PictureError` and `OSError`."""
     with opened(path) as file:
         data = file.read(LARGEST_FILE + 1)
     if len(data) > LARGEST_FILE:
@@ -45,7 +45,7 @@ def picture_of_file(path: Path) -> Sized:
 
 
 def measured_variable(kernel: Kernel, name: str) -> str | None:
-    """What is known of a variable's picture before it is drawn; None where it is none. Raises `KernelError`."""
+    """Return the size of a variable's picture without drawing it; None if the variable is not a picture. Raises `KernelError`."""
     look = Look(kernel)
     found = look.measure((("name", name),))
     if found is None:
@@ -55,17 +55,17 @@ def measured_variable(kernel: Kernel, name: str) -> str | None:
 
 
 def picture_of_variable(kernel: Kernel, name: str) -> Sized:
-    """A variable's picture; drawing it may run its own code. Raises `PictureError` and `KernelError`."""
+    """Draw a variable's picture, which may run its own code. Raises `PictureError` and `KernelError`."""
     return _sized(Look(kernel).picture((("name", name),)))
 
 
 def measured_here(data: str) -> str:
-    """A picture's pixels and bytes. Raises `PictureError`."""
+    """Return the pixels and bytes of a displayed picture. Raises `PictureError`."""
     return _in_words(size_from_head(io.BytesIO(base64.b64decode(data))), len(data) * 3 // 4)
 
 
 def picture_here(data: str) -> Sized:
-    """A picture that a cell has shown. Raises `PictureError`."""
+    """Load a displayed picture. Raises `PictureError`."""
     return _sized(base64.b64decode(data))
 
 

@@ -1,4 +1,4 @@
-"""The texts of what questions point at: files, folders, commands. What is too long is told by its ends."""
+"""Reads the texts that questions mention: files, folders, commands. Long texts are shortened to head and tail."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from mahtab_tui.session.mentions import Mention
 from mahtab_tui.system.processes import tied
 
 LONGEST = 60_000
-"""Characters of one attachment; of more the head and the tail are told."""
+"""Limit of one attachment, in characters; longer ones are shortened."""
 COMMAND_SECONDS = 30.0
 _BYTES = 4 * LONGEST
-"""Bytes that are read of a file at most: what more there is would be left out of the text."""
+"""Bytes read of a file at most: more would be left out of the text anyway."""
 _SEARCHED = 200_000_000
-"""Bytes of a file in which its lines are looked for."""
+"""Bytes of a file that are searched for lines."""
 _WIDEST = 4
-"""Bytes of a character, at most."""
+"""Maximum bytes of a character."""
 _WITHIN_CHARACTERS = bytes(range(0x80, 0xC0))
-"""Bytes with which none begins in UTF-8."""
+"""Bytes that never start a character in UTF-8."""
 _OUTLINED = 300
-"""Files of a folder that are listed."""
+"""Files of a folder that are listed at most."""
 _LISTING_SECONDS = 5.0
 _COUNTED = 5_000
-"""Files of a folder that are counted."""
+"""Files of a folder that are counted at most."""
 
 
 def size_of(count: int) -> str:
-    """``980 B``, ``12.4 kB``, ``3.1 MB``."""
+    """Format a number of bytes: ``980 B``, ``12.4 kB``, ``3.1 MB``."""
     size, unit = float(count), "B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 1000 or unit == "TB":
@@ -51,7 +51,7 @@ def size_of(count: int) -> str:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file to read, by a path whose links were followed. Raises `OSError`, also where a pipe or a link took the file's place meanwhile."""
+    """Open a file by a path without links. Raises `OSError`, also if a pipe or a link has replaced the file meanwhile."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -60,7 +60,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """A file's text or some of its lines, and how much that is. Raises `OSError` and `BinaryFile`."""
+    """Return the text of a file, or of some lines, and its size in words. Raises `OSError` and `BinaryFile`."""
     with opened(path) as file:
         if mention.start is None:
             return _ends(file, os.fstat(file.fileno()).st_size), size
@@ -81,8 +81,10 @@ def read(path: Path, mention: Mention, size: str, stopped: Callable[[], bool]) -
 
 
 def _as_utf8(file: IO[bytes]) -> Callable[[int], bytes]:
-    """Reads a line of a file, at most so many bytes or characters of it. What is marked as of two or four bytes for a character, where a
-    byte that looks so ends no line, comes as UTF-8; anything else as it is."""
+    """Return a function that reads a line of at most so many bytes or characters.
+
+    Files marked as UTF-16 or UTF-32, in which a newline byte need not end a line, are converted to UTF-8.
+    """
     encoding = marked_encoding(file.read(4))
     file.seek(0)
     if encoding in (None, "utf-8-sig"):
@@ -92,10 +94,7 @@ def _as_utf8(file: IO[bytes]) -> Callable[[int], bytes]:
 
 
 def _lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Iterator[bytes]:
-    """Lines, of which one may be as long as the file: it comes in pieces that are bounded, and counts as one.
-
-    Raises `OSError` after `_SEARCHED` bytes, and where it is stopped.
-    """
+    """Yield lines, each cut to `_BYTES`, however long it is. Raises `OSError` after `_SEARCHED` bytes, and if stopped."""
     whole = True
     searched = 0
     for piece in iter(lambda: readline(_BYTES), b""):
@@ -110,7 +109,7 @@ def _lines(readline: Callable[[int], bytes], stopped: Callable[[], bool]) -> Ite
 
 
 def _ends(file: IO[bytes], size: int) -> str:
-    """A whole file; of a large one the beginning and the end."""
+    """Return the text of a file; head and tail if it is large."""
     if size <= _BYTES:
         return shortened(decoded(file.read(_BYTES)))
     head = file.read(_BYTES // 2)
@@ -121,7 +120,7 @@ def _ends(file: IO[bytes], size: int) -> str:
 
 
 def _both_decoded(head: bytes, tail: bytes) -> tuple[str, str]:
-    """Both ends of a file in its one encoding, without what the cuts have left of a character. Raises `BinaryFile`."""
+    """Decode both ends of a file in the same encoding, dropping characters that were cut. Raises `BinaryFile`."""
     if (mark := mark_of(head)) not in (b"", codecs.BOM_UTF8):
         return decoded(head), decoded(mark + tail)
     if b"\0" in head or b"\0" in tail:
@@ -134,12 +133,12 @@ def _both_decoded(head: bytes, tail: bytes) -> tuple[str, str]:
 
 
 def _utf8(data: bytes) -> str:
-    """The text of what may end within a character. Raises `UnicodeDecodeError`."""
+    """Decode data that may end within a character. Raises `UnicodeDecodeError`."""
     return codecs.getincrementaldecoder("utf-8")().decode(data)
 
 
 def shortened(text: str) -> str:
-    """A text, of a long one the head and the tail."""
+    """Shorten a long text to head and tail."""
     if len(text) <= LONGEST:
         return text
     head, tail = LONGEST * 2 // 3, LONGEST // 3
@@ -147,7 +146,7 @@ def shortened(text: str) -> str:
 
 
 def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """The source files below a folder with their sizes, and how many there are."""
+    """List the source files below a folder with their sizes; returns the list and the number of files in words."""
     from mahtab_tui.knowledge.code import CodeError, list_files
 
     try:
@@ -167,7 +166,7 @@ def outline(folder: Path, stopped: Callable[[], bool]) -> tuple[str, str]:
 
 
 def printed(command: str, cwd: str, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """What a command prints to both of its outputs, and how much that is. It is killed, with all that it has started, when the time is over."""
+    """Run a command; returns its output and errors, and its exit code or size in words. When the time is up, it is killed with its children."""
     with tempfile.TemporaryFile() as output:
         running = subprocess.Popen(
             tied(["/bin/sh", "-c", command]),

@@ -1,4 +1,4 @@
-"""What goes with a question: the files, outlines of folders, variables, pictures and output of commands that the user mentions in it."""
+"""Collects the attachments of a question: files, outlines of folders, variables, pictures and output of commands."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from mahtab_tui.session.attached_paths import LeadsOut, Place, followed
 from mahtab_tui.session.mentions import Chip, Mention, is_large, mentions
 
 CELL = "cell"
-"""As a path with a number for its line, it points at what that cell has shown: ``@cell:3``."""
+"""``@cell:3`` mentions the pictures that cell 3 has displayed."""
 TOGETHER = 4 * texts.LONGEST
-"""Characters of all that goes with one question."""
+"""Limit of all attachments of a question, in characters."""
 _CELLS = 20
-"""Cells that one mention may point at."""
+"""Limit of cells in one mention."""
 
 
 class Attachment(NamedTuple):
-    """One thing that goes with a question, or a sentence that says why it does not."""
+    """One attachment of a question, or the reason why it is missing."""
 
     label: str
     size: str
@@ -38,30 +38,31 @@ class Attachment(NamedTuple):
 
 
 def element_of(record: UserAttachment) -> str:
-    """The record of an attachment as the model is told it; a picture is only named."""
+    """Format the record of an attachment for the model; pictures are only named."""
     return to_xml(record, "turn", "label", "size", "problem", "picture")
 
 
 def shown_nothing(cell: int) -> list[str]:
-    """Where no cell has shown a picture."""
+    """Return no pictures: without a store there are none."""
     return []
 
 
 class Attachments:
-    """Finds what questions point at, in the kernel's working directory and namespace. Waits for the kernel: not for the main thread."""
+    """Finds what questions mention, in the kernel's working directory and namespace. It waits for the kernel: never call it on the main thread."""
 
     def __init__(self, kernel: Kernel, shown: pictures.Shown = shown_nothing) -> None:
-        """shown: the pictures that a cell has shown."""
         self._kernel = kernel
         self._shown = shown
 
     def chips(self, question: str) -> list[Chip]:
-        """What would go with a question now; only the heads of pictures are read, and no command runs."""
+        """Preview the attachments of a question. Only the heads of pictures are read, and no command runs."""
         return [chip for _, chip in self._found(question)]
 
     def gather(self, question: str, stopped: Callable[[], bool], *, commands: bool) -> list[Attachment]:
-        """What goes with a question. commands: whether those that it names are run. What is not there and does not look like a path or a
-        variable is taken for words."""
+        """Collect the attachments of a question. commands: whether to run the commands that it mentions.
+
+        A mention of nothing that exists counts as words, unless it looks like a path.
+        """
         attachments: list[Attachment] = []
         seen, room = 0, TOGETHER
         for mention, chip in self._found(question):
@@ -84,7 +85,7 @@ class Attachments:
         variables = self._variables() if any(mention.kind == "variable" for mention in found) else {}
         for mention in found:
             if mention.kind == "command" and is_large(question):
-                # It may stand in a pasted text, which the editor shows as one word: nobody has read it.
+                # It may be part of a pasted text, which the editor shows as one word: nobody has read it.
                 yield mention, Chip(mention.label, "not run: the question is long", missing=True)
             elif (chip := self._chip(mention, variables)) is not None:
                 yield mention, chip
@@ -111,7 +112,7 @@ class Attachments:
         except (OSError, ValueError) as error:
             if isinstance(error, PermissionError):
                 return Chip(mention.label, f"cannot be read: {error.strerror}", missing=True)
-            # A handle, a decorator: words. A folder in it, or an ending, says that a file is meant.
+            # It may be a handle or a decorator. A slash or a suffix means that it is a file.
             looks_so = "/" in mention.name or "." in mention.name.strip(".")
             return Chip(mention.label, "no such file", missing=True) if looks_so else None
         arrow = f"→ {link_to}, " * bool(link_to)
@@ -141,14 +142,14 @@ class Attachments:
         return Chip(mention.label, sizes[0] if len(sizes) == 1 else f"{len(sizes)} pictures", picture=True)
 
     def _is_cells(self, mention: Mention) -> bool:
-        """Whether it points at what cells have shown: a file of that name comes first."""
+        """Return whether it mentions pictures of cells. A file of that name comes first."""
         return mention.kind == "path" and mention.name == CELL and mention.start is not None and not self._path(CELL).exists()
 
     def _path(self, name: str) -> Path:
         return Path(self._kernel.info().cwd, os.path.expanduser(name))
 
     def _place(self, name: str) -> Place:
-        """The file that a path leads to. Raises `LeadsOut`, `OSError`."""
+        """Resolve a path. Raises `LeadsOut` and `OSError`."""
         return followed(self._path(name), (Path.cwd(), Path(self._kernel.info().cwd)))
 
     def _attachments(self, mention: Mention, chip: Chip, stopped: Callable[[], bool]) -> Iterable[Attachment]:
@@ -162,7 +163,7 @@ class Attachments:
             return [Attachment(chip.label, "", problem=str(error))]
         except BinaryFile:
             return [Attachment(chip.label, chip.size, problem="a binary file")]
-        except (OSError, ValueError) as error:  # the latter of a zero byte in a command
+        except (OSError, ValueError) as error:  # ValueError: a zero byte in a command
             why = error.strerror if isinstance(error, OSError) else error
             return [Attachment(chip.label, "", problem=f"cannot be read: {why}")]
 
@@ -187,7 +188,7 @@ class Attachments:
         ]
 
     def _of_variable(self, name: str, chip: Chip) -> Attachment:
-        """Its detail; of a picture also the picture, where it can be drawn."""
+        """Return the details of a variable, and its picture if it is one and can be drawn."""
         text = self._detail(name)
         if not chip.picture:
             return Attachment(chip.label, chip.size, text)

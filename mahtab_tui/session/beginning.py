@@ -1,4 +1,4 @@
-"""What each new kernel of a session begins with."""
+"""Creates the kernel of a session, with the user's startup code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mahtab_tui.settings.model import Settings, home_folder
 
 
 def process_kernel(settings: Settings) -> Kernel:
-    """The kernel of a session by the settings, in a process of its own."""
+    """Create a kernel in a process of its own, as the settings say."""
     return ProcessKernel(
         settings.python,
         startup=startup_code(),
@@ -19,9 +19,9 @@ def process_kernel(settings: Settings) -> Kernel:
 
 
 def startup_code() -> str:
-    """Code that runs the person's ``startup.py`` in the kernel's namespace; empty where there is none."""
+    """Return code that runs the user's ``startup.py`` in the kernel's namespace; empty if there is none."""
     path = home_folder() / "startup.py"
     if not path.is_file():
         return ""
-    # No name of its own: one that ends with an error would leave it behind.
+    # It binds no names, which would stay behind if the file fails.
     return f"exec(compile(__import__('pathlib').Path({str(path)!r}).read_bytes(), {str(path)!r}, 'exec'))"

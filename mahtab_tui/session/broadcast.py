@@ -1,4 +1,4 @@
-"""A session's records for those who watch it: what has happened, then what happens."""
+"""Sends a session's records, recent ones and new ones, to other programs that watch it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from mahtab_tui.bus.filters import TagFilter
 from mahtab_tui.bus.records import Display, Record, Stream, UserAttachment, record_of
 
 WAITING = 10_000
-"""Records that wait for a watcher at most; one that reads too slowly misses some."""
+"""Maximum number of records that wait for a watcher. One that reads too slowly misses some."""
 
 KEPT = 2_000
 CHARACTERS = 20_000_000
-"""Records, and characters of text and of pictures, of the past that are kept, the newest. Pieces of streams are not: a whole record follows them."""
+"""Limits of the recent records that are kept, in number and characters. Pieces of streams are not kept, since a whole record follows."""
 
 Feed = queue.Queue[Record | None]
-"""What a watcher has not yet read; None is the end."""
+"""Records that a watcher has not read yet; None is the end."""
 
 
 class Broadcast(logging.Handler):
-    """Keeps the near past of a session, and hands on what comes."""
+    """Keeps the recent records of a session and passes new ones to the watchers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.addFilter(TagFilter("display"))
         self._mutex = threading.Lock()
-        """Held so that no record is both past and to come, or neither."""
+        """A new watcher gets each record exactly once: from the past, or as it comes."""
         self._past: deque[Record] = deque()
         self._characters = 0
         self._feeds: set[Feed] = set()
@@ -46,7 +46,7 @@ class Broadcast(logging.Handler):
                 self._keep(value)
 
     def watch(self) -> Feed:
-        """The past that is kept, then what comes."""
+        """Return a feed of the recent records, followed by new ones."""
         feed: Feed = queue.Queue(WAITING)
         with self._mutex:
             for record in self._past:
@@ -55,7 +55,7 @@ class Broadcast(logging.Handler):
         return feed
 
     def unwatch(self, feed: Feed) -> None:
-        """Nothing more is wanted; who waits at the feed is told."""
+        """End a feed."""
         with self._mutex:
             self._feeds.discard(feed)
         feed.put(None)
@@ -68,5 +68,5 @@ class Broadcast(logging.Handler):
 
 
 def _size(record: Record) -> int:
-    """Characters of a record; what is shown is mostly its data."""
+    """Return the length of a record in characters, including the data of pictures."""
     return len(record.text) + (len(record.data or "") if isinstance(record, Display | UserAttachment) else 0)

@@ -1,4 +1,4 @@
-"""The thread that starts the kernel and runs the cells that wait in the inbox."""
+"""The thread that starts the kernel and runs the waiting cells."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mahtab_tui.session.loading import DataFile, loading_cell
 
 
 class CellThread:
-    """Serves the inbox's cells, one after the other."""
+    """Runs the cells of the inbox, one after the other."""
 
     def __init__(self, log: logging.Logger, kernel: Kernel, host: SessionKernelHost, cells: Cells, inbox: Inbox, files: Sequence[DataFile]) -> None:
-        """files: become variables once the kernel has started."""
+        """files: are loaded into variables once the kernel has started."""
         self._log = log
         self._kernel = kernel
         self._host = host
@@ -29,21 +29,21 @@ class CellThread:
         self._inbox = inbox
         self._files = files
         self.ready: Future[bool] = Future()
-        """Set once the first kernel is ready: whether its Python has pandas. Never set where the kernel cannot be started."""
+        """Set when the first kernel is ready: whether its Python has pandas. Never set if the kernel fails to start."""
         self._thread = threading.Thread(target=self._run, name="cells", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def close(self) -> None:
-        """Wait for its end; the inbox must be closed first."""
+        """Wait for the thread to end. Close the inbox first."""
         if self._thread.is_alive():
             self._thread.join(2.0)
 
     def load(self, file: DataFile) -> bool:
-        """Run a cell that makes a variable of a file; says whether that worked. Waits for it."""
+        """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
         loading = loading_cell(file, Path(self._kernel.info().cwd), pandas=self._kernel.installed("pandas"))
-        if loading.module:  # not one that lies beside the file: nothing of a folder runs because a file in it is opened
+        if loading.module:  # import it from the environment first: opening a file must not run modules beside it
             self._kernel.installed(loading.module, load=True)
         result = self._cells.run(loading.code, origin="user", party=YOU)
         if result.status is not Status.OK:

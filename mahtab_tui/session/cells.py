@@ -1,4 +1,4 @@
-"""Running cells on the kernel, and telling the bus all about them."""
+"""Runs cells on the kernel and logs them."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ YOU = "you"
 
 _OF_USER = records.UserReplIn, records.UserReplOutStream, records.UserReplOut
 _OF_ASSISTANT = records.AssistantReplIn, records.AssistantReplOutStream, records.AssistantReplOut
-"""The records of a cell: its code, a piece of its output, all of it."""
+"""The record classes of a cell: its code, a piece of its output, the whole output."""
 
 REMEMBERED = 1_000
-"""Cells whose first lines are remembered, to be told to agents."""
+"""Number of finished cells remembered for agents."""
 
 
-class Ended(NamedTuple):
-    """A cell that was run, in short."""
+class FinishedCell(NamedTuple):
+    """A cell that has ended, in short."""
 
     cell: int
     party: str
@@ -51,7 +51,7 @@ class Ended(NamedTuple):
 
 
 def change_row(change: Change, before: Variable | None) -> records.Change:
-    """A change as the `namespace` record carries it; before: as the name was described until then."""
+    """Convert a change for the `namespace` record. before: the previous description of the name."""
     now = change.variable
     if now is None:
         return records.Change(change.name, change.change)
@@ -62,12 +62,12 @@ def change_row(change: Change, before: Variable | None) -> records.Change:
 
 
 def variable_row(variable: Variable, change: ChangeKind = "added") -> records.Change:
-    """A variable as the `namespace` record carries it."""
+    """Convert a variable for the `namespace` record."""
     return records.Change(variable.name, change, type=variable.type, summary=variable.summary, kind=variable.kind)
 
 
 class Cells:
-    """Every cell of the session, whoever wrote it, gets its number here."""
+    """Numbers and runs every cell of the session, whoever wrote it."""
 
     def __init__(self, log: logging.Logger, kernel: Kernel, tools: ToolCalls, face: Face, *, first: int = 1) -> None:
         """first: the number of the first cell."""
@@ -79,34 +79,34 @@ class Cells:
         self._number_lock = threading.Lock()
         self._running: list[str] = []
         self._alone = threading.Lock()
-        """Held by a cell of an agent's or the model's that is not nested: they wait for each other before their time begins."""
-        self.ended: deque[Ended] = deque(maxlen=REMEMBERED)
-        """The cells that have ended, the newest last."""
+        """Held by cells of agents and the model that are not nested: they wait for each other before their time limits start."""
+        self.finished: deque[FinishedCell] = deque(maxlen=REMEMBERED)
+        """The cells that have ended, newest last."""
         self.provenance = Provenance()
         self.last = first - 1
         """The number of the newest cell."""
         self._dead = False
         self._leaves = threading.Event()
-        """A cell has called `exit()`."""
+        """Set when a cell has called `exit()`."""
 
-    def ended_since(self, seen: Ended | None) -> list[Ended]:
-        """The cells that have ended after one of them, the newest last; None: all that are remembered."""
-        ended = list(self.ended)
-        return ended[ended.index(seen) + 1 :] if seen in ended else ended
+    def finished_since(self, seen: FinishedCell | None) -> list[FinishedCell]:
+        """Return the cells that ended after a given one, newest last; all remembered ones for None."""
+        finished = list(self.finished)
+        return finished[finished.index(seen) + 1 :] if seen in finished else finished
 
     @property
     def running(self) -> bool:
-        """Whether a cell runs, or waits for another one's end."""
+        """Whether a cell runs or waits for another one to end."""
         return bool(self._running)
 
     @property
     def guest_runs(self) -> bool:
-        """Whether one of an agent's cells is among them."""
+        """Whether an agent's cell runs or waits."""
         return "guest" in self._running
 
     @property
     def assistant_runs(self) -> bool:
-        """Whether one of the model's cells is among them."""
+        """Whether a cell of the model runs or waits."""
         return "assistant" in self._running
 
     def run(
@@ -123,10 +123,10 @@ class Cells:
         given_up: Callable[[], bool] = lambda: False,
         **attrs: Any,
     ) -> CellResult:
-        """Run one cell to its end. `attrs` go on its records (the model's turn, step and block; `guest` of an agent's).
+        """Run one cell to its end. `attrs` are fields of its records (turn, step and block of the model; `guest` of an agent).
 
-        bounded: limits its run. begun: told its number as it begins. listener: hears its output besides the bus. given_up: asked after the wait
-        for another agent's cell, whether it shall not run any more.
+        bounded: limits the run. begun: called with the cell's number when it starts. listener: gets the output, as the bus does. given_up:
+        called after waiting for another agent's cell; if it returns true, the cell does not run.
         """
         with contextlib.nullcontext() if nested or origin == "user" else self._alone:
             if given_up():
@@ -170,7 +170,7 @@ class Cells:
             result = execute() if bounded is None else bounded.run(execute)
         finally:
             self._running.remove(whose)
-        self.ended.append(Ended(cell, party, code, str(result.status)))
+        self.finished.append(FinishedCell(cell, party, code, str(result.status)))
         emit(
             self._log,
             output_record(
@@ -194,13 +194,13 @@ class Cells:
         return result
 
     def leave(self) -> None:
-        """`exit()` was called: leave once the cell that runs has ended, since leaving would cut it off. Raises `RuntimeError` in an agent's cell."""
+        """Leave the program once the running cell has ended, since leaving would cut it off. Raises `RuntimeError` in an agent's cell."""
         if self.guest_runs:
-            raise RuntimeError("The session is the person's: exit() in an agent's code does not end it.")
+            raise RuntimeError("The session belongs to the user: exit() in an agent's code does not end it.")
         self._leaves.set()
 
     def follow(self, state: KernelState) -> None:
-        """The kernel's state: with a dead one its names are gone, whether a cell ran or not; a new one may begin with some."""
+        """Follow the kernel's state: when it dies, its names are gone; a new one may start with some."""
         if state is KernelState.DEAD:
             self._dead = True
             self.provenance.clear()
@@ -210,18 +210,18 @@ class Cells:
             self.adopt(self._listed(), fresh=False)
 
     def forget(self) -> None:
-        """A new kernel has taken the old one's place: its namespace has what its start has put there, if it starts."""
+        """Forget the names of the old kernel, and list those of the new one."""
         self.provenance.clear()
         self.adopt(self._listed())
 
     def adopt(self, variables: Sequence[Variable], *, fresh: bool = True) -> None:
-        """Tell of names that no cell has made; `fresh`: and that there are no others."""
+        """Log names that no cell has created. fresh: there are no others."""
         emit(self._log, records.Namespace(fresh=fresh, changes=tuple(map(variable_row, variables)), cell=0, party=YOU))
 
     def _listed(self) -> list[Variable]:
         try:
             return self._kernel.variables()
-        except KernelError:  # told by the kernel's state already
+        except KernelError:  # the kernel's state was logged already
             return []
 
     def _tell_changes(self, cell: int, party: str, changes: Sequence[Change], guest: int | None) -> None:

@@ -1,4 +1,4 @@
-"""What a session asks of the face it is shown by (full screen, or none)."""
+"""The interface between a session and what displays it (a full screen, or nothing)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Protocol
 
 
 class Face(Protocol):
-    """Called from threads of the session's, never from the face's own."""
+    """Called from the session's threads, never from the face's own."""
 
     can_ask: bool
-    """Whether somebody is there who sees questions on the bus and can answer them."""
+    """Whether a user sees the questions on the bus and can answer them."""
 
     def run_in_terminal(self, argv: Sequence[str], cwd: str) -> int:
-        """Give the terminal to a program until it ends; returns its exit code. Raises `RuntimeError` where there is no terminal."""
+        """Give the terminal to a program until it ends; returns its exit code. Raises `RuntimeError` if there is no terminal."""
 
     def leave(self) -> None:
-        """Code called `exit()`: leave. A question comes first where it was the model's code."""
+        """Leave, because code called `exit()`. Confirm first if it was the model's code."""
 
 
 class NoFace:
@@ -28,4 +28,4 @@ class NoFace:
         raise RuntimeError("This needs a terminal, and the session has no screen.")
 
     def leave(self) -> None:
-        """The code that called `exit()` has ended; there is nothing to close."""
+        """Do nothing: there is no screen to close."""

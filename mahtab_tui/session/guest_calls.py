@@ -1,4 +1,4 @@
-"""What an agent can ask of a session."""
+"""Serves the calls of agents in a session."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 HEAD = 100
-"""Characters of a cell's first line that other agents are told."""
+"""Characters of a cell's first line that other agents see."""
 
 KEPT = 1_000_000
-"""Characters that are kept of what a cell prints, for an answer before its end."""
+"""Characters of a cell's output that are kept for an answer before the cell ends."""
 
 
 class GuestCalls:
-    """Serves the calls of all agents of a session; each on a thread of its own."""
+    """Serves the calls of all agents of a session, each on a thread of its own."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -43,7 +43,7 @@ class GuestCalls:
         }
 
     def serve(self, guest: Guest, call: Call, what: str, args: Mapping[str, Any]) -> Any:
-        """The answer to a call, a JSON value; that of a paused agent waits. Raises `Refused`."""
+        """Answer a call with a JSON value. Calls of a paused agent wait. Raises `Refused`."""
         served = self._serve.get(what)
         if served is None:
             raise Refused(f"The session knows no {what!r}.")
@@ -106,27 +106,27 @@ class GuestCalls:
 
     def _inside(self, guest: Guest, call: Call, args: Mapping[str, Any]) -> Any:
         session = self._session
-        ended = session.cells.ended_since(guest.told)
-        if ended and args["seen"]:
-            guest.told = ended[-1]
-        told = [cell for cell in ended if cell.party != guest.name and cell_entry(cell.cell) not in session.turns.left_out]
+        finished = session.cells.finished_since(guest.told)
+        if finished and args["seen"]:
+            guest.told = finished[-1]
+        others = [cell for cell in finished if cell.party != guest.name and cell_entry(cell.cell) not in session.turns.left_out]
         return {
             "kernel": asdict(session.kernel.info()),
             "variables": [asdict(variable) for variable in session.kernel.variables()],
             "cells": guest.cells,
             "busy": guest.busy,
             "alive": time.monotonic() - guest.since,
-            "others": [f"In [{cell.cell}] {cell.party} ({cell.status}): {first_line(cell.code)}" for cell in told],
+            "others": [f"In [{cell.cell}] {cell.party} ({cell.status}): {first_line(cell.code)}" for cell in others],
         }
 
     def _ask(self, guest: Guest, call: Call, action: str) -> None:
-        """What touches the environment always needs the person's word. Raises `Declined`, `Refused`."""
+        """Ask the user about an action on the environment, which always needs approval. Raises `Declined` and `Refused`."""
         guests = self._session.guests
         action = self._checked(guest, action)
         guests.approved(guest, call, guests.new_call(), action, is_code=False)
 
     def _checked(self, guest: Guest, code: str) -> str:
-        """Code, or words for what is to be done, with line ends as Python reads them. Raises `Refused` where something may hide in it."""
+        """Return code, or a description of an action, with Python's line ends. Raises `Refused` if it holds dangerous characters."""
         code = code.replace("\r\n", "\n")
         if why := refusal(code):
             self._session.notice(f"Code from {guest.name} was not run. {why}", "warning")
@@ -135,25 +135,25 @@ class GuestCalls:
 
 
 class _Run:
-    """One cell of an agent's in the session's queue."""
+    """One cell of an agent in the session's queue."""
 
     def __init__(self, session: Session, guest: Guest, call: Call, request: str, code: str, timeout: float | None, *, follow: bool) -> None:
-        """follow: the agent is told of its beginning and its output while it runs."""
+        """follow: the agent gets the cell's start and output while it runs."""
         self._session, self._guest, self._call, self._request, self._code = session, guest, call, request, code
         self._follow = follow
         self._moved = threading.Event()
-        """It has ended, was taken back, or does not end."""
+        """Set when the cell has ended, was withdrawn, or does not respond."""
         self._bounded = BoundedCell(session.kernel, timeout, may_kill=False, on_unresponsive=self._moved.set)
         self._ended: tuple[CellResult, list[bytes]] | None = None
         self._worker = 0
-        """Process id of the kernel that ran it."""
+        """Process id of the kernel that ran the cell."""
         self._failure = ""
         self._withdrawn = False
         self._printed: list[str] = []
         self._room = KEPT
 
     def answer(self) -> dict[str, Any]:
-        """Wait for its end."""
+        """Wait for the cell to end, and return the answer."""
         item, before = self._session.inbox.put_for(self._guest.name, self._code, self._work, self._withdraw)
         if before:
             self._call.say(f"waits in the session's queue, {before} before it")
@@ -169,7 +169,7 @@ class _Run:
             stop()
             raise
         if self._withdrawn:
-            return {"declined": "declined: the person took the code out of the queue"}
+            return {"declined": "declined: the user removed the code from the queue"}
         if self._failure:
             raise Refused(self._failure)
         if self._ended is None:
@@ -190,7 +190,7 @@ class _Run:
         }
 
     def _work(self) -> None:
-        """Runs on the session's thread of cells."""
+        """Run the cell, on the session's cell thread."""
         session, guest = self._session, self._guest
         self._call.running = True
         self._call.say("runs")
@@ -210,7 +210,7 @@ class _Run:
             guest.busy += result.duration
             self._worker = before if result.status in (Status.KILLED, Status.DIED) else session.kernel.info().pid
             self._ended = result, pictures(result)
-        except Exception as error:  # the agent waits for an answer, whatever went wrong
+        except Exception as error:  # the agent needs an answer, whatever went wrong
             self._failure = f"The cell could not be run: {type(error).__name__}: {error}"
             raise
         finally:
@@ -234,6 +234,6 @@ class _Run:
 
 
 def first_line(code: str) -> str:
-    """The first line of a cell, and whether there is more."""
+    """Return the first line of a cell, with an ellipsis if there is more."""
     line, _, more = code.strip().partition("\n")
     return line[:HEAD] + (" …" if more or len(line) > HEAD else "")

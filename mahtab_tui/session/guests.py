@@ -1,4 +1,4 @@
-"""The agents that take part in a session: who they are, and what the person can do about them."""
+"""The agents that have joined a session, and what the user can do about them."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from contextlib import contextmanager
 from mahtab_tui.bus.decision import Decision
 from mahtab_tui.bus.records import Approval, Notice, emit
 from mahtab_tui.kernel.worker.frames import Frame
-from mahtab_tui.session.cells import Ended
+from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.inbox import Inbox
 from mahtab_tui.session.profile import Profile
 from mahtab_tui.session.requests import Cancelled, Requests
 
 COLOURS = 4
-"""Colours that tell agents apart; a fifth agent has the first one's."""
+"""Number of colours for agents; a fifth agent gets the first one again."""
 
 _NAME = re.compile(r"[^a-z0-9-]+")
 
 
 class Refused(Exception):
-    """A call that is not served; the message is a sentence for the agent."""
+    """The call is not served; the message is a sentence for the agent."""
 
 
 class Declined(Refused):
-    """The person did not let it happen."""
+    """The user declined the call."""
 
 
 class Call:
-    """One request of an agent's, from its coming to its answer."""
+    """One call of an agent, until it is answered."""
 
     def __init__(self, send: Callable[[Frame], None]) -> None:
         self.send = send
-        """Tells the agent of it, while it has no answer."""
+        """Sends a frame about the call to the agent before the answer."""
         self._lock = threading.Lock()
         self._stop: Callable[[], object] | None = None
         self.cancelled = False
         self.running = False
-        """Its cell runs now."""
+        """Whether its cell runs now."""
 
     def say(self, sentence: str) -> None:
-        """Tell the agent how far it is."""
+        """Report progress to the agent."""
         self.send({"op": "progress", "text": sentence})
 
     def cancel(self) -> None:
-        """The agent does not wait for it any longer."""
+        """Cancel the call: the agent no longer waits for it."""
         with self._lock:
             self.cancelled = True
             stop = self._stop
@@ -58,7 +58,7 @@ class Call:
 
     @contextmanager
     def stoppable(self, stop: Callable[[], object]) -> Iterator[None]:
-        """What `cancel` does in here. Raises `Refused` where it was cancelled before."""
+        """Let `cancel` call `stop` within this context. Raises `Refused` if the call was cancelled before."""
         with self._lock:
             if self.cancelled:
                 raise Refused("The call was cancelled.")
@@ -71,20 +71,20 @@ class Call:
 
 
 class Guest:
-    """An agent in the session."""
+    """An agent that has joined the session."""
 
-    def __init__(self, name: str, colour: int, leave: Callable[[str], None], told: Ended | None) -> None:
+    def __init__(self, name: str, colour: int, leave: Callable[[str], None], told: FinishedCell | None) -> None:
         self.name = name
         self.colour = colour
         self.leave = leave
-        """Ends its connection, with a sentence for it."""
+        """Ends its connection, with a sentence for the agent."""
         self.trusted = False
-        """The person said that its code runs without asking."""
+        """Whether its code runs without asking, because the user said so."""
         self.paused = False
         self.gone = False
         self.calls: set[Call] = set()
         self.told = told
-        """The last cell that it was told of, of those that have ended."""
+        """The last finished cell that the agent knows."""
         self.since = time.monotonic()
         self.cells = 0
         self.busy = 0.0
@@ -99,21 +99,21 @@ class Guests:
         self._approvals = approvals
         self._profile = profile
         self._lock = threading.Condition()
-        """Notified when an agent is paused no more, or its call is over."""
+        """Notified when an agent is resumed, or a call is cancelled."""
         self._guests: list[Guest] = []
         self._numbers = itertools.count(1)
         self._pauses: set[str] = set()
-        """Names of the agents that the person has paused. They may be gone: a pause lasts until the person ends it."""
+        """Names of paused agents. They may have left: a pause lasts until the user ends it."""
 
     @property
     def names(self) -> list[str]:
         with self._lock:
             return [guest.name for guest in self._guests]
 
-    def join(self, wanted: str, leave: Callable[[str], None], told: Ended | None) -> Guest:
-        """An agent comes; it gets a name and a colour of its own. told: the last cell that has ended.
+    def join(self, wanted: str, leave: Callable[[str], None], told: FinishedCell | None) -> Guest:
+        """Add an agent, with a name and a colour of its own. told: the last finished cell.
 
-        While a pause lasts, whoever comes is paused, too: by its name, nobody can tell the paused agent from another one.
+        While a pause lasts, new agents are paused too: the paused agent could come back under another name.
         """
         base = _NAME.sub("-", wanted.lower()).strip("-")[:20] or "agent"
         with self._lock:
@@ -128,31 +128,31 @@ class Guests:
         if guest.paused:
             self._inbox.hold(name, True)
             self._notice(
-                f"{name} has joined the session. It is paused, as {paused} is: /pause {name} lets it go on, /disconnect {name} sends it away."
+                f"{name} has joined the session. It is paused, because {paused} is: /pause {name} resumes it, /disconnect {name} disconnects it."
             )
         else:
-            self._notice(f"{name} has joined the session. /agents lists who is here, /pause and /disconnect act on one.")
+            self._notice(f"{name} has joined the session. /agents lists all agents, /pause and /disconnect act on one.")
         return guest
 
     def left(self, guest: Guest, *, stop: bool) -> None:
-        """An agent's connection is gone. stop: end its running cell, too. What it waits for is withdrawn in any case."""
+        """Remove an agent whose connection is gone, and withdraw its waiting calls. stop: also end its running cell."""
         with self._lock:
             if guest not in self._guests:
                 return
             self._guests.remove(guest)
-            guest.gone = True  # before its calls are looked at: one that comes now sees it
+            guest.gone = True  # before its calls are listed, so that a call that comes now is refused
             calls = list(guest.calls)
         self._look_again()
         running = [call for call in calls if call.running]
         for call in calls:
             if stop or call not in running:
                 call.cancel()
-        self._inbox.hold(guest.name, False)  # when nothing of it waits any more
+        self._inbox.hold(guest.name, False)  # now that none of its cells wait
         goes_on = " Its cell goes on." if running and not stop else ""
         self._notice(f"{guest.name} has left the session.{goes_on}")
 
     def pause(self, name: str = "") -> str:
-        """Hold all calls of an agent back, or let them go on; returns a sentence. name: may be left out where there is one agent."""
+        """Pause or resume an agent; returns a sentence. name: may be empty if there is only one agent."""
         guest = self._named(name)
         if isinstance(guest, str):
             if name not in self._pauses:
@@ -166,66 +166,64 @@ class Guests:
         self._inbox.hold(guest.name, guest.paused)
         self._look_again()
         if guest.paused:
-            return f"{guest.name} is paused: all that it asks for waits, also if it joins again. /pause {guest.name} lets it go on."
-        return f"{guest.name} goes on."
+            return f"{guest.name} is paused: its calls wait, even if it joins again. /pause {guest.name} resumes it."
+        return f"{guest.name} is resumed."
 
     def disconnect(self, name: str = "") -> str:
-        """Send an agent away; returns a sentence."""
+        """Disconnect an agent; returns a sentence."""
         guest = self._named(name)
         if isinstance(guest, str):
             return guest
-        words = "The person disconnected you from the session."
-        threading.Thread(target=guest.leave, args=(words,), name="disconnect", daemon=True).start()  # it may not read what it is sent
+        words = "The user disconnected you from the session."
+        threading.Thread(target=guest.leave, args=(words,), name="disconnect", daemon=True).start()  # sending may block if it does not read
         return f"{guest.name} is disconnected."
 
     def sentence(self) -> str:
-        """Who is here."""
+        """Return a sentence that lists the agents."""
         with self._lock:
             here = [f"{guest.name}{' (paused)' if guest.paused else ''}, {guest.cells} cells" for guest in self._guests]
             gone = sorted(self._pauses - {guest.name for guest in self._guests})
         sentence = f"Agents in the session: {'; '.join(here)}." if here else "No agent is in the session."
-        return f"{sentence} Paused, and gone: {', '.join(gone)}; /pause NAME ends that." if gone else sentence
+        return f"{sentence} Paused, but not here: {', '.join(gone)}; /pause NAME ends the pause." if gone else sentence
 
     def close(self) -> None:
-        """The session ends."""
+        """Disconnect all agents: the session ends."""
         with self._lock:
             guests = list(self._guests)
         for guest in guests:
             guest.leave("The session was closed.")
 
-    # What the calls need
-
     def new_call(self) -> str:
-        """An id for a call's records, that no other request has."""
+        """Return a new id for the records of a call."""
         return f"guest-{next(self._numbers)}"
 
     def wait_while_paused(self, guest: Guest, call: Call) -> None:
-        """Returns when the agent may go on. Raises `Refused`."""
+        """Wait until the agent is not paused. Raises `Refused`."""
         if guest.paused:
-            call.say("the person has paused you")
+            call.say("the user has paused you")
         with call.stoppable(self._look_again), self._lock:
             self._lock.wait_for(lambda: call.cancelled or guest.gone or not guest.paused)
         if call.cancelled or guest.gone:
             raise Refused("The call was cancelled.")
 
     def approved(self, guest: Guest, call: Call, request: str, code: str, *, is_code: bool = True) -> str:
-        """The code that the person lets run, which may be edited. Raises `Declined`, `Refused`.
+        """Ask the user to approve code; returns the code to run, which they may have edited. Raises `Declined` and `Refused`.
 
-        is_code: else it is words for what is to be done, which can only be done or left.
+        is_code: False for the description of an action, which cannot be edited.
         """
         about = Approval(code, request=request, call=request, party=guest.name, guest=guest.colour, step=0, block=0, blocks=1)
-        call.say("waits for the person's approval")
+        call.say("waits for the user's approval")
         emit(self._log, about.changed(state="waiting", is_code=is_code))
         try:
             with call.stoppable(lambda: self._approvals.cancel(request)):
                 decision = self._approvals.wait(request)
         except (Cancelled, Refused):
             emit(self._log, about.changed(state="stopped"))
-            raise Refused("The call was cancelled before the person had decided.") from None
+            raise Refused("The call was cancelled before the user had decided.") from None
         if decision.action in ("skip", "stop"):
             state = "skipped" if decision.action == "skip" else "stopped"
             emit(self._log, about.changed(state=state, reason=decision.reason))
-            raise Declined(f"declined: {decision.reason}" if decision.reason else "declined: the person gave no reason")
+            raise Declined(f"declined: {decision.reason}" if decision.reason else "declined: the user gave no reason")
         guest.trusted = guest.trusted or (is_code and decision.action == "all")
         state = "run" if decision.code is None else "edited"
         emit(self._log, about.changed(text=decision.code or code, state=state))

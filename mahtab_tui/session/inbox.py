@@ -1,4 +1,4 @@
-"""What the person has entered and not yet been served: cells and questions, visible and cancellable."""
+"""The queue of inputs: cells and questions that wait, are displayed, and can be cancelled."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Mode = Literal["python", "ask"]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One input that waits."""
+    """A waiting input."""
 
     id: int
     mode: Mode
     text: str
     party: str = ""
-    """The agent that wants it run; empty: the person."""
+    """The agent that sent it; empty for the user."""
     work: Callable[[], None] | None = field(default=None, compare=False)
-    """What serving it means, where that is not the session's own business."""
+    """Serves an agent's input; None for the user's, which the session serves."""
     withdrawn: Callable[[], None] | None = field(default=None, compare=False)
-    """Called when it is taken back."""
+    """Called when the input is cancelled."""
 
 
 class Inbox:
-    """Two lines of waiting inputs, cells and questions, each taken by one thread."""
+    """Two queues, of cells and of questions, each served by one thread."""
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
@@ -41,10 +41,10 @@ class Inbox:
         self._closed = False
         self._told: list[Item] = []
         self._held: set[str] = set()
-        """Agents whose cells wait until they are let go."""
+        """Agents whose cells are held back."""
 
     def put(self, mode: Mode, text: str) -> int:
-        """Enter an input of the person's, before what agents wait with; returns its id."""
+        """Add an input of the user, before those of agents; returns its id."""
         with self._changed:
             item = Item(next(self._numbers), mode, text)
             first = next((place for place, waiting in enumerate(self._items) if waiting.party), len(self._items))
@@ -52,7 +52,7 @@ class Inbox:
         return item.id
 
     def put_for(self, party: str, text: str, work: Callable[[], None], withdrawn: Callable[[], None]) -> tuple[int, int]:
-        """Enter a cell of an agent's, after all that waits; returns its id, and how many inputs are before it."""
+        """Add a cell of an agent at the end; returns its id and the number of cells before it."""
         with self._changed:
             item = Item(next(self._numbers), "python", text, party, work, withdrawn)
             before = sum(waiting.mode == "python" for waiting in self._items) + ("python" in self._serving)
@@ -65,7 +65,7 @@ class Inbox:
         self._tell()
 
     def take(self, mode: Mode) -> Item | None:
-        """Wait for the next input of a mode, and call the one before served; None when the inbox is closed."""
+        """Finish the previous input of a mode and wait for the next one; None when the inbox is closed."""
         with self._changed:
             self._serving.discard(mode)
             while True:
@@ -81,7 +81,7 @@ class Inbox:
             return item
 
     def cancel(self, item_id: int) -> Item | None:
-        """Take an input back; None where it is no longer waiting."""
+        """Cancel a waiting input and return it; None if it no longer waits."""
         with self._changed:
             item = next((item for item in self._items if item.id == item_id), None)
             if item is not None:
@@ -92,7 +92,7 @@ class Inbox:
         return item
 
     def hold(self, party: str, on: bool) -> None:
-        """Serve no cell of an agent's from now on, or serve them again."""
+        """Hold back the cells of an agent, or release them."""
         with self._changed:
             (self._held.add if on else self._held.discard)(party)
             self._changed.notify_all()
@@ -100,23 +100,23 @@ class Inbox:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits and nothing is served."""
+        """Whether no input waits or is being served."""
         with self._changed:
             return not self._items and not self._serving
 
     def serving(self, mode: Mode) -> bool:
-        """Whether an input of this mode is being served now."""
+        """Return whether an input of this mode is being served."""
         with self._changed:
             return mode in self._serving
 
     def close(self) -> None:
-        """Let the waiting threads end."""
+        """End the waiting threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def _tell(self) -> None:
-        """Show what waits behind something that is served; what is about to be taken is not shown."""
+        """Log the inputs that wait behind another or are held back, but not those that are about to be taken."""
         waiting = [item for item in self._items if item.mode in self._serving or item.party in self._held]
         if waiting != self._told:
             self._told = waiting

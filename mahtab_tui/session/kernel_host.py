@@ -1,4 +1,4 @@
-"""What the kernel tells and asks the session."""
+"""Serves the requests of the kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mahtab_tui.session.tool_calls import ToolCalls
 
 
 class SessionKernelHost:
-    """Serves a session's kernel: the `kernel.base.KernelHost` over its other parts, made last."""
+    """The `kernel.base.KernelHost` of a session, created after its other parts."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class SessionKernelHost:
         *,
         reads_input: bool,
     ) -> None:
-        """reads_input: whether somebody can type an answer to `input()`."""
+        """reads_input: whether a user can answer `input()`."""
         self._log = log
         self._face = face
         self._secrets = secrets
@@ -98,16 +98,16 @@ class SessionKernelHost:
             self._tools.cancel(name)
 
     def _ask(self, prompt: str) -> str:
-        """`ask("…")` in a cell: the answer in words. Raises `RuntimeError`."""
+        """Serve `ask("…")` in a cell; returns the answer in words. Raises `RuntimeError`."""
         if self._cells.assistant_runs or self._cells.guest_runs:
-            raise RuntimeError("ask() cannot be called by code that the model itself runs.")
+            raise RuntimeError("ask() cannot be called by code of the model or an agent.")
         try:
             return self._agent.ask_from_cell(prompt)
         except ModelError as error:
             raise RuntimeError(str(error)) from None
 
     def _input(self, prompt: str, password: bool) -> str | None:
-        """The line that the user enters; None for the end of input."""
+        """Ask the user for a line; None for the end of input."""
         if not self._reads_input:
             raise RuntimeError("input() has nobody to ask: this session has no screen.")
         request = self.inputs.new_id()

@@ -1,4 +1,4 @@
-"""What a session knows beside its namespace: skills, the project's source, and the tools over them. Each is loaded when it is first wanted."""
+"""The skills, source and tools of a session, each loaded when it is first needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Knowledge:
     """Any thread may call it."""
 
     def __init__(self, log: logging.Logger, settings: Settings, past: Sequence[Record] = ()) -> None:
-        """past: the records of the session that is resumed."""
+        """past: the records of a resumed session."""
         self._log = log
         self._settings = settings
         self._past = past
@@ -30,12 +30,12 @@ class Knowledge:
         self._toolset: Toolset | None = None
 
     def start(self) -> None:
-        """Begin to load the skills, on a thread."""
+        """Load the skills on a thread."""
         threading.Thread(target=lambda: self.skills.index(), name="skills", daemon=True).start()
 
     @property
     def skills(self) -> SkillLibrary:
-        """All skills that there are."""
+        """All skills."""
         with self._making:
             if self._skills is None:
                 from mahtab_tui.knowledge.library import SkillLibrary
@@ -47,12 +47,11 @@ class Knowledge:
 
     @property
     def loaded(self) -> LoadedSkills:
-        """Those that the model is told with every question."""
+        """The skills that the model gets with every question."""
         return self.toolset.loaded
 
     @property
     def toolset(self) -> Toolset:
-        """The tools."""
         with self._making:
             if self._toolset is None:
                 from mahtab_tui.knowledge.loaded import LoadedSkills

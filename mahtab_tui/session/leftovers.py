@@ -1,4 +1,4 @@
-"""Removes what programs that were killed have left behind."""
+"""Removes files that killed programs have left behind."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from mahtab_tui.session.shared_sessions import SharingError, running_sessions
 from mahtab_tui.store.claim import held
 
 _OLD = 24 * 60 * 60
-"""Seconds after which a temporary file or folder is taken for left behind."""
+"""Age in seconds after which temporary files and folders are removed."""
 
 
 def remove_leftovers() -> None:
-    """Remove lock files and sockets that no program has any more, pictures that were opened in other programs a day ago, and the folders that
-    earlier versions made for `claude`. Waits for sockets."""
+    """Remove unused lock files and sockets, old temporary pictures, and folders that earlier versions made for `claude`. Waits for sockets."""
     held()
     with contextlib.suppress(SharingError):
         running_sessions()

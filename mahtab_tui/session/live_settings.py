@@ -1,4 +1,4 @@
-"""Changing a setting while a session runs."""
+"""Changes a setting while a session runs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
 
 _OF_THE_MODEL = frozenset({"provider", "base_url", "api_keys", "claude_api_key", "model_timeout", "max_usd"})
-"""What a model is made with; the agent has two."""
+"""Settings that require a new model."""
 _OF_THE_AGENT = _OF_THE_MODEL | {"max_turns", "max_history", "reflection", "reflection_model"}
-"""What the agent is told anew."""
+"""Settings that require to configure the agent again."""
 _AT_ONCE = _OF_THE_AGENT | {"model", "approval", "reload", "sub_model", "agent_gone"}
-"""What a session follows; so it does those of searches."""
+"""Settings that take effect at once, as do those that start with ``rlm_``."""
 
 
 def change_setting(session: Session, key: str, value: Any) -> bool:
-    """Set a setting for this session; whether that holds at once, or has to wait for the next start. Raises `ModelError`."""
+    """Change a setting for this session; returns whether it takes effect before the next start. Raises `ModelError`."""
     settings, agent = session.settings, session.agent
     if value is not None and key.endswith("_model"):
         check_model(value, **settings.model_access())

@@ -1,4 +1,4 @@
-"""Files that become variables: by a cell of the person's, which can be read, run again and changed."""
+"""Loads files into variables, by cells of the user that can be read, run again and changed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from mahtab_tui.kernel.worker import toolbox
 from mahtab_tui.knowledge.encodings import decoded, marked_encoding
 
 MOST_BYTES = 500_000_000
-"""Of a file that is loaded unasked. A larger one might take all memory, so its variable is its path."""
+"""Largest file that is loaded. A larger one might take all memory, so its variable is its path."""
 
 _LOOKED_AT = 65_536
-"""Bytes at the beginning that say what a file holds."""
+"""Bytes read from the start of a file to recognise its type."""
 
 _SEPARATED = frozenset({".csv", ".tsv", ".tab"})
 _OF_PANDAS = {".parquet": "read_parquet", ".feather": "read_feather", ".xlsx": "read_excel", ".xls": "read_excel", ".ods": "read_excel"}
 _TAKEN = frozenset({"csv", "json", "pd", "Path", "In", "Out"})
-"""What the cells that load files import, and what a session has."""
+"""Names that the loading cells import, or that the session defines."""
 
 
 class CannotLoad(Exception):
-    """A file that cannot become a variable; the message is a sentence."""
+    """A file cannot be loaded; the message is a sentence."""
 
 
 class DataFile(NamedTuple):
-    """A file that was looked at, and the variable that it becomes."""
+    """A file and the variable into which it is loaded."""
 
     path: Path
     """Absolute."""
@@ -40,27 +40,27 @@ class DataFile(NamedTuple):
     size: int
     """Bytes."""
     text: bool
-    """Whether it begins as a text does."""
+    """Whether it starts like a text."""
     encoding: str
     separator: str
-    """Between the values of a line, where the file is a table in text."""
+    """Between the values of a line, if the file is a text table."""
 
 
 class LoadingCell(NamedTuple):
-    """The code that makes the variable, and what the person should know of it."""
+    """The code that creates the variable, and a note for the user."""
 
     code: str
     note: str = ""
 
     @property
     def module(self) -> str:
-        """What it imports; empty where that is nothing."""
+        """The module that it imports; empty if none."""
         words = self.code.split()
         return words[1] if words[0] in ("import", "from") else ""
 
 
 def look_at_files(paths: Sequence[Path]) -> list[DataFile]:
-    """Look at the beginning of each file, and choose a variable's name for it: each another one. Raises `CannotLoad`."""
+    """Read the start of each file, and choose a different variable name for each. Raises `CannotLoad`."""
     files: list[DataFile] = []
     for path in paths:
         wanted, names = variable_name(path), {file.name for file in files}
@@ -76,7 +76,7 @@ def _look_at(path: Path, name: str) -> DataFile:
         if stat.S_ISDIR(status.st_mode):
             raise CannotLoad(f"The folder {shown} cannot become a variable.")
         if not stat.S_ISREG(status.st_mode):
-            raise CannotLoad(f"{shown} is no ordinary file: it cannot become a variable.")
+            raise CannotLoad(f"{shown} is not a regular file: it cannot become a variable.")
         with path.open("rb") as file:
             beginning = file.read(_LOOKED_AT)
     except FileNotFoundError:
@@ -89,20 +89,20 @@ def _look_at(path: Path, name: str) -> DataFile:
 
 
 def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
-    """The cell that loads a file in a kernel that works in a folder. pandas: whether the kernel can import it."""
+    """Return the cell that loads a file. folder: the kernel's working directory. pandas: whether the kernel can import it."""
     name, suffix = file.name, file.path.suffix.lower()
     path = ascii(str(file.path.relative_to(folder) if file.path.is_relative_to(folder) else file.path))
     shown = one_line(file.path.name)
     opened = f"open({path}, encoding={file.encoding!r})"
     its_path = f"from pathlib import Path\n{name} = Path({path})"
     if file.size > MOST_BYTES:
-        return LoadingCell(its_path, f"{shown} has {file.size / 1e9:,.1f} GB, too much to load unasked: {name} is its path. rlm() searches it.")
+        return LoadingCell(its_path, f"{shown} has {file.size / 1e9:,.1f} GB, too much to load: {name} is its path. rlm() can search it.")
     if reader := _OF_PANDAS.get(suffix):
         if pandas:
             return LoadingCell(f"import pandas as pd\n{name} = pd.{reader}({path})")
-        return LoadingCell(its_path, f"{shown} needs pandas, which this kernel's Python has not: {name} is its path.")
+        return LoadingCell(its_path, f"{shown} needs pandas, which this kernel's Python does not have: {name} is its path.")
     if not file.text:
-        return LoadingCell(its_path, f"{shown} is no text: {name} is its path, and {name}.read_bytes() reads it.")
+        return LoadingCell(its_path, f"{shown} is not a text: {name} is its path, and {name}.read_bytes() reads it.")
     if suffix in _SEPARATED and pandas:
         options = [f"sep={file.separator!r}"] * (file.separator != ",") + [f"encoding={file.encoding!r}"] * (file.encoding != "utf-8")
         return LoadingCell(f"import pandas as pd\n{name} = pd.read_csv({', '.join([path, *options])})")
@@ -117,7 +117,7 @@ def loading_cell(file: DataFile, folder: Path, *, pandas: bool) -> LoadingCell:
 
 
 def variable_name(path: Path) -> str:
-    """A Python name for a file, which hides nothing that is there: ``my-data 2.csv`` is my_data_2, ``list.txt`` list_."""
+    """Return a Python name for a file that hides no other name: ``my-data 2.csv`` is my_data_2, ``list.txt`` is list_."""
     stem = unicodedata.normalize("NFKC", path.stem)
     name = "".join(c if f"a{c}".isidentifier() else " " for c in stem)
     name = "_".join(name.split()).strip("_")[:60] or "data"
@@ -127,21 +127,21 @@ def variable_name(path: Path) -> str:
 
 
 def _encoding_of(beginning: bytes) -> str:
-    """By which a text can be read; empty where it is none."""
+    """Guess the encoding of a text; empty if it is not a text."""
     if marked := marked_encoding(beginning):
         return marked
     controls = sum(byte < 32 and byte not in b"\t\n\r\f\x1b" for byte in beginning)
     if b"\0" in beginning or controls * 20 > len(beginning):
         return ""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(beginning)  # the last character may be cut where the beginning ends
+        codecs.getincrementaldecoder("utf-8")().decode(beginning)  # incremental, since the last character may be cut
     except UnicodeDecodeError:
         return "latin-1"
     return "utf-8"
 
 
 def _separator(path: Path, first: str) -> str:
-    """What stands between values in the first line: in many countries it is no comma."""
+    """Guess the separator from the first line: in many countries it is not a comma."""
     if path.suffix.lower() in (".tsv", ".tab"):
         return "\t"
     return max(",;\t|", key=first.count)

@@ -1,4 +1,4 @@
-"""What a question points at: ``@path``, ``@path:10-40``, ``$name``, ``!`command` ``."""
+"""Parses the mentions in a question: ``@path``, ``@path:10-40``, ``$name``, ``!`command` ``."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _UNQUOTED = re.compile(r"""[^\s"'`:]*[^\s"'`:.,;!?)\]}>]""")
 _BEGUN = re.compile(r"""(?:^|(?<=[\s(\[{,;"']))(?:@"(?P<quoted>[^"\n]*)|@(?P<path>[^\s"'`]*)|\$(?P<name>\w*))$""")
 _CLOSING = ".,;:!?)]}>"
 LINES, CHARACTERS = 50, 10_000
-"""A text with more of either is large."""
+"""A text with more lines or characters is large."""
 _LONGEST_BEGUN = 1_000
-"""Characters before the cursor in which a mention may have begun: each ``@`` among them is tried."""
+"""Characters before the cursor that are searched for the start of a mention."""
 
 
 class Mention(NamedTuple):
-    """One of them."""
+    """One mention in a question."""
 
     kind: Literal["path", "variable", "command"]
     name: str
-    """The path, the variable's name, the command."""
+    """The path, the variable's name, or the command."""
     start: int | None = None
     end: int | None = None
-    """Lines of a file, from 1, the last included; None: from the beginning, to the end."""
+    """First and last line of a file, from 1; None for the whole file, or up to its end."""
 
     @property
     def label(self) -> str:
-        """As a person writes it."""
+        """The mention as the user writes it."""
         if self.kind == "variable":
             return f"${self.name}"
         if self.kind == "command":
@@ -48,7 +48,7 @@ class Mention(NamedTuple):
 
 
 def mentions(question: str) -> list[Mention]:
-    """What a question points at, each once, in order. Whether it is there is not known yet: an ``@`` may also be a decorator's."""
+    """Return the mentions in a question, each once, in order. They may not exist: an ``@`` may also be a decorator."""
     return list(dict.fromkeys(_found(question)))
 
 
@@ -76,35 +76,35 @@ def _path(path: str, lines: str) -> Mention:
 
 
 def is_large(text: str) -> bool:
-    """Whether a text is too large to be read at a glance: pasted, it stands in the editor as one word."""
+    """Return whether a text is so large that the editor shows it as one word when it is pasted."""
     return text.count("\n") >= LINES or len(text) > CHARACTERS
 
 
 class Chip(NamedTuple):
-    """What is shown of a mention before the question is sent."""
+    """The preview of a mention before the question is sent."""
 
     label: str
     size: str
-    """In words: of a variable its type and shape."""
+    """In words; for a variable, its type and shape."""
     missing: bool = False
     picture: bool = False
-    """It goes as a picture, too."""
+    """Whether it is sent as a picture too."""
 
 
-class Begun(NamedTuple):
-    """A mention whose end is still being typed."""
+class PartialMention(NamedTuple):
+    """A mention that is still being typed."""
 
     kind: Literal["path", "variable"]
     stem: str
     quoted: bool
 
 
-def begun(text: str) -> Begun | None:
-    """What the text before the cursor has begun; None where it is no mention."""
+def mention_before(text: str) -> PartialMention | None:
+    """Return the mention at the end of the text before the cursor, if any."""
     found = _BEGUN.search(text, max(0, len(text) - _LONGEST_BEGUN))
     if found is None:
         return None
     if found["name"] is not None:
-        return Begun("variable", found["name"], quoted=False)
+        return PartialMention("variable", found["name"], quoted=False)
     quoted = found["quoted"]
-    return Begun("path", found["path"], quoted=False) if quoted is None else Begun("path", quoted, quoted=True)
+    return PartialMention("path", found["path"], quoted=False) if quoted is None else PartialMention("path", quoted, quoted=True)

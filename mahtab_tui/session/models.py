@@ -1,4 +1,4 @@
-"""Makes the models that a session calls, as the settings are at that moment."""
+"""Creates the models of a session from the current settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
 ANSWER_TOKENS = 8_192
-"""Tokens of one answer at most where the session's cost is limited: the worst cost of a call must be known before it."""
+"""Maximum tokens of an answer if the session's cost is limited: the worst cost of a call must be known before it."""
 
 
 class Models:
@@ -31,7 +31,7 @@ class Models:
         self._kernel = kernel
 
     def make(self, name: str | None = None, *, on_notice: OnNotice | None = None, thinking: bool = True) -> BaseChatModel:
-        """A model by its name, by default the session's. Raises `ModelError`."""
+        """Create a model by its name, by default the session's. Raises `ModelError`."""
         with IMPORTS.turn():
             return get_llm(
                 name or self._profile.model,
@@ -44,7 +44,7 @@ class Models:
             )
 
     def reflection(self) -> BaseChatModel | None:
-        """The model for checks and summaries; None where none was chosen for them. Raises `ModelError`."""
+        """Create the model for checks and summaries; None if no separate model is set. Raises `ModelError`."""
         name = self._settings.reflection_model
         try:
             return self.make(name) if name else None

@@ -1,4 +1,4 @@
-"""What a session is called, which model answers in it, and whether that model's code waits for the user."""
+"""A session's name, model, and approval mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mahtab_tui.settings.model import ApprovalMode, Settings
 
 
 class Profile:
-    """Read by all parts of a session; each change is told on the bus."""
+    """Holds the session's name, model and approval mode; logs each change."""
 
     def __init__(self, log: logging.Logger, settings: Settings, name: str) -> None:
         self._log = log
@@ -19,7 +19,7 @@ class Profile:
         self.model = full_name(settings.model or default_model(), settings.provider)
         """The model's full name, with its provider."""
         self.party = model_label(self.model)
-        """The model's short name, as it stands beside what it says."""
+        """The model's short name, shown beside its answers."""
         self.approval: ApprovalMode = settings.approval
 
     def rename(self, name: str) -> None:
@@ -27,13 +27,13 @@ class Profile:
         self.tell()
 
     def set_model(self, model: str) -> None:
-        """model: a full name."""
+        """Change the model. model: a full name."""
         self.model, self.party = model, model_label(model)
         self._settings.change("model", model)
         self.tell()
 
     def set_approval(self, approval: ApprovalMode) -> None:
-        """What waits for the user already goes on waiting."""
+        """Change the approval mode. Code that waits already goes on waiting."""
         self.approval = approval
         self._settings.change("approval", approval)
         self.tell()

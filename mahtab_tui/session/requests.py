@@ -1,4 +1,4 @@
-"""What the program waits for the person to answer: approvals of code, lines for `input()`."""
+"""Questions that wait for the user's answer: approvals of code, lines for `input()`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Cancelled(Exception):
-    """The question was withdrawn before the person answered it."""
+    """The question was withdrawn before the user answered it."""
 
 
 class _Question(Generic[T]):
@@ -30,11 +30,11 @@ class Requests(Generic[T]):
         self._numbers = itertools.count(1)
 
     def new_id(self) -> str:
-        """An id that no other question of this kind has."""
+        """Return a new id."""
         return str(next(self._numbers))
 
     def wait(self, request: str, withdrawn: Callable[[], bool] = lambda: False) -> T:
-        """Wait for the answer to a question, unless it is `withdrawn` already. Raises `Cancelled`."""
+        """Wait for the answer to a question, unless `withdrawn()` is true. Raises `Cancelled`."""
         with self._lock:
             question = self._open.setdefault(request, _Question())
             if withdrawn():
@@ -47,7 +47,7 @@ class Requests(Generic[T]):
         return question.answer  # type: ignore[return-value]
 
     def answer(self, request: str, answer: T) -> bool:
-        """Answer a question, which may have been shown before it is waited for; False where it was answered already."""
+        """Answer a question, even before `wait` is called; False if it was answered already."""
         with self._lock:
             question = self._open.setdefault(request, _Question())
             if question.ended.is_set():
@@ -57,18 +57,18 @@ class Requests(Generic[T]):
             return True
 
     def cancel(self, request: str) -> None:
-        """Withdraw a question, also one that is not yet waited for."""
+        """Withdraw a question, even before `wait` is called."""
         with self._lock:
             self._open.setdefault(request, _Question()).ended.set()
 
     def cancel_all(self) -> None:
-        """Withdraw every open question."""
+        """Withdraw all open questions."""
         with self._lock:
             for question in self._open.values():
                 question.ended.set()
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The ids of the open questions, the oldest first."""
+        """The ids of the open questions, oldest first."""
         with self._lock:
             return tuple(request for request, question in self._open.items() if not question.ended.is_set())

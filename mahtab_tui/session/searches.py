@@ -1,4 +1,4 @@
-"""The session's recursive searches: called for in cells, shown on the bus, controlled from the screen."""
+"""Runs the recursive searches that cells start, and logs their events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mahtab_tui.search.search import Asking, Search
 
 ROOT = "1"
-"""What a tree's first node is called."""
+"""The name of a tree's root node."""
 
 
 class Searches:
@@ -38,7 +38,7 @@ class Searches:
         *,
         asking: Asking,
     ) -> None:
-        """asking: what happens before a large fan-out; where nobody looks at a screen, nobody can be asked."""
+        """asking: what happens before a large fan-out; without a screen there is nobody to ask."""
         self._log = log
         self._settings = settings
         self._models = models
@@ -48,10 +48,10 @@ class Searches:
         self._making = threading.Lock()
         self._search: Search | None = None
         self._running: set[str] = set()
-        """Trees whose answer a cell waits for."""
+        """Trees for which a cell waits."""
 
     def from_cell(self, args: Mapping[str, Any], cell: int, session_model: str | BaseChatModel) -> str:
-        """`rlm(…)` in a cell: the answer, once it is there. Raises `RuntimeError` with a sentence where there is none."""
+        """Serve `rlm(…)` in a cell: run a search and return its answer. Raises `RuntimeError` with a sentence if it fails."""
         from mahtab_tui.kernel.worker.contexts import ContextText
         from mahtab_tui.llm.base import ModelError
         from mahtab_tui.sandbox.base import SandboxError
@@ -82,18 +82,18 @@ class Searches:
         return answer.text if args.get("raw") else plain(answer.text)
 
     def stop_all(self) -> None:
-        """Stop every search whose answer a cell waits for."""
+        """Stop all searches for which a cell waits."""
         for tree in list(self._running):
             self.stop(tree, ROOT)
 
     def close(self) -> None:
-        """Stop everything; waits for it."""
+        """Stop all searches, and wait for them to end."""
         with self._making:
             search, self._search = self._search, None
         if search is not None:
             search.close()
 
-    # `Control`
+    # The methods of `Control`.
 
     def stop(self, tree: str, node: str) -> None:
         if (search := self._search) is not None:
@@ -122,7 +122,7 @@ class Searches:
             return self._search
 
     def _happened(self, record: Record) -> None:
-        """An event of a search, on its thread."""
+        """Log an event of a search; called on its thread."""
         if isinstance(record, SearchBegin) and record.source == "cell":
             self._running.add(record.tree)
         elif isinstance(record, SearchFinal) and record.node == ROOT:
@@ -133,7 +133,7 @@ class Searches:
 
 
 def _read(file: Path) -> str:
-    """A cell's text, whose file goes with it: the kernel may be killed before it could remove it."""
+    """Read a cell's text and remove its file: the kernel may be killed before it could do so."""
     text = file.read_bytes().decode("utf-8", "surrogatepass")
     file.unlink(missing_ok=True)
     return text

@@ -1,4 +1,4 @@
-"""A session, put together and used as one object."""
+"""Builds a session and offers it as one object."""
 
 from __future__ import annotations
 
@@ -43,11 +43,9 @@ if TYPE_CHECKING:
     from mahtab_tui.agent.repl_agent import ReplAgent
     from mahtab_tui.bus.handlers import Store
 
-_REPLACED = "What is greyed has left the conversation; the namespace stays as it is."
+_REPLACED = "The greyed entries are removed from the conversation; the namespace stays as it is."
 
-_TAKEN_OVER = (
-    "Another terminal has taken this session over: nothing that happens here is kept any more. The variables stay until you leave this screen."
-)
+_TAKEN_OVER = "Another terminal has taken this session over: nothing here is saved any more. The variables stay until you leave this screen."
 
 Stopped = Literal["model", "cell"]
 
@@ -67,19 +65,19 @@ class Session:
         files: Sequence[DataFile] = (),
         by_program: bool = False,
     ) -> None:
-        """past: the records of the conversation that is resumed, in order. files: become variables once the kernel has started.
+        """past: the records of a resumed session, in order. files: are loaded into variables once the kernel has started.
 
-        by_program: a program uses the session, and nobody types. It brings the agent (`AgentThread.adopt`), `input()` fails, and the last exchange
-        is neither kept for the next session nor told from the one before, unless the program says so.
+        by_program: a program uses the session, without a user at the keyboard. It provides the agent (`AgentThread.adopt`), `input()` fails,
+        and the last exchange is neither saved for the next session nor loaded from the previous one, unless the program asks for it.
         """
         self.settings = settings
         self.past = past
         self._store = store
         self._closed = False
-        # From here on each part gets those above it: nothing is assigned afterwards.
+        # Each part gets only parts that were created above it.
         self.log, prompt = setup_logging(store)
         self.secrets = Secrets(settings.secrets)
-        """What nobody is shown or told: keys of the configuration, and what was typed hidden."""
+        """Keys from the configuration, and lines typed hidden."""
         self.log.addFilter(MaskingFilter(self.secrets))
         prompt.resume(past)
         self.broadcast = Broadcast()
@@ -129,7 +127,7 @@ class Session:
         self._cell_thread = CellThread(self.log, self.kernel, self.host, self.cells, self.inbox, files)
 
     def start(self) -> None:
-        """Begin: the kernel starts on a thread, and inputs are served from now on."""
+        """Start the kernel on a thread, and serve inputs."""
         self.log.addHandler(self.broadcast)
         self.profile.tell()
         for sentence in self.settings.held_back:
@@ -139,21 +137,21 @@ class Session:
         self.agent.start()
 
     def start_kernel(self) -> None:
-        """Start the kernel alone, and wait for it; nothing serves the inbox. Raises `KernelError`."""
+        """Start only the kernel, and wait for it; inputs are not served. Raises `KernelError`."""
         self.kernel.start(self.host)
 
     @property
     def ready(self) -> Future[bool]:
-        """Done once the first kernel is ready: whether its Python has pandas. Never done where the kernel cannot be started."""
+        """Set when the first kernel is ready: whether its Python has pandas. Never set if the kernel fails to start."""
         return self._cell_thread.ready
 
     def save(self) -> None:
-        """Keep at once what is kept from time to time: what is being printed and said."""
+        """Write growing streams to the store now."""
         for handler in self.log.handlers:
             handler.flush()
 
     def close(self, *, keep_kernel: bool = False) -> None:
-        """End everything: the model, the threads, and the kernel unless it is kept. Waits for them."""
+        """End the model, the threads and, unless `keep_kernel`, the kernel. Waits for them."""
         if self._closed:
             return
         self._closed = True
@@ -171,18 +169,18 @@ class Session:
         close_logging(self.log)
 
     def taken_over(self) -> None:
-        """Say that another program writes the session from now on: what happens here is not kept."""
+        """Tell the user that another program writes the session now, and this one is not saved."""
         self.profile.rename(f"{self.name} (taken over)")
         self.notice(_TAKEN_OVER, "warning")
 
-    # What the user enters
+    # Input
 
     def submit(self, mode: Mode, text: str) -> int:
-        """Run a cell or ask a question, after what waits already; returns the input's id."""
+        """Queue a cell or a question; returns the input's id."""
         return self.inbox.put(mode, text)
 
     def cancel(self, item_id: int) -> Item | None:
-        """Take back an input that waits."""
+        """Cancel a waiting input."""
         return self.inbox.cancel(item_id)
 
     def answer_input(self, request: str, text: str | None) -> bool:
@@ -193,24 +191,21 @@ class Session:
         """Answer an approval."""
         return self.approvals.answer(request, decision)
 
-    # What the model is told of it
+    # Entries
 
     def hide(self, entry: str, hidden: bool) -> None:
-        """Take an entry of the transcript out of the model's conversation from the next question on, or bring it back.
-
-        entry: its name, as `bus.left_out` makes it.
-        """
+        """Hide an entry from the model from the next question on, or unhide it. entry: its name, from `bus.left_out`."""
         emit(self.log, records.Hide(entry=entry, hidden=hidden))
         self.turns.keep_exchange()
 
     def pin(self, entry: str, pinned: bool) -> None:
-        """Keep an entry at the top of the transcript, or no longer."""
+        """Pin an entry to the top of the transcript, or unpin it."""
         emit(self.log, records.Pin(entry=entry, pinned=pinned))
 
     def replace(self, entry: str, mode: Mode, text: str) -> bool:
-        """Enter an input in the place of an earlier one: that one and all after it leave the model's conversation; the namespace stays.
+        """Submit an input in place of an earlier one, which is removed from the model's conversation with all after it. The namespace stays.
 
-        False, and nothing is done, while something is at work or waits.
+        Returns False, and does nothing, while an input runs or waits.
         """
         if self.cell_runs or self.turn_runs or not self.inbox.idle:
             return False
@@ -219,11 +214,11 @@ class Session:
         self.submit(mode, text)
         return True
 
-    # What goes on, and stopping it
+    # Control
 
     @property
     def cell_runs(self) -> bool:
-        """Whether a cell of the user or of the model runs now."""
+        """Whether a cell of the user, the model or an agent runs."""
         return self.cells.running
 
     @property
@@ -232,7 +227,7 @@ class Session:
         return self.turns.in_turn
 
     def stop(self) -> Stopped | None:
-        """Stop what goes on now, the model's turn before the user's cell; says which it was."""
+        """Stop the model's turn or else the running cell; returns which it was."""
         if self.turns.in_turn:
             self.agent.stop()
             return "model"
@@ -270,7 +265,7 @@ class Session:
 
         self._on_thread("The working directory stays as it was", work)
 
-    # Settings of the session
+    # Settings
 
     @property
     def name(self) -> str:
@@ -286,7 +281,7 @@ class Session:
         return self.profile.approval
 
     def set_approval(self, approval: ApprovalMode) -> None:
-        """Whether the model's code waits for the user from now on. What waits already goes on waiting."""
+        """Change the approval mode. Code that waits already goes on waiting."""
         self.profile.set_approval(approval)
 
     def set_model(self, model: str) -> None:
@@ -297,7 +292,7 @@ class Session:
         self.renew_model()
 
     def renew_model(self) -> None:
-        """Make the model anew, by the settings as they are now."""
+        """Create the model again, from the current settings."""
 
         def renew(agent: ReplAgent) -> None:
             agent.set_model(self.models.make())
@@ -305,34 +300,34 @@ class Session:
         self.agent.change(renew)
 
     def load(self, file: DataFile) -> bool:
-        """Run a cell that makes a variable of a file; says whether that worked. Waits for it."""
+        """Run a cell that loads a file into a variable, and wait; returns whether it succeeded."""
         return self._cell_thread.load(file)
 
-    # Looking
+    # Queries
 
     def output(self, cell: int) -> str | None:
-        """All that a cell has printed, from the store; None where it was not kept. Waits. Raises `StoreError`."""
+        """Return the whole output of a cell from the store; None if it was not kept. Waits. Raises `StoreError`."""
         return None if self._store is None else self._store.output(cell)
 
     def look(self) -> Look:
-        """The means to look inside objects, for one screen, which is to close it."""
+        """Return a `Look` inside objects for one screen, which must close it."""
         return Look(self.kernel)
 
     def complete(self, code: str, cursor: int) -> Completions:
-        """What may stand at a cursor; waits for the kernel, at most half a second. Raises `KernelError`."""
+        """Complete the code at the cursor. Waits for the kernel, at most half a second. Raises `KernelError`."""
         return self.kernel.complete(code, cursor)
 
     def explain(self, code: str, cursor: int) -> Explanation | None:
-        """What stands at a cursor; waits for the kernel. Raises `KernelError`."""
+        """Explain the name at the cursor. Waits for the kernel. Raises `KernelError`."""
         return self.kernel.explain(code, cursor)
 
     @property
     def suggest(self) -> Callable[[str, bool, Callable[[], bool]], str] | None:
-        """Says how a text may go on (see `Suggestions.suggest`); None where no model was chosen for it."""
+        """`Suggestions.suggest`; None if no model is set for suggestions."""
         return None if self._suggestions is None else self._suggestions.suggest
 
     def notice(self, text: str, level: Literal["info", "warning", "error"] = "info") -> None:
-        """Tell the user something, in the transcript."""
+        """Show the user a message in the transcript."""
         emit(self.log, records.Notice(text, level=level))
 
     def _on_thread(self, failure: str, work: Callable[[], None]) -> None:

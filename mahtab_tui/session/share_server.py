@@ -1,4 +1,4 @@
-"""Lets agents of the same person into a session, over a unix socket."""
+"""Lets agents of the same user join a session over a Unix socket."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from mahtab_tui.session.session import Session
 
 SEND_TIMEOUT = 5
-"""Seconds that an agent may take to read; one that does not is sent away, lest it hold the session up."""
+"""Seconds that an agent may take to read. A slower one is disconnected, so that it does not block the session."""
 
 FAREWELL = 1.0
-"""Seconds that an agent that is sent away has to read why."""
+"""Seconds for a disconnected agent to read why."""
 
 RETRY = 0.1
-"""Seconds until a connection is accepted again after that has failed."""
+"""Seconds to wait after accepting a connection has failed."""
 
 LARGEST = 64 * 1024 * 1024
-"""Bytes of one message of an agent's."""
+"""Maximum size of an agent's message in bytes."""
 
 
 class ShareServer:
-    """Listens as long as its session is on the screen."""
+    """Listens while its session is on the screen."""
 
     def __init__(self, session: Session, project: Path) -> None:
         """project: the folder by which agents find the session."""
@@ -45,7 +45,7 @@ class ShareServer:
         self._connections: set[_Connection] = set()
         self._closed = threading.Event()
         self._path = socket_path(os.getpid())
-        draft = self._path.with_suffix(".new")  # a socket that does not answer yet would be removed by whoever looks for sessions
+        draft = self._path.with_suffix(".new")  # renamed once it listens: programs that look for sessions remove sockets that do not answer
         self._listener = socket.socket(socket.AF_UNIX)
         try:
             draft.unlink(missing_ok=True)
@@ -59,7 +59,7 @@ class ShareServer:
         threading.Thread(target=self._accept, name="share", daemon=True).start()
 
     def close(self) -> None:
-        """Send all agents away, and listen no more."""
+        """Disconnect all agents and stop listening."""
         self._closed.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -74,7 +74,7 @@ class ShareServer:
             try:
                 accepted, _ = self._listener.accept()
             except OSError:
-                self._closed.wait(RETRY)  # it is closed, or the program has no descriptor left for now
+                self._closed.wait(RETRY)  # the socket is closed, or the program has run out of file descriptors
                 continue
             if peer_uid(accepted) != os.getuid():
                 accepted.close()
@@ -83,13 +83,13 @@ class ShareServer:
             self._connections.add(connection)
             threading.Thread(target=connection.serve, name="share-agent", daemon=True).start()
 
-    # What a connection asks
+    # Called by connections
 
     def described(self) -> Frame:
         return {"op": "session", "name": self._session.name, "project": str(self._project), "pid": os.getpid(), "agents": self._session.guests.names}
 
     def join(self, wanted: str, leave: Callable[[str], None]) -> Guest:
-        return self._session.guests.join(wanted, leave, next(reversed(self._session.cells.ended_since(None)), None))
+        return self._session.guests.join(wanted, leave, next(reversed(self._session.cells.finished_since(None)), None))
 
     def call(self, guest: Guest, call: Call, what: str, args: dict[str, Any]) -> Any:
         return self._calls.serve(guest, call, what, args)
@@ -128,7 +128,7 @@ class _Connection:
                     if not self._leaving:
                         self._handle(frame)
         except (OSError, FrameError, KeyError, TypeError, ValueError):
-            pass  # whoever is there does not speak the protocol, or is gone
+            pass  # the other side does not speak the protocol, or has closed the connection
         finally:
             if self._feed is not None:
                 self._server.unwatch(self._feed)
@@ -137,11 +137,11 @@ class _Connection:
             self._ended.set()
 
     def leave(self, sentence: str) -> None:
-        """End the connection, with a sentence for the agent. Waits for a moment until the agent has read it."""
+        """Close the connection, with a sentence for the agent. Waits a moment until the agent has read it."""
         self._leaving = True
         self._send({"op": "bye", "text": sentence})
         with contextlib.suppress(OSError):
-            # What the agent is sending meanwhile is still received: if its writing failed, it would never read the sentence.
+            # Keep receiving for a moment: if the agent's writing failed, it would never read the sentence.
             self._socket.shutdown(socket.SHUT_WR)
             self._ended.wait(FAREWELL)
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -160,7 +160,7 @@ class _Connection:
                 call.cancel()
         elif frame["op"] == "call" and self._guest is not None:
             number = int(frame["id"])
-            call = self._calls[number] = Call(lambda told: self._send({**told, "id": number}))
+            call = self._calls[number] = Call(lambda frame: self._send({**frame, "id": number}))
             arguments = (self._guest, call, number, str(frame["what"]), dict(frame["args"]))
             threading.Thread(target=self._serve_call, args=arguments, name="share-call", daemon=True).start()
 
@@ -169,7 +169,7 @@ class _Connection:
             answer: Frame = {"op": "answer", "id": number, "value": self._server.call(guest, call, what, args)}
         except Refused as error:
             answer = {"op": "refused", "id": number, "text": str(error)}
-        except Exception as error:  # the thread's outermost frame: the agent waits for an answer
+        except Exception as error:  # the thread's outermost frame; the agent needs an answer
             answer = {"op": "refused", "id": number, "text": f"The session failed: {type(error).__name__}: {error}"}
         self._calls.pop(number, None)
         self._send(answer)

@@ -1,4 +1,4 @@
-"""Finding the sessions that run on this machine: a socket for each, in a folder that only their person can enter."""
+"""Finds the running sessions on this machine: each has a socket in a folder that only its user can access."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mahtab_tui.kernel.worker.frames import FrameError, FrameReader, encode
 from mahtab_tui.settings.model import home_folder
 
 PATIENCE = 2.0
-"""Seconds that a session may take to say what it is."""
+"""Seconds that a session may take to answer a probe."""
 
 LONGEST_PATH = 100
-"""Bytes of a socket's path; systems allow a few more at most."""
+"""Maximum length of a socket's path in bytes; systems allow only a few more."""
 
 _LOCAL_PEERCRED = 1
-"""macOS: the socket option that tells the other side's user."""
+"""The macOS socket option for the user at the other end."""
 
 
 class SharingError(Exception):
-    """Sessions cannot be shared or found here; the message is a sentence."""
+    """Sessions cannot be shared or found; the message is a sentence."""
 
 
-class Running(NamedTuple):
+class RunningSession(NamedTuple):
     """A session on a screen."""
 
     name: str
@@ -44,7 +44,7 @@ class Running(NamedTuple):
 
 
 def share_folder() -> Path:
-    """The folder of the sockets, made if need be. Raises `SharingError` where others can enter it."""
+    """Return the folder of the sockets; create it if necessary. Raises `SharingError`."""
     folder = _run_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def _run_folder() -> Path:
 
 
 def socket_path(pid: int) -> Path:
-    """The socket of a program's session. Raises `SharingError`."""
+    """Return the path of a process's socket. Raises `SharingError`."""
     path = share_folder() / f"{pid}.sock"
     if len(os.fsencode(path)) > LONGEST_PATH:
         raise SharingError(f"the path {path} is too long for a socket.")
@@ -71,7 +71,7 @@ def socket_path(pid: int) -> Path:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """The user at the other end."""
+    """Return the user id at the other end."""
     if sys.platform == "darwin":
         _, uid = struct.unpack("2I", connection.getsockopt(0, _LOCAL_PEERCRED, 8))
         return int(uid)
@@ -79,13 +79,13 @@ def peer_uid(connection: socket.socket) -> int:
     return int(uid)
 
 
-def running_sessions() -> list[Running]:
-    """The sessions that can be joined, the oldest socket first. A socket that a crash has left is removed. Raises `SharingError`."""
+def running_sessions() -> list[RunningSession]:
+    """Return the running sessions, and remove sockets left by crashes. Raises `SharingError`."""
     return list(_answering(share_folder())) if _run_folder().exists() else []
 
 
-def session_for(name: str | None, project: Path) -> Running:
-    """The one session of a name or process id, or else of a project's folder. Raises `SharingError`: there is never a guess."""
+def session_for(name: str | None, project: Path) -> RunningSession:
+    """Return the only session with a name or process id, or in a project. Raises `SharingError` if there are none or several."""
     running = running_sessions()
     if name is not None:
         found = [session for session in running if name in (session.name, str(session.pid))]
@@ -103,17 +103,18 @@ def session_for(name: str | None, project: Path) -> Running:
     raise SharingError(f"No session on a screen is {what}. Running: {others}. mahtab-tui opens one there.")
 
 
-def _answering(folder: Path) -> Iterator[Running]:
+def _answering(folder: Path) -> Iterator[RunningSession]:
     for path in sorted(folder.glob("*.sock"), key=lambda path: path.name):
         try:
-            told = _probe(path)
+            answer = _probe(path)
         except (ConnectionRefusedError, FileNotFoundError):
             with contextlib.suppress(OSError):
                 path.unlink()
         except (OSError, FrameError):
             continue
         else:
-            yield Running(str(told["name"]), str(told["project"]), int(told["pid"]), [str(agent) for agent in told["agents"]], path)
+            agents = [str(agent) for agent in answer["agents"]]
+            yield RunningSession(str(answer["name"]), str(answer["project"]), int(answer["pid"]), agents, path)
 
 
 def _probe(path: Path) -> dict[str, Any]:
@@ -125,4 +126,4 @@ def _probe(path: Path) -> dict[str, Any]:
         while data := connection.recv(65536):
             for frame in reader.feed(data):
                 return frame
-    raise FrameError("the session said nothing")
+    raise FrameError("the session did not answer")

@@ -1,4 +1,4 @@
-"""A `Session` as a script or a notebook uses it. Loads nothing of the model's libraries."""
+"""The API of a session for scripts and notebooks. Loads none of the model's libraries."""
 
 from __future__ import annotations
 
@@ -30,96 +30,90 @@ if TYPE_CHECKING:
     from mahtab_tui.tools.toolset import Toolset
 
 ACTIVITY = 1_000
-"""Records of cells that are kept; the oldest go first."""
+"""Number of cells' records that are kept; the oldest are dropped."""
 _LONGEST = 64_000
-"""Characters of one of them."""
+"""Limit of one of them, in characters."""
 
 
 def _record(value: object) -> object:
-    """A record that was saved as JSON; another value as it is."""
+    """Decode a record that was saved as JSON; pass other values through."""
     return from_json(value) if isinstance(value, dict) else value
 
 
 class Message(TypedDict):
-    """What somebody said, as most model libraries take it."""
+    """A message in the form that most model libraries take."""
 
     role: Literal["user", "assistant"]
     content: str
 
 
 class SessionState(BaseModel):
-    """One conversation over one namespace. Code that a model writes in it runs at once, without asking."""
+    """One conversation over one namespace. The model's code runs at once, without asking."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     globals_ns: SkipValidation[dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
-    """The namespace: the caller's own dictionary, not a copy. Empty with a kernel of another process."""
+    """The namespace: the caller's own dictionary, not a copy. Empty if the kernel is another process."""
     locals_ns: SkipValidation[dict[str, Any]] = Field(default_factory=dict, exclude=True, repr=False)
     """The same dictionary after `init_namespace`, as at the top of a module."""
     messages: list[Message] = Field(default_factory=list)
-    """What was said, in words and code."""
+    """The conversation, in words and code."""
     repl_activity: list[Annotated[Record, PlainSerializer(as_json), BeforeValidator(_record)]] = Field(default_factory=list, repr=False)
-    """The cells of both parties and what they printed, the newest last."""
+    """Cells of both parties and their output, newest last."""
     usage: UsageStats = Field(default_factory=UsageStats)
     skills_dir: Path | None = None
-    """A folder of skills beside those that ship with the program."""
+    """A folder of skills, in addition to those that ship with the program."""
     kernel: SkipValidation[Kernel | None] = Field(default=None, exclude=True, repr=False)
     """A started kernel to run code in; by default code runs in this process, in `globals_ns`."""
 
     _session: Session | None = PrivateAttr(None)
     _over: object = PrivateAttr(None)
-    """The kernel or the namespace that the session is over."""
+    """The kernel or namespace of `_session`."""
     _owns_kernel: bool = PrivateAttr(False)
     _agents: weakref.WeakSet[ReplAgent] = PrivateAttr(default_factory=weakref.WeakSet)
 
     def init_namespace(self, ns: dict[str, Any]) -> None:
-        """Work in the caller's namespace, as from ``globals()``. Agents that were made before keep the old one."""
+        """Use the caller's namespace, such as ``globals()``. Existing agents keep the old one."""
         self.globals_ns = self.locals_ns = ns
 
-    # What was said
-
     def add_user_message(self, text: str) -> None:
-        """Add to the conversation that agents made from now on begin with."""
+        """Add a user message to the conversation with which new agents start."""
         self.messages.append({"role": "user", "content": text})
 
     def add_assistant_message(self, text: str) -> None:
-        """Add to the conversation that agents made from now on begin with."""
+        """Add an assistant message to the conversation with which new agents start."""
         self.messages.append({"role": "assistant", "content": text})
 
     def clear_history(self) -> None:
-        """Forget what was said and what ran; agents begin anew. The namespace stays. Waits for a turn that goes on."""
+        """Forget the conversation and the cells, in agents too. The namespace stays. Waits for a running turn."""
         for agent in self._agents:
             agent.forget()
         self.messages.clear()
         self.repl_activity.clear()
 
-    # What the model is told
-
     def summarize_namespace(self, max_vars: int = MAX_VARIABLES) -> str:
-        """A line a variable: ``name: type = summary``. No code of the objects' own runs."""
+        """Return one line per variable: ``name: type = summary``. Runs no code of the objects."""
         return render_variables(self._open().kernel.variables(), max_vars)
 
     def get_activity_context(self, max_chars: int = 20_000) -> str:
-        """The newest cells and outputs as XML of at most `max_chars` characters; what is left out is counted."""
+        """Return the newest cells and outputs as XML of at most `max_chars` characters, and how many are left out."""
         activity = PromptHandler()
         for record in self.repl_activity:
             activity.take(record)
         return activity.get_context(max_chars)
 
-    # The session before this one
-
     def save_last_session(self) -> None:
-        """Keep the last question and its answer for the next session; a notice tells where that fails."""
-        said = {message["role"]: message["content"] for message in self.messages}
-        if "user" in said:
+        """Save the last question and its answer for the next session; a failure becomes a notice."""
+        last = {message["role"]: message["content"] for message in self.messages}
+        if "user" in last:
             try:
                 mask = self._open().secrets.mask
-                save_last_session(mask(said["user"]), mask(said.get("assistant", "")))
+                save_last_session(mask(last["user"]), mask(last.get("assistant", "")))
             except LastSessionError as error:
                 self._open().notice(str(error), "warning")
 
     def load_last_session(self) -> LastSession | None:
-        """What an earlier session has kept; it goes with the next question. A broken file is ignored with a notice."""
+        """Load the exchange that an earlier session saved; it is sent with the next question. A damaged file is ignored with a notice."""
         try:
             last = load_last_session()
         except LastSessionError as error:
@@ -129,49 +123,47 @@ class SessionState(BaseModel):
             self._open().turns.tell_prior(last.as_text())
         return last
 
-    # What works on it
-
     @property
     def log(self) -> logging.Logger:
         """The bus of this session."""
         return self._open().log
 
     def close(self) -> None:
-        """Let go of the kernel, the agents and the bus; the namespace stays."""
+        """Close the kernel, the agents and the bus; the namespace stays."""
         if (session := self._session) is not None:
             self._session = None
             session.close(keep_kernel=not self._owns_kernel)
 
     def run_code(self, code: str) -> tuple[str, bool]:
-        """`execute_code`."""
+        """Run a cell; see `execute_code`."""
         result = self._open().cells.run(code, limit=OUTPUT_LIMIT)
         return result.output or result.detail, result.status is not Status.OK
 
     def agent_host(self, model: str) -> AgentHost:
-        """The session as an agent sees it."""
+        """Return the session's interface for an agent."""
         session = self._open()
         session.profile.party = model_label(model)
         return session.turns
 
     def conversation(self) -> Sequence[tuple[str, str]]:
-        """Pairs of role and text."""
+        """Return the conversation as pairs of role and text."""
         return [(message["role"], message["content"]) for message in self.messages]
 
     def skills(self) -> dict[str, str]:
-        """Descriptions of skills by name."""
+        """Return the descriptions of skills by name."""
         return self._open().knowledge.skills.descriptions()
 
     def tools(self) -> Toolset:
-        """What it knows, and the tools over that."""
+        """Return the tools and skills."""
         return self._open().knowledge.toolset
 
     def adopt(self, agent: ReplAgent) -> None:
-        """An agent has been made over this session."""
+        """Use an agent that was created for this session."""
         self._agents.add(agent)
         self._open().agent.adopt(agent)
 
     def _open(self) -> Session:
-        """The session over the kernel, or else the namespace, that this state has now."""
+        """Return the session for the current kernel or namespace."""
         over = self.globals_ns if self.kernel is None else self.kernel
         if (session := self._session) is None or self._over is not over:
             self.close()
@@ -189,7 +181,7 @@ class SessionState(BaseModel):
 
 
 class _Listener(logging.Handler):
-    """Keeps a session up to date with what goes over its bus."""
+    """Updates a `SessionState` from the records of its bus."""
 
     def __init__(self, session: SessionState) -> None:
         super().__init__()
@@ -210,8 +202,8 @@ class _Listener(logging.Handler):
 
 
 def execute_code(code: str, session: SessionState) -> tuple[str, bool]:
-    """Run a cell in a session's namespace; its output, with its value or traceback, and whether it failed.
+    """Run a cell in a session's namespace; returns its output, including value or traceback, and whether it failed.
 
-    After 10,000 characters of output it is stopped with an error.
+    The cell is stopped with an error after 10,000 characters of output.
     """
     return session.run_code(code)

@@ -1,4 +1,4 @@
-"""How an input may go on, by a model that the person chose for it."""
+"""Suggests how an input may continue, by a model that the user has set for this."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Suggestions:
-    """Asks one model, one text after the other. Its first failure is told, and ends it."""
+    """Asks a model for suggestions, one at a time. After its first failure, which is reported, there are no more."""
 
     def __init__(
         self,
@@ -40,18 +40,18 @@ class Suggestions:
         self._failed = False
 
     def suggest(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
-        """The rest of the last line; empty where there is none to suggest, or it is no longer wanted. Waits for the model."""
+        """Return the rest of the last line; empty if there is no suggestion, or it is no longer wanted. Waits for the model."""
         if self._failed:
             return ""
         try:
             return rest_of_line(text, self._said(text, python, wanted))
-        except Exception as error:  # the outermost frame of the editor's thread: a model fails in its own ways
+        except Exception as error:  # the outermost frame of the editor's thread: models fail in many ways
             self._failed = True
-            emit(self._log, Notice(f"There are no suggestions from now on: {error}", level="warning"))
+            emit(self._log, Notice(f"Suggestions are off: {error}", level="warning"))
             return ""
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Close the model."""
         close = getattr(self._llm, "close", None)
         if close is not None:
             close()
@@ -59,7 +59,7 @@ class Suggestions:
     def _said(self, text: str, python: bool, wanted: Callable[[], bool]) -> str:
         try:
             variables = self._variables()
-        except KernelError:  # it is busy: the model does without
+        except KernelError:  # the kernel is busy
             variables = ()
         if self._llm is None:
             self._llm = self._make_llm()
@@ -77,7 +77,7 @@ class Suggestions:
         return str(whole.response_metadata.get("final_text") or whole.text) if whole is not None and wanted() else ""
 
     def _count(self, llm: BaseChatModel, request: Sequence[tuple[str, str]], whole: AIMessageChunk, *, only_if_told: bool) -> None:
-        """Count a call, also one that failed. only_if_told: count it only where the model has told what it has used."""
+        """Count a call, even if it failed. only_if_told: count it only if the model reported its usage."""
         used = told_usage(llm, whole.usage_metadata, whole.response_metadata)
         if used is None and not only_if_told:
             used = estimated_usage(llm, (words for _, words in request), str(whole.text))
@@ -87,8 +87,10 @@ class Suggestions:
 
 
 def rest_of_line(text: str, said: str) -> str:
-    """What a model's words add to the last line of a text: without fences, without the line itself said again, one line.
-    Nothing where characters hide in it: the person would enter what they have not seen."""
+    """Return what a model's answer adds to the last line of a text: one line, without fences and without repeating the line.
+
+    Empty if it holds hidden characters: the user would enter what they cannot see.
+    """
     lines = [line for line in plain(said).strip("\n").split("\n") if not line.startswith("```")]
     first = lines[0] if lines else ""
     line = text.rpartition("\n")[2].strip()

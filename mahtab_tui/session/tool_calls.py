@@ -1,4 +1,4 @@
-"""The tools as cells call them, by the functions of their names."""
+"""Runs tools that cells call as functions."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mahtab_tui.session.knowledge import Knowledge
 
 
 class ToolCalls:
-    """Calls the session's tools for cells; cancels a call when its cell no longer waits."""
+    """Calls tools for cells, and cancels a call when its cell no longer waits."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
         self.names: frozenset[str] = frozenset()
-        """Of the functions that the last namespace got."""
+        """Names of the functions in the current namespace."""
         self._waiting: set[tuple[str, threading.Event]] = set()
 
     def functions(self) -> Sequence[HostFunction]:
-        """What a namespace gets."""
+        """Return the functions for a new namespace."""
         functions = self._knowledge.toolset.functions()
         self.names = frozenset(function.name for function in functions)
         return functions
@@ -29,7 +29,7 @@ class ToolCalls:
         return name in self._knowledge.toolset.tools
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """What a tool gives. Raises `ToolError`."""
+        """Run a tool and return its result. Raises `ToolError`."""
         waiting = (name, threading.Event())
         self._waiting.add(waiting)
         try:

@@ -1,4 +1,4 @@
-"""What the agent may do to a session: run code, ask the user, read what happened."""
+"""Serves the model's turns: runs code, asks the user, and tells the model what happened."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RIGHTS = "The model's code now runs without asking, with your own rights: it ca
 
 
 class TurnHost:
-    """`agent.host.AgentHost` over a session's cells, its bus and the user."""
+    """The `agent.host.AgentHost` of a session."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class TurnHost:
         *,
         keeps_exchange: bool,
     ) -> None:
-        """past: the records of the session that is resumed. keeps_exchange: whether the last question and its answer are kept for the session
-        after this one, and those of the session before are told in this one."""
+        """past: the records of a resumed session. keeps_exchange: save the last question and answer for the next session, and load those of
+        the previous one."""
         self.log = log
         self.cancelled = threading.Event()
         self.profile = profile
@@ -67,16 +67,16 @@ class TurnHost:
         self._exchange: tuple[str, str] | None = None
         """The last question and its answer."""
         self._kept = False
-        """Whether it is kept for the session after this one."""
+        """Whether it is saved for the next session."""
         self._tells_prior = keeps_exchange and not past
         self._prior = ""
-        """What is told of the session before, with the next question."""
+        """The previous session's exchange, to be sent with the next question."""
         self._attached: dict[int, str] = {}
-        """What goes with the questions that were not asked yet, as XML, by their numbers."""
+        """Attachments as XML, by the numbers of questions that were not sent yet."""
         self._turns = 0
         self._waiting_cells = 0
         self._asked: str | None = None
-        """The approval that is waited for."""
+        """The id of the approval that waits."""
         self._said_rights = False
 
     @property
@@ -97,7 +97,7 @@ class TurnHost:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """While a question is being answered."""
+        """Mark that a question is being answered."""
         self._turns += 1
         try:
             yield
@@ -106,7 +106,7 @@ class TurnHost:
 
     @contextmanager
     def asked_from_cell(self) -> Iterator[None]:
-        """While a cell waits for the agent's answer, the agent's own cells run inside it."""
+        """Mark that a cell waits for the answer, so that the agent's own cells run inside it."""
         self._waiting_cells += 1
         try:
             yield
@@ -145,7 +145,7 @@ class TurnHost:
         return decision
 
     def attach(self, question: str, turn: int, stopped: Callable[[], bool], *, commands: bool) -> None:
-        """Have what a question points at go with it. commands: whether those that it names are run."""
+        """Attach what a question mentions. commands: whether to run the commands that it mentions."""
         elements = []
         for attachment in self._attachments.gather(question, stopped, commands=commands):
             picture = attachment.picture
@@ -183,14 +183,14 @@ class TurnHost:
         emit(self.log, used)
 
     def interrupt(self) -> None:
-        """Withdraw the approval that waits, and interrupt the model's cell."""
+        """Withdraw the waiting approval, and interrupt the model's cell."""
         if (asked := self._asked) is not None:
             self.approvals.cancel(asked)
         if self._cells.assistant_runs:
             self._kernel.interrupt()
 
     def tell_prior(self, text: str) -> None:
-        """Tell the model of the session before, once, with the next question."""
+        """Tell the model about the previous session, once, with the next question."""
         self._prior = text
 
     def _take_prior(self) -> str:
@@ -205,13 +205,13 @@ class TurnHost:
         return prior
 
     def answered(self, question: str, answer: str) -> None:
-        """Keep an exchange for the session after this one."""
+        """Save an exchange for the next session."""
         if self._keeps_exchange:
             self._exchange, self._kept = (question, answer), False
             self.keep_exchange()
 
     def keep_exchange(self) -> None:
-        """What is left out of this session's conversation is not told in the next one either."""
+        """Save the last exchange, or delete it if the user has hidden or replaced it."""
         wanted = not self.left_out.last_exchange
         if self._exchange is None or wanted == self._kept:
             return
@@ -231,7 +231,7 @@ class TurnHost:
 
 
 def _pictures(past: Sequence[Record]) -> Iterator[tuple[str, Picture]]:
-    """The pictures that have gone with questions, by their ids."""
+    """Yield the ids and pictures of earlier attachments."""
     for record in past:
         match record:
             case UserAttachment(picture=str(id), mime=str(mime), data=str(data), width=int(width), height=int(height)):

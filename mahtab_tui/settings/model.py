@@ -167,10 +167,10 @@ class Settings(BaseSettings):
 
     def of_project(self, key: str) -> bool:
         """Whether the value comes from a file of the project, which anybody may have written. Raises `SettingsError` as `place_of`."""
-        place, (project, person) = self.place_of(key), config_files(project_folder())
-        return place.text.startswith(ENV_FILE) or place.file == project != person
+        place, (project, own) = self.place_of(key), config_files(project_folder())
+        return place.text.startswith(ENV_FILE) or place.file == project != own
 
-    def anew(self) -> Settings:
+    def reloaded(self) -> Settings:
         """Load the settings again from their sources. Raises `SettingsError`."""
         return load_settings(**self._given)
 

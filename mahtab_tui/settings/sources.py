@@ -45,7 +45,7 @@ def env_file() -> Path:
 
 
 def config_files(project: Path) -> tuple[Path, Path]:
-    """The configuration files, the one that wins first: the project's, the person's."""
+    """The configuration files, strongest first: the project's, the user's."""
     return (project / ".mahtab" / "config.toml", home_folder() / "config.toml")
 
 
@@ -86,8 +86,8 @@ class HeldBack(NamedTuple):
     @property
     def sentence(self) -> str:
         """What is not used yet, and what to do."""
-        told = ", ".join(f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True))
-        return f"{self.path} sets {told}, which is not used until you trust it: run mahtab-tui config trust."
+        named = ", ".join(f"{key} (line {line})" for key, line in zip(self.values, self.lines, strict=True))
+        return f"{self.path} sets {named}, which is not used until you trust it: run mahtab-tui config trust."
 
 
 def all_held_back(settings_cls: type[BaseSettings]) -> list[HeldBack]:

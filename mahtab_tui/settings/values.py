@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
 def entries(settings: Settings) -> list[Entry]:
     """All settings in order, each entry of a table separately. Raises `SettingsError` if a source can no longer be used."""
-    sources = settings.anew()
+    sources = settings.reloaded()
     found: list[Entry] = []
     for key, field in Settings.model_fields.items():
         value, same = getattr(settings, key), getattr(settings, key) == getattr(sources, key)

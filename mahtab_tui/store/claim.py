@@ -99,7 +99,7 @@ def claim(session: str) -> Claim | None:
         else:
             made = Claim(path, descriptor)
             if file_identity(path) == made._identity:  # and not released between the two calls
-                _tell(descriptor)
+                _write_holder(descriptor)
                 return made
             os.close(descriptor)
     return None
@@ -113,7 +113,7 @@ def take_over(session: str) -> Claim | None:
         descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _tell(descriptor)
+        _write_holder(descriptor)
         new.replace(path)
     except OSError:
         return None
@@ -153,7 +153,7 @@ def _path(session: str) -> Path:
     return _folder() / f"{_START}{quote(session, safe='')}{_END}"
 
 
-def _tell(descriptor: int) -> None:
+def _write_holder(descriptor: int) -> None:
     """Write who holds the lock. Raises `OSError`."""
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(Holder(os.getpid(), socket.gethostname(), time.time())._asdict()).encode(), 0)
@@ -161,9 +161,9 @@ def _tell(descriptor: int) -> None:
 
 def _holder(descriptor: int) -> Holder:
     try:
-        told = json.loads(os.pread(descriptor, _LARGEST, 0))
-        since = float(told["since"])
+        holder = json.loads(os.pread(descriptor, _LARGEST, 0))
+        since = float(holder["since"])
         time.localtime(since)  # raises if it is not a time
-        return Holder(int(told["pid"]), str(told["host"]), since)
+        return Holder(int(holder["pid"]), str(holder["host"]), since)
     except (OSError, ValueError, OverflowError, TypeError, KeyError, RecursionError):
         return Holder(0, socket.gethostname(), time.time())

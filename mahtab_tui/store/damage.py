@@ -1,4 +1,4 @@
-"""Setting a damaged database aside, so that a new one can begin."""
+"""Sets a damaged database aside, so that a new one can begin."""
 
 from __future__ import annotations
 

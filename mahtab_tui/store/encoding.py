@@ -1,4 +1,4 @@
-"""Text for SQLite, which rejects lone surrogates: such text is stored as bytes. And attributes as JSON."""
+"""Encodes text and attributes for SQLite. It rejects lone surrogates, so text with them is stored as bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEP = 65_536
 
 
 def stored(text: str) -> str | bytes:
-    """The value to write."""
+    """Return the value to write."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -20,7 +20,7 @@ def stored(text: str) -> str | bytes:
 
 
 def restored(value: object) -> str:
-    """The text of a value made by `stored`; of any other value, as much as can be read."""
+    """Return the text of a value made by `stored`; of any other value, as much as can be read."""
     if not isinstance(value, bytes):
         return str(value)
     try:

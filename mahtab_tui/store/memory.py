@@ -31,4 +31,4 @@ class MemoryStore:
         return [record.data for record in shown if record.mime in tags.PICTURES]
 
     def close(self) -> None:
-        """Nothing to do: the records stay."""
+        """Do nothing: the records stay."""

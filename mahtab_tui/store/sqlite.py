@@ -133,7 +133,7 @@ class SqliteStore:
         return None if row is None else restored(row[0])
 
     def pictures(self, cell: int) -> list[str]:
-        """The stored pictures that a cell has shown, as base64. Raises `StoreError`."""
+        """The stored pictures that a cell has displayed, as base64. Raises `StoreError`."""
         if not self._is_own:
             return []
         with as_sentences(self.path), contextlib.closing(connect(self.path)) as connection:
@@ -197,9 +197,9 @@ def _record(row: Row) -> Record | None:
     try:
         values = json.loads(attrs)
     except (ValueError, TypeError, RecursionError):
-        raise InvalidRecord("It is no JSON.") from None
+        raise InvalidRecord("The attributes are not JSON.") from None
     if not (isinstance(tag, str) and isinstance(moment, float)):
-        raise InvalidRecord("It has no tag or no time.")
+        raise InvalidRecord("The tag or the time is missing.")
     return decode(tag, restored(text), values, moment)
 
 
@@ -210,7 +210,7 @@ def _left_over(connection: sqlite3.Connection, session: str) -> list[Record | Ro
 
 
 def _cut(row: Row) -> Record | None:
-    """The record of a stream that was cut off; None where it cannot be read."""
+    """The record of a stream that was cut off; None if it cannot be read."""
     try:
         record = _record(row)
     except InvalidRecord:

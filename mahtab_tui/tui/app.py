@@ -30,7 +30,7 @@ from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.commands.registry import BY_ACTION, BY_ID, BY_SLASH, COMMANDS
 from mahtab_tui.tui.commands.workspace import Workspace
 from mahtab_tui.tui.drain import RATE, Drain
-from mahtab_tui.tui.graphics.pictured import parts_seen
+from mahtab_tui.tui.graphics.pictures import parts_seen
 from mahtab_tui.tui.guard import ScreenGuard
 from mahtab_tui.tui.leaving import Leaving
 from mahtab_tui.tui.live_settings import LiveSettings

@@ -31,7 +31,7 @@ from mahtab_tui.tui.thread_failures import thread_failures_told
 if TYPE_CHECKING:
     from mahtab_tui.session.loading import DataFile
     from mahtab_tui.session.share_server import ShareServer
-    from mahtab_tui.session.shared_sessions import Running
+    from mahtab_tui.session.shared_sessions import RunningSession
     from mahtab_tui.store.claim import Claim
 
 _LOOK = 1.0
@@ -158,7 +158,7 @@ def watch_live(what: str | None) -> int:
     return watch_session(running)
 
 
-def watch_session(running: Running) -> int:
+def watch_session(running: RunningSession) -> int:
     """Follow a running session until the person leaves; returns the exit code. Raises `NoTerminal`."""
     from mahtab_tui.tui.watch_app import WatchApp, WatchedSession
 

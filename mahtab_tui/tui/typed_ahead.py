@@ -16,7 +16,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from mahtab_tui.settings.model import PictureMode
 from mahtab_tui.tui.gate import let_out
-from mahtab_tui.tui.graphics.answers import KITTY_CLEARED, Answers, Protocol
+from mahtab_tui.tui.graphics.answers import KITTY_CLEARED, Protocol, TerminalAnswers
 from mahtab_tui.tui.textual_fixes.key_sequences import KeyParser, KeySequences
 
 _CHUNK = 4096
@@ -32,7 +32,7 @@ class TypedAheadDriver(LinuxDriver):
         super().__init__(*args, **kwargs)
         self.pictures: PictureMode = "auto"
         """How pictures are to be drawn."""
-        self.answers = Answers()
+        self.answers = TerminalAnswers()
         self.stops = 0
         """How often the terminal was left."""
         self._left = False

@@ -16,7 +16,7 @@ from textual.widgets import RichLog, Static
 
 from mahtab_tui.bus.records import Notice, Record
 from mahtab_tui.bus.sanitize import styled
-from mahtab_tui.session.shared_sessions import Running
+from mahtab_tui.session.shared_sessions import RunningSession
 from mahtab_tui.session.watching import follow
 from mahtab_tui.settings.model import resource_folder
 from mahtab_tui.tui.drain import RATE
@@ -147,7 +147,7 @@ def _shortened(line: str) -> str:
 class WatchedSession:
     """The transcript and the namespace of a session."""
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: RunningSession) -> None:
         self.name = f"{running.name} ({running.pid}) in {running.project}"
         self._running = running
         self._records: deque[Record] = deque()

@@ -11,7 +11,7 @@ from rich.console import Console
 from mahtab_tui.kernel.looking import Look, Path, TableArrangement
 from mahtab_tui.kernel.process import ProcessKernel
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
-from mahtab_tui.tui.graphics.pictured import Picture
+from mahtab_tui.tui.graphics.pictures import Picture
 from mahtab_tui.tui.screens.inspector.picture_view import decoded
 from tests.benchmarks.kernel import QuietHost, run
 from tests.benchmarks.screen import BARE, OURS, key_echo

@@ -82,7 +82,7 @@ def test_suggestions_are_counted_and_end_at_the_limit(open_session: Callable[...
     assert it.session.suggest is not None
     said = [it.session.suggest("x = su", True, lambda: True) for _ in range(3)]
     assert said == ["m(y)", "m(y)", ""]
-    assert it.store.wait(tags.NOTICE).text == f"There are no suggestions from now on: {REFUSED}"
+    assert it.store.wait(tags.NOTICE).text == f"Suggestions are off: {REFUSED}"
     it.session.submit("ask", "one")
     it.store.wait(tags.AGENT, turn=1, state="failed")
     assert paid(it) == pytest.approx(0.8)

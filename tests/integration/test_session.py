@@ -224,7 +224,7 @@ def test_ask_in_the_models_own_code_is_a_clear_error(open_session: Callable[...,
     it = open_session("```python\nask('more')\n```", COMPLETE, "No.", approval="auto")
     it.session.submit("ask", "go")
     it.store.wait(tags.AGENT, state="done")
-    assert "cannot be called by code that the model itself runs" in it.store.wait(tags.ASSISTANT_REPL_OUT).text
+    assert "cannot be called by code of the model or an agent" in it.store.wait(tags.ASSISTANT_REPL_OUT).text
 
 
 def test_input_is_asked_and_answered(open_session: Callable[..., Opened]) -> None:

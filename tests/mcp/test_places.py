@@ -22,7 +22,7 @@ from mahtab_tui.mcp.journal import Journal
 from mahtab_tui.mcp.place import PlaceError
 from mahtab_tui.mcp.private import PrivatePlace
 from mahtab_tui.mcp.shared import SharedPlace
-from mahtab_tui.session.shared_sessions import Running
+from mahtab_tui.session.shared_sessions import RunningSession
 from tests.mcp.clients import agent
 from tests.secrecy import KEY, SAY, assert_masked
 
@@ -167,7 +167,7 @@ async def test_a_session_that_closes_while_it_is_joined_is_a_sentence(tmp_path: 
         connection.send(answer)
         connection.close()
 
-    monkeypatch.setattr(shared, "session_for", lambda session, project: Running("moon", str(tmp_path), 1, [], path))
+    monkeypatch.setattr(shared, "session_for", lambda session, project: RunningSession("moon", str(tmp_path), 1, [], path))
     with listening:
         closing = asyncio.get_running_loop().run_in_executor(None, close)
         with pytest.raises(PlaceError, match="The session closed the connection"):

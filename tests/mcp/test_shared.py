@@ -13,7 +13,7 @@ import pytest
 
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.records import Queue, record_of
-from mahtab_tui.session.cells import Ended
+from mahtab_tui.session.cells import FinishedCell
 from mahtab_tui.session.guest_calls import GuestCalls
 from mahtab_tui.session.guests import Call, Refused
 from tests.mcp.clients import agent
@@ -66,7 +66,7 @@ async def test_info_forgets_no_cell_that_was_slow_and_tells_none_twice(share: Sh
         await anyio.sleep(0.01)
     async with agent("--attach", cwd=project) as a:
         assert others(await a.text("info")) == []
-        it.session.cells.ended.append(Ended(2, "model", "inner = 1", "ok"))  # as one that runs within it
+        it.session.cells.finished.append(FinishedCell(2, "model", "inner = 1", "ok"))  # as one that runs within it
         assert [line.split(":")[0].strip() for line in others(await a.text("info"))] == ["In [2] model (ok)"]
         (project / "go").touch()
         await waited(it, tags.USER_REPL_OUT)
@@ -155,7 +155,7 @@ async def test_the_person_takes_code_out_of_the_queue_and_stops_what_runs(share:
             it.session.cancel(it.session.inbox._items[0].id)
             while not answers:
                 await anyio.sleep(0.01)
-            assert "took the code out of the queue" in answers[0]
+            assert "removed the code from the queue" in answers[0]
             while it.session.stop() is None:
                 await anyio.sleep(0.01)
         assert answers[1].startswith("The code was interrupted. Variables are as it left them.\non\n")
@@ -175,7 +175,7 @@ async def test_a_paused_agent_waits_and_a_disconnected_one_is_told(share: Share,
             group.start_soon(lambda: a.client.call_tool("eval", {"code": "after = 1"}, progress_callback=on_progress))
             while not any("paused" in sentence for sentence in sentences):
                 await anyio.sleep(0.05)
-            assert "goes on" in it.session.guests.pause("mcp")
+            assert "is resumed" in it.session.guests.pause("mcp")
         assert await a.eval("after") == "1"
         assert "Which one" in it.session.guests.pause("nobody")
         it.session.guests.disconnect()
@@ -233,7 +233,7 @@ def test_every_kind_of_call_waits_while_its_agent_is_paused(share: Share) -> Non
         while not told:  # a call that is served fails instead, for want of arguments, or tells nothing
             assert serving.is_alive(), what
             serving.join(0.01)
-        assert told == [{"op": "progress", "text": "the person has paused you"}]
+        assert told == [{"op": "progress", "text": "the user has paused you"}]
         call.cancel()
         serving.join()
 

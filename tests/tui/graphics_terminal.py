@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import App
 from textual.geometry import Region
 
-from mahtab_tui.tui.graphics.answers import Answers, Protocol
+from mahtab_tui.tui.graphics.answers import Protocol, TerminalAnswers
 
 CELL = (10, 20)
 
@@ -22,7 +22,7 @@ class GraphicsTerminal:
     """Says that it has a protocol once it was asked."""
 
     def __init__(self, protocol: Protocol = "kitty") -> None:
-        self.answers = Answers()
+        self.answers = TerminalAnswers()
         self.protocol = protocol
         self.graphics: Protocol | None = None
         self.cell_size: tuple[int, int] | None = CELL

@@ -245,11 +245,11 @@ async def test_a_long_traceback_is_folded_to_its_last_frame_and_a_key_asks_about
         assert "ValueError: no" in seen()
         assert "part_19" in seen()
         assert "part_18" not in seen()
-        assert "38 lines of earlier frames folded" in seen()
+        assert "38 lines of earlier frames collapsed" in seen()
         app.pane.focus()
         await press(pilot, "enter", "t")
         assert "part_0" in seen()
-        assert "folded" not in seen()
+        assert "collapsed" not in seen()
         await press(pilot, "enter", "x", "enter")
         assert app.said == [("run", "ask", "Explain the error of cell 7, and say how to mend it.")]
         await press(pilot, "enter", "t")

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from mahtab_tui.bus import tags
 from mahtab_tui.tui.graphics import drawings, half_blocks
-from mahtab_tui.tui.graphics.pictured import Picture
+from mahtab_tui.tui.graphics.pictures import Picture
 from mahtab_tui.tui.panes.transcript import TranscriptPane
 from tests.records import made
 from tests.tui.editor_app import until

@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.pilot import Pilot
 from textual.widgets import RichLog
 
-from mahtab_tui.session.shared_sessions import Running
+from mahtab_tui.session.shared_sessions import RunningSession
 from mahtab_tui.tui.panes.namespace import NamespacePane
 from mahtab_tui.tui.panes.transcript.view import TranscriptView
 from mahtab_tui.tui.watch_app import TAIL, WatchApp, WatchedFile, WatchedSession
@@ -60,7 +60,7 @@ async def test_what_comes_while_it_closes_is_no_crash(tmp_path: Path) -> None:
 
 
 async def test_a_letter_typed_into_a_filter_does_not_leave(tmp_path: Path) -> None:
-    app = WatchApp(WatchedSession(Running("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock")))
+    app = WatchApp(WatchedSession(RunningSession("moon", str(tmp_path), 1, [], tmp_path / "nothing.sock")))
     async with app.run_test(size=(80, 24)) as pilot:
         app.query_one(NamespacePane).focus()
         await pilot.press("ctrl+f", "q")

@@ -10,9 +10,9 @@ from itertools import pairwise
 import pytest
 from PIL import Image
 
-from mahtab_tui.tui.graphics.answers import SIXEL_QUESTIONS, Answers
+from mahtab_tui.tui.graphics.answers import SIXEL_QUESTIONS, TerminalAnswers
 from mahtab_tui.tui.graphics.encoding import kitty, kitty_placed, sixel
-from mahtab_tui.tui.graphics.pictured import Part, Picture
+from mahtab_tui.tui.graphics.pictures import Picture, PicturePart
 
 KITTY = "\x1b_Gi=31;OK\x1b\\"
 REFUSED = "\x1b_Gi=31;ENOTSUPPORTED:no\x1b\\"
@@ -22,14 +22,14 @@ SIXEL = "\x1b[?63;4;22c"
 LIMITS = "\x1b[?1;0;256S\x1b[?2;0;1000;900S"
 
 
-def asked() -> Answers:
-    answers = Answers()
+def asked() -> TerminalAnswers:
+    answers = TerminalAnswers()
     answers.ask()
     return answers
 
 
 def test_nothing_is_taken_before_the_terminal_was_asked_or_after_it_has_answered() -> None:
-    answers = Answers()
+    answers = TerminalAnswers()
     assert answers.take(KITTY + "\x1b") == (KITTY + "\x1b", "")
     answers.ask()
     assert answers.take(PLAIN) == ("", "")
@@ -114,7 +114,7 @@ def test_kittys_picture_is_a_png_in_chunks() -> None:
 
 def test_a_part_of_kittys_picture_is_cut_in_whole_cells() -> None:
     picture = Picture("key", 20, 10, lambda: Image.new("RGB", (1, 1)))
-    placed = kitty_placed(12, 3, Part(picture, 5, 6, top=4, rows=2), (9, 18))
+    placed = kitty_placed(12, 3, PicturePart(picture, 5, 6, top=4, rows=2), (9, 18))
     assert set(placed[3:-2].split(",")) == {"a=p", "i=12", "p=3", "x=0", "y=72", "w=180", "h=36", "c=20", "r=2", "C=1", "q=2"}
 
 

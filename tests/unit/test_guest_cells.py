@@ -120,8 +120,8 @@ def test_joining_again_ends_no_pause_by_whatever_name() -> None:
         assert [guest.paused for guest in (while_there, again, renamed)] == [True, True, True]
         assert [on for party, on in held if party == "codex"] == [True, False, True]
         guests.left(again, stop=False)
-        assert guests.sentence().endswith("Paused, and gone: codex; /pause NAME ends that.")
-        assert "goes on" in guests.pause("somebody")
+        assert guests.sentence().endswith("Paused, but not here: codex; /pause NAME ends the pause.")
+        assert "is resumed" in guests.pause("somebody")
         assert guests.join("third", lambda text: None, None).paused
         assert guests.pause("codex") == "codex is not here, and no longer paused."
         assert not guests.join("codex", lambda text: None, None).paused

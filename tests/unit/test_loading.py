@@ -78,9 +78,9 @@ def test_other_files_are_what_they_hold(name: str, data: bytes, value: object) -
 @pytest.mark.parametrize(
     ("name", "data", "note"),
     [
-        ("a.bin", bytes(range(256)), "a.bin is no text"),
-        ("fake.csv", b"\x89PNG\r\n\0\0\0", "fake.csv is no text"),
-        ("noise.json", b"{}" + b"\1\2\3" * 20, "noise.json is no text"),
+        ("a.bin", bytes(range(256)), "a.bin is not a text"),
+        ("fake.csv", b"\x89PNG\r\n\0\0\0", "fake.csv is not a text"),
+        ("noise.json", b"{}" + b"\1\2\3" * 20, "noise.json is not a text"),
         ("table.parquet", b"PAR1", "table.parquet needs pandas"),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_huge_file_is_not_read(folder: Path) -> None:
     [file_] = look_at_files([Path("huge.csv")])
     cell = loading_cell(file_, folder, pandas=True)
     assert cell.code == "from pathlib import Path\nhuge = Path('huge.csv')"
-    assert cell.note == "huge.csv has 0.5 GB, too much to load unasked: huge is its path. rlm() searches it."
+    assert cell.note == "huge.csv has 0.5 GB, too much to load: huge is its path. rlm() can search it."
 
 
 def test_only_the_beginning_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_what_cannot_be_loaded_is_one_sentence(folder: Path) -> None:
     for path, sentence in (
         ("none.csv", "There is no file none.csv."),
         (".", "The folder . cannot become a variable."),
-        ("pipe", "pipe is no ordinary file: it cannot become a variable."),
+        ("pipe", "pipe is not a regular file: it cannot become a variable."),
         ("none\x1b[2J.csv", "There is no file none.csv."),
         ("a" * 300, f"{'a' * 300} cannot be read: File name too long."),
         ("a\0b", "ab cannot be read: embedded null byte."),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mahtab_tui.session.mentions import CHARACTERS, LINES, Begun, Mention, begun, is_large, mentions
+from mahtab_tui.session.mentions import CHARACTERS, LINES, Mention, PartialMention, is_large, mention_before, mentions
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_what_is_written_is_found(question: str, found: list[Mention]) -> None:
 def test_no_text_is_too_much(question: str) -> None:
     for mention in mentions(question):
         assert mention.name
-    begun(question)
+    mention_before(question)
 
 
 @given(
@@ -64,13 +64,13 @@ def test_a_label_is_what_a_person_writes(pointed_at: list[Mention]) -> None:
 @pytest.mark.parametrize(
     ("text", "stem"),
     [
-        ("see @", Begun("path", "", quoted=False)),
-        ("see @src/ma", Begun("path", "src/ma", quoted=False)),
-        ('see @"my no', Begun("path", "my no", quoted=True)),
+        ("see @", PartialMention("path", "", quoted=False)),
+        ("see @src/ma", PartialMention("path", "src/ma", quoted=False)),
+        ('see @"my no', PartialMention("path", "my no", quoted=True)),
         ('see @"my no"', None),
-        ('see @"my', Begun("path", "my", quoted=True)),
-        ("and $d", Begun("variable", "d", quoted=False)),
-        ("$", Begun("variable", "", quoted=False)),
+        ('see @"my', PartialMention("path", "my", quoted=True)),
+        ("and $d", PartialMention("variable", "d", quoted=False)),
+        ("$", PartialMention("variable", "", quoted=False)),
         ("a@b", None),
         ("@a.py ", None),
         ("word", None),
@@ -78,8 +78,8 @@ def test_a_label_is_what_a_person_writes(pointed_at: list[Mention]) -> None:
         ("", None),
     ],
 )
-def test_what_is_begun_at_the_cursor(text: str, stem: Begun | None) -> None:
-    assert begun(text) == stem
+def test_what_is_begun_at_the_cursor(text: str, stem: PartialMention | None) -> None:
+    assert mention_before(text) == stem
 
 
 def test_a_text_is_large_from_so_many_lines_or_characters_on() -> None:

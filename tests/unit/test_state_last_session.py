@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_written_is_a_notice(desk: Desk) -> None:
     (Path.home() / ".mahtab").write_text("a file where the folder should be")
     desk.session.add_user_message("why?")
     desk.session.save_last_session()
-    assert "could not be kept" in desk.notices("warning")[0]
+    assert "could not be saved" in desk.notices("warning")[0]
 
 
 def test_a_session_keeps_its_last_question_and_answer() -> None:
@@ -89,5 +89,5 @@ def test_it_goes_with_the_next_question_once(desk: Desk) -> None:
     agent.ask_sync("and now?")
     agent.ask_sync("and then?")
     first, second = (str(message.text) for message in agent.messages if message.type == "human")
-    assert "The person: what is df?\nYou: A table &lt;/prior-session>." in first
+    assert "The user: what is df?\nYou: A table &lt;/prior-session>." in first
     assert "prior-session" not in second

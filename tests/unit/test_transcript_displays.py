@@ -15,14 +15,14 @@ from rich.console import Console
 from mahtab_tui.bus import tags
 from mahtab_tui.bus.partials import Partial
 from mahtab_tui.bus.records import Record, UserReplOutStream
-from mahtab_tui.tui.cell_output.output import HEAD, SHOWN, TAIL, Output, Shown
+from mahtab_tui.tui.cell_output.output import HEAD, SHOWN, TAIL, CellOutput, DisplayLine
+from mahtab_tui.tui.cell_output.output_rows import OutputRows
 from mahtab_tui.tui.cell_output.picture import HIGHEST, picture_rows, size_in_cells
-from mahtab_tui.tui.cell_output.printed import OutputRows
 from mahtab_tui.tui.graphics.files import opened, size_of
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
 from mahtab_tui.tui.panes.transcript import memory
 from mahtab_tui.tui.rows.grid import grid_rows
-from mahtab_tui.tui.rows.html_table import Table, read_table
+from mahtab_tui.tui.rows.html_table import HtmlTable, read_table
 from tests.pictures import bomb, encoded, noise
 from tests.unit.test_transcript_rows import PALETTE
 from tests.unit.transcripts import cell_of, folded, output_of, record
@@ -39,8 +39,8 @@ def picture(width: int, height: int, form: str = "PNG", mode: str = "RGB") -> st
     return base64.b64encode(file.getvalue()).decode()
 
 
-def shown_picture(data: str) -> Shown:
-    return Shown("display", "<Image>", mime="image/png", data=data)
+def shown_picture(data: str) -> DisplayLine:
+    return DisplayLine("display", "<Image>", mime="image/png", data=data)
 
 
 PHOTO = base64.b64encode(encoded(noise(300, 200))).decode()
@@ -49,13 +49,13 @@ HOSTILE = base64.b64encode(b"\xff\xd8" + b"\xff\xe0\0\2" * 100_000 + b"\xff\xc0\
 """A JPEG that has its size, 10 × 10, behind nothing but empty segments."""
 
 
-def lines(output: Output, width: int = 60) -> list[str]:
+def lines(output: CellOutput, width: int = 60) -> list[str]:
     rows = OutputRows(output, width, PALETTE)
     rows.update()
     return [rows[index].text for index in range(len(rows))]
 
 
-def table(html: str) -> Table:
+def table(html: str) -> HtmlTable:
     found = read_table(html)
     assert found is not None
     return found
@@ -138,7 +138,7 @@ def test_a_long_cell_of_many_lines_keeps_the_columns_beside_it_in_their_place() 
 
 
 def test_of_long_markdown_the_beginning_is_drawn_and_the_rest_counted() -> None:
-    output = Output()
+    output = CellOutput()
     output.show("<Markdown>\n", "text/markdown", "a\n\n" * 100_000)
     drawn = lines(output)
     assert drawn[0] == "a"
@@ -186,13 +186,13 @@ def test_pictures_of_every_kind_are_half_blocks(form: str, mode: str) -> None:
     ids=["nothing", "no picture", "no base64", "cut", "huge", "another kind", "bomb", "no end of marks"],
 )
 def test_what_is_no_picture_or_a_huge_one_is_its_text(data: str) -> None:
-    output = Output()
+    output = CellOutput()
     output.show("<Image>\n", "image/png", data)
     assert lines(output) == ["<Image>"]
 
 
 def test_a_picture_that_turned_out_to_be_broken_is_its_text() -> None:
-    output = Output()
+    output = CellOutput()
     output.show("<Image>\n", "image/png", picture(40, 40)[:60])
     rows = OutputRows(output, 60, PALETTE)
     rows.update()
@@ -200,14 +200,14 @@ def test_a_picture_that_turned_out_to_be_broken_is_its_text() -> None:
     with pytest.raises(OSError, match="truncated"):
         half_blocks(rows[0].picture[0], Console())
     (line,) = output
-    assert isinstance(line, Shown)
+    assert isinstance(line, DisplayLine)
     line.unreadable = True
     rows.update()
     assert [rows[number].text for number in range(len(rows))] == ["<Image>"]
 
 
 def test_what_is_kept_only_as_text_is_drawn_as_text() -> None:
-    output = Output()
+    output = CellOutput()
     output.show("<Image>\n", "image/png", picture(40, 40))
     rows = OutputRows(output, 60, PALETTE)
     rows.update()
@@ -237,7 +237,7 @@ def test_a_file_in_base64_is_read_as_the_decoded_one() -> None:
 
 
 def test_what_cannot_be_drawn_is_all_lines_of_its_text() -> None:
-    output = Output()
+    output = CellOutput()
     output.show("   a\n0  1\n", "text/html", "<table></table>")
     output.show("x" * 100 + "\n" + "y" * 4_000, "image/png", "")
     drawn = lines(output)
@@ -247,7 +247,7 @@ def test_what_cannot_be_drawn_is_all_lines_of_its_text() -> None:
 
 
 def test_of_very_many_tables_the_first_and_the_last_are_drawn_and_all_are_bounded() -> None:
-    output = Output()
+    output = CellOutput()
     for number in range(HEAD + TAIL + 100):
         output.show(f"text {number}\n", "text/html", f"<table><tr><td>table {number}</td></tr></table>")
     assert (len(output), output.left_out) == (HEAD + TAIL, 100)
@@ -258,7 +258,7 @@ def test_of_very_many_tables_the_first_and_the_last_are_drawn_and_all_are_bounde
 
 
 def test_what_is_shown_stands_between_what_is_printed() -> None:
-    output = Output()
+    output = CellOutput()
     output.feed("stdout", "before")
     output.show("frame\n", "text/html", FRAME)
     output.feed("stdout", "after\n")
@@ -317,7 +317,7 @@ def test_a_text_whose_display_was_missed_is_not_taken_for_another_one() -> None:
     other = record(tags.DISPLAY, "other\n", cell=1, mime="text/html", data=FRAME)
     transcript = folded(record(tags.USER_REPL_IN, "f()", cell=1), other, record(tags.USER_REPL_OUT_STREAM, "this\n", cell=1, kind="display"))
     assert output_of(cell_of(transcript)) == [("display", "this")]
-    assert not any(isinstance(line, Shown) for line in cell_of(transcript).output)
+    assert not any(isinstance(line, DisplayLine) for line in cell_of(transcript).output)
 
 
 def test_a_killed_session_keeps_its_displays_apart() -> None:
@@ -340,7 +340,7 @@ def test_old_pictures_leave_the_memory_and_their_text_stays(monkeypatch: pytest.
         ]
     transcript = folded(*records)
     assert [output_of(cell_of(transcript, number)) for number in range(3)] == [[("display", "<Figure>")]] * 3
-    assert [[line.mime for line in cell_of(transcript, number).output if isinstance(line, Shown)] for number in range(3)] == [
+    assert [[line.mime for line in cell_of(transcript, number).output if isinstance(line, DisplayLine)] for number in range(3)] == [
         [""],
         [""],
         ["image/png"],

@@ -1,4 +1,4 @@
-"""From a line to coloured text."""
+"""Draws lines of the search tree as coloured text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mahtab_tui.search.node import FanOut, SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.calls.field import Field
 from mahtab_tui.tui.calls.marks import CELLS, COVER, GLYPHS, LEGEND, Role, glyph
-from mahtab_tui.tui.calls.outline import Kind, Line
+from mahtab_tui.tui.calls.outline import CallLine, Kind
 from mahtab_tui.tui.calls.phrases import (
     budget,
     count_of,
@@ -33,19 +33,19 @@ from mahtab_tui.tui.rows.row import Span, fitted
 _HEADS = ("turn", "tok", "cost", "time")
 _TIME, _COST = 8, 8
 _COLUMNS = ((7, 96), (8, 76), (_COST, 60), (_TIME, 0))
-"""Cells of the columns at the right edge, with the space before each, and the width from which there is one."""
+"""The columns at the right edge: width in cells, including the space before it, and the width of the pane from which it is shown."""
 
 _PLACE = 12
-"""Cells of a part's place in the text."""
+"""Cells of a part's position in the text."""
 
 
 class Drawing:
-    """Draws lines at one width, in one palette."""
+    """Draws lines for one width and palette."""
 
     def __init__(self, width: int, palette: Palette) -> None:
         self.width = width
         self.palette = palette
-        self._drawers: dict[Kind, Callable[[Line, float, SearchNode | None], list[Span]]] = {
+        self._drawers: dict[Kind, Callable[[CallLine, float, SearchNode | None], list[Span]]] = {
             "gap": lambda line, now, chosen: [],
             "root": self._root,
             "totals": self._totals,
@@ -59,21 +59,21 @@ class Drawing:
         }
         self._covered: dict[str, tuple[int, list[How | None]]] = {}
 
-    def spans(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
-        """A line at a time (seconds since the epoch), while a node is chosen."""
+    def spans(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
+        """Draw a line. now: seconds since the epoch. chosen: the node under the cursor."""
         return self._drawers[line.kind](line, now, chosen)
 
     def style(self, role: Role) -> Style:
         found: Style = getattr(self.palette, role)
         return found
 
-    def field_width(self, line: Line) -> int:
-        """Cells of a line of a field."""
+    def field_width(self, line: CallLine) -> int:
+        """Return the cells of a field's line."""
         return self.width - len(line.prefix)
 
     # Nodes
 
-    def _root(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
+    def _root(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         node = line.node
         mark, role = glyph(node, now)
         left: list[Span] = [self._arrow(line), (mark, self.style(role)), (" ", Style())]
@@ -84,7 +84,7 @@ class Drawing:
         style = self.palette.text + BOLD if line.open else self.palette.text
         return [*left, (fitted(one_line(node.query), room), style), *((text.rjust(width), self.palette.muted) for text, width in columns)]
 
-    def _node(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
+    def _node(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         node = line.node
         mark, role = glyph(node, now)
         again: list[Span] = [("↻ ", self.palette.person)] if node.replaces is not None else []
@@ -94,7 +94,7 @@ class Drawing:
         return [*left, *self._words(node, now, max(0, room), len(left[1][0])), *columns]
 
     def _words(self, node: SearchNode, now: float, room: int, arrow: int) -> list[Span]:
-        """What a node is, and what it does; of parts, the latter stands in a column, whether they have an arrow or not."""
+        """Draw what a node is and does. For parts, the latter is aligned in a column."""
         name, doing = label(node), detail(node, now)
         muted = node.state == "waiting" or bool(node.again) or node.state == "stopped"
         name_style = self.palette.muted if muted else self.palette.text
@@ -114,7 +114,7 @@ class Drawing:
         return self.palette.text if node.state == "done" and not is_part(node) else self.palette.muted
 
     def _columns(self, node: SearchNode, now: float) -> list[Span]:
-        """Turns, tokens, cost and time, as far as there is room."""
+        """Draw turns, tokens, cost and time, as far as there is room."""
         turn = node.turns[-1].number if node.turns and node.kind != "llm" else 0
         texts = (
             f"{turn}/{node.turn_limit}" if node.turn_limit and turn else "",
@@ -130,17 +130,17 @@ class Drawing:
 
     @property
     def heads(self) -> str:
-        """The names of the columns, as they stand at the right edge."""
+        """The titles of the columns, aligned to the right edge."""
         return "".join(name.rjust(width) if width else "" for name, width in zip(_HEADS, self._column_widths, strict=True))
 
-    def _arrow(self, line: Line) -> Span:
+    def _arrow(self, line: CallLine) -> Span:
         if line.open is None:
             return ("", Style()) if line.kind == "node" else ("  ", Style())
         return ("▾ " if line.open else "▸ ", self.palette.moon if line.open else self.palette.muted)
 
     # Fan-outs
 
-    def _batch(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
+    def _batch(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         batch = line.batch
         assert batch is not None
         spans: list[Span] = [(line.prefix, self.palette.hairline), self._arrow(line)]
@@ -153,7 +153,7 @@ class Drawing:
         return spans
 
     def _tally(self, batch: FanOut, room: int) -> list[Span]:
-        """How many parts are in which state: in words, or with the states' marks where there is no room."""
+        """Draw how many parts are in which state: in words, or with the states' marks if there is no room."""
         words = ", ".join(f"{number} {'failed' if state == 'error' else state}" for state, number in tally(batch))
         if len(words) <= room:
             return [(words, self.palette.muted)]
@@ -163,7 +163,7 @@ class Drawing:
             spans += [(mark, self.style(role)), (f" {number}  ", self.palette.muted)]
         return spans
 
-    def _field(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
+    def _field(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         assert line.batch is not None
         spans: list[Span] = [(line.prefix, self.palette.hairline)]
         for state in Field(line.batch, self.field_width(line)).row(line.row):
@@ -176,21 +176,21 @@ class Drawing:
 
     # The whole search
 
-    def _totals(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
+    def _totals(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         tree = line.tree
         depth = f"{tree.depth} of {int(tree.limits['max_depth'])}" if tree.limits.get("max_depth") else str(tree.depth)
         return [("  ", Style()), (fitted(totals(tree.used, depth), self.width - 2), self.palette.muted)]
 
-    def _left(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
+    def _left(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         return [("  ", Style()), (fitted("left: " + budget(line.tree.left(now)), self.width - 2), self.palette.muted)]
 
-    def _answer(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
+    def _answer(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         role = GLYPHS[line.node.state][1]
         style = self.palette.bad if line.node.state == "error" else self.palette.text
         words = one_line(line.node.answer.replace("**", "").replace("`", "")) or line.node.state
         return [("  ", Style()), ("→ ", self.style(role)), (fitted(words, self.width - 4), style)]
 
-    def _bar(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
+    def _bar(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
         spans: list[Span] = [("  ", Style())]
         for how in self.covered(line.tree):
             mark, role = COVER[how]
@@ -201,15 +201,15 @@ class Drawing:
         return spans
 
     def covered(self, tree: Tree) -> Sequence[How | None]:
-        """The cells of a tree's bar."""
+        """Return the cells of a tree's coverage bar."""
         version, cells = self._covered.get(tree.id, (-1, []))
         if version != tree.coverage.version:
             cells = tree.coverage.cells(max(1, self.width - 2))
             self._covered[tree.id] = tree.coverage.version, cells
         return cells
 
-    def _legend(self, line: Line, now: float, chosen: SearchNode | None) -> list[Span]:
-        """Where the chosen node's text stands in the bar; else what the bar's cells mean."""
+    def _legend(self, line: CallLine, now: float, chosen: SearchNode | None) -> list[Span]:
+        """Mark the chosen node's text below the bar, or else explain the bar's cells."""
         tree = line.tree
         if chosen is not None and chosen is not tree.root and chosen.spans and tree.nodes.get(chosen.id) is chosen:
             cells = max(1, self.width - 2)

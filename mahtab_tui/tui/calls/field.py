@@ -1,22 +1,22 @@
-"""A large fan-out as a field of cells, one for each part."""
+"""Lays out a large fan-out as a field of cells, one for each part."""
 
 from __future__ import annotations
 
 from mahtab_tui.search.node import FanOut, SearchNode, State
 
 ROWS = 5
-"""Lines of a field at most."""
+"""Maximum number of lines."""
 
 _FIRST: tuple[State, ...] = ("error", "thinking", "running", "partial", "stopped", "waiting", "done")
-"""Where one cell stands for several parts: the state that is shown before others."""
+"""The order in which states take precedence if one cell stands for several parts."""
 
 
 class Field:
-    """Which parts stand in which cell, given the cells of a line."""
+    """Assigns the parts of a fan-out to cells, for a width."""
 
     def __init__(self, batch: FanOut, width: int) -> None:
         self._batch = batch
-        # Lines of full tens can be counted.
+        # Multiples of ten are easy to count.
         self._width = max(1, width - width % 10 if width >= 20 else width)
         self.parts = -(-batch.of // (ROWS * self._width)) or 1
         """Parts in each cell."""
@@ -24,13 +24,13 @@ class Field:
         self.rows = -(-self._cells // self._width)
 
     def row(self, row: int) -> list[State]:
-        """The states of a line's cells."""
+        """Return the states of a line's cells."""
         first = row * self._width
         after = min(first + self._width, self._cells)
         return [self._state(cell) for cell in range(first, after)]
 
     def node(self, row: int, column: int) -> SearchNode | None:
-        """The part in a cell; of several the one that the cell shows."""
+        """Return the part in a cell; if there are several, the one whose state is shown."""
         if not 0 <= column < self._width:
             return None
         cell = row * self._width + column

@@ -1,4 +1,4 @@
-"""Glyphs and colours of states and of what was covered. No two mean the same without their colours."""
+"""Glyphs and colours of states and of coverage. The glyphs differ, so that they can be read without colours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mahtab_tui.search.node import SearchNode, State
 from mahtab_tui.tui.rows.spinner import FRAME_RATE, FRAMES
 
 Role = Literal["person", "model", "moon", "good", "bad", "hairline", "muted", "text"]
-"""A style of the palette."""
+"""The name of a style in the palette."""
 
 PHASES = "◐◓◑◒"
 _PHASE_RATE = 4
@@ -34,7 +34,7 @@ CELLS: Mapping[State, tuple[str, Role]] = {
     "error": ("✗", "bad"),
     "stopped": ("□", "muted"),
 }
-"""In a field."""
+"""Glyphs of the cells of a field."""
 
 COVER: Mapping[How | None, tuple[str, Role]] = {
     None: ("▁", "hairline"),
@@ -48,7 +48,7 @@ LEGEND: Mapping[How, str] = {"handed": "handed down", "peek": "looked at", "grep
 
 
 def glyph(node: SearchNode, now: float) -> tuple[str, Role]:
-    """A node's mark; it moves where work is done: at the model, or in the code of a node that waits for no other."""
+    """Return a node's mark. It is animated while the model answers, or code runs without waiting for other nodes."""
     if any(batch.asks for batch in node.batches.values()):
         return "?", "moon"
     mark, role = GLYPHS[node.state]

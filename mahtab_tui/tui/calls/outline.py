@@ -1,4 +1,4 @@
-"""Which lines there are: the trees, as far as they are unfolded."""
+"""Lists the visible lines of the trees: those that are expanded."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.calls.field import Field
 
 GROUP = 12
-"""Parts of a fan-out that stand one by one; more of them are one line and a field of cells."""
+"""A fan-out with more parts is one line and a field of cells; otherwise each part has a line."""
 KEPT = 20_000
-"""Nodes whose lines are kept for the next time."""
+"""Number of nodes whose lines are cached."""
 
 Kind = Literal["gap", "root", "totals", "left", "answer", "bar", "legend", "node", "batch", "field"]
 Key = tuple[str, str]
-"""Of a node: tree and node. Of a fan-out: tree and its node and batch."""
+"""Identifies a node (tree, node) or a fan-out (tree, node/batch)."""
 
 
-class Line(NamedTuple):
-    """One line of the pane."""
+class CallLine(NamedTuple):
+    """One line of the outline."""
 
     kind: Kind
     tree: Tree
     node: SearchNode
     prefix: str = ""
-    """The lines that lead to it from above."""
+    """The guide lines of the tree."""
     batch: FanOut | None = None
     row: int = 0
-    """Which line of a field."""
+    """The number of the line within a field."""
     open: bool | None = None
-    """None: there is nothing to unfold."""
+    """Whether the line is expanded; None if there is nothing to expand."""
 
     @property
     def key(self) -> Key:
-        """By which a cursor finds it again."""
+        """Identifies the line, so that the cursor can find it again."""
         name = self.node.id if self.batch is None else f"{self.node.id}/{self.batch.id}"
         return self.tree.id, name
 
@@ -44,33 +44,30 @@ class Line(NamedTuple):
         return self.kind in ("root", "node", "batch")
 
 
-class _Kept(NamedTuple):
-    """The lines of a node and what is below it, as they were made."""
+class _CachedLines(NamedTuple):
+    """The lines of a node and its descendants."""
 
     shape: int
     place: tuple[str, bool, int]
-    """Prefix, whether it is the last one, width."""
-    lines: list[Line]
+    """Prefix, whether the node is the last one, width."""
+    lines: list[CallLine]
 
 
 class Outline:
-    """Knows what a user has folded and unfolded; the rest follows from the state: what is finished is folded.
-
-    Where nothing came or ended, the lines of before are given again.
-    """
+    """Remembers what the user has expanded and collapsed; by default, finished nodes are collapsed. Lines of unchanged nodes are cached."""
 
     def __init__(self) -> None:
         self._chosen: dict[Key, bool] = {}
-        self._kept: dict[Key, _Kept] = {}
+        self._kept: dict[Key, _CachedLines] = {}
 
-    def set_open(self, line: Line, open: bool) -> None:
-        """Fold or unfold a line for good."""
+    def set_open(self, line: CallLine, open: bool) -> None:
+        """Expand or collapse a line for good."""
         if line.open is not None:
             self._chosen[line.key] = open
             self._kept.clear()
 
-    def unfold_to(self, tree: Tree, node: SearchNode) -> None:
-        """Unfold for good what a node stands in."""
+    def expand_to(self, tree: Tree, node: SearchNode) -> None:
+        """Expand all ancestors of a node for good."""
         while (above := node.parent) is not None:
             if node.batch is not None:
                 self._chosen[tree.id, f"{above.id}/{node.batch.id}"] = True
@@ -80,49 +77,49 @@ class Outline:
             self._chosen[tree.id, tree.root.id] = True
         self._kept.clear()
 
-    def lines(self, trees: Sequence[Tree], width: int) -> list[Line]:
-        """All lines at a width, of the newest tree first."""
+    def lines(self, trees: Sequence[Tree], width: int) -> list[CallLine]:
+        """Return all lines for a width, newest tree first."""
         if len(self._kept) > KEPT:
             self._kept.clear()
-        lines: list[Line] = []
+        lines: list[CallLine] = []
         for number, tree in enumerate(trees):
             root = tree.root
             if root is None:
                 continue
             if lines and lines[-1].kind != "root":
-                lines.append(Line("gap", tree, root))
+                lines.append(CallLine("gap", tree, root))
             lines += self._tree(tree, root, width, newest=number == 0)
         return lines
 
-    def _tree(self, tree: Tree, root: SearchNode, width: int, *, newest: bool) -> Iterator[Line]:
+    def _tree(self, tree: Tree, root: SearchNode, width: int, *, newest: bool) -> Iterator[CallLine]:
         open = self._chosen.get((tree.id, root.id), newest or not tree.finished)
-        yield Line("root", tree, root, open=open)
+        yield CallLine("root", tree, root, open=open)
         if not open:
             return
-        yield Line("totals", tree, root)
+        yield CallLine("totals", tree, root)
         if root.finished:
-            yield Line("answer", tree, root)
+            yield CallLine("answer", tree, root)
         elif tree.has_budget:
-            yield Line("left", tree, root)
+            yield CallLine("left", tree, root)
         if tree.coverage.chars:
-            yield Line("bar", tree, root)
-            yield Line("legend", tree, root)
+            yield CallLine("bar", tree, root)
+            yield CallLine("legend", tree, root)
         yield from self._below(tree, root, "", width)
         for again in _again(root):
             yield from self._node(tree, again, "", width, last=True)
         for other in tree.roots[1:]:
             yield from self._node(tree, other, "", width, last=True)
 
-    def _below(self, tree: Tree, node: SearchNode, prefix: str, width: int) -> Iterator[Line]:
-        """The children of a node; a large fan-out where its first part would stand."""
-        told: set[str] = set()
+    def _below(self, tree: Tree, node: SearchNode, prefix: str, width: int) -> Iterator[CallLine]:
+        """Yield the lines of a node's children; a large fan-out takes the place of its first part."""
+        grouped: set[str] = set()
         items: list[SearchNode | FanOut] = []
         for child in node.children:
             batch = child.batch
             if batch is None or batch.of <= GROUP:
                 items += [child, *_again(child)]
-            elif batch.id not in told:
-                told.add(batch.id)
+            elif batch.id not in grouped:
+                grouped.add(batch.id)
                 items.append(batch)
         items += [batch for batch in node.batches.values() if batch.asks and not batch.slots]
         for item in items:
@@ -132,23 +129,23 @@ class Outline:
             else:
                 yield from self._batch(tree, node, item, prefix, width, last=last)
 
-    def _node(self, tree: Tree, node: SearchNode, prefix: str, width: int, *, last: bool) -> Sequence[Line]:
+    def _node(self, tree: Tree, node: SearchNode, prefix: str, width: int, *, last: bool) -> Sequence[CallLine]:
         lead = prefix + ("└ " if last else "├ ")
         if not node.children and not node.batches:
-            return (Line("node", tree, node, lead),)
+            return (CallLine("node", tree, node, lead),)
         key, place = (tree.id, node.id), (prefix, last, width)
         kept = self._kept.get(key)
         if kept is None or kept.shape != node.shape or kept.place != place:
             open = self._chosen.get(key, not node.finished or bool(node.alive))
-            lines = [Line("node", tree, node, lead, open=open)]
+            lines = [CallLine("node", tree, node, lead, open=open)]
             if open:
                 lines += self._below(tree, node, prefix + ("  " if last else "│ "), width)
-            kept = self._kept[key] = _Kept(node.shape, place, lines)
+            kept = self._kept[key] = _CachedLines(node.shape, place, lines)
         return kept.lines
 
-    def _batch(self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, width: int, *, last: bool) -> Iterator[Line]:
+    def _batch(self, tree: Tree, node: SearchNode, batch: FanOut, prefix: str, width: int, *, last: bool) -> Iterator[CallLine]:
         open = self._chosen.get((tree.id, f"{node.id}/{batch.id}"), False) if batch.slots else None
-        yield Line("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
+        yield CallLine("batch", tree, node, prefix + ("└ " if last else "├ "), batch, open=open)
         below = prefix + ("  " if last else "│ ")
         if open:
             parts = [batch.slots[index] for index in sorted(batch.slots)]
@@ -156,11 +153,11 @@ class Outline:
                 yield from self._node(tree, part, below, width, last=part is parts[-1])
         elif batch.slots:
             for row in range(Field(batch, width - len(below) - 2).rows):
-                yield Line("field", tree, node, below + "  ", batch, row)
+                yield CallLine("field", tree, node, below + "  ", batch, row)
 
 
 def _again(node: SearchNode) -> Iterator[SearchNode]:
-    """The nodes as which it was run again."""
+    """Yield the reruns of a node, and theirs."""
     for each in node.again:
         yield each
         yield from _again(each)

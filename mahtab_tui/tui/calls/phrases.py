@@ -1,4 +1,4 @@
-"""What a node's line says, in few and steady cells."""
+"""Short texts about a node, of steady width."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from mahtab_tui.sandbox.text import Span
 from mahtab_tui.search.node import STATES, BudgetLeft, FanOut, SearchNode, State, UsageSum
 
 _LOOKED_AT = 400
-"""Characters of a text that one line is made from."""
+"""Characters of a text that are used for one line."""
 
 
 def one_line(text: str) -> str:
-    """The beginning of a text from outside on one line, fit to be drawn."""
+    """Return the start of a text from outside in one line, safe to draw."""
     return " ".join(plain(text[:_LOOKED_AT]).split())
 
 
 def short_number(number: float) -> str:
-    """``980``, ``12.4k``, ``3.1M``."""
+    """Format a number: ``980``, ``12.4k``, ``3.1M``."""
     if number >= 999_950:
         return f"{number / 1e6:.1f}M"
     return f"{number / 1e3:.1f}k" if number >= 1_000 else str(int(number))
 
 
 def short_time(seconds: float) -> str:
-    """``4.2 s``, ``123 s``, ``31 min``; never wider than six cells below 100 hours."""
+    """Format a duration: ``4.2 s``, ``123 s``, ``31 min``; at most seven cells below 100 hours."""
     if seconds < 99.95:
         return f"{seconds:.1f} s"
     return f"{seconds:.0f} s" if seconds < 999.5 else f"{seconds / 60:.0f} min"
 
 
 def short_cost(used: UsageSum) -> str:
-    """``$0.03``; with a + where not all prices are known, empty where none is."""
+    """Format the cost: ``$0.03``; with a + if not all prices are known, empty if none is."""
     if used.unpriced == used.calls:
         return ""
     return short_dollars(used.cost) + ("+" if used.unpriced else "")
 
 
 def short_dollars(usd: float) -> str:
-    """``$0.03``; of less than a cent, ``$.004``."""
+    """Format US dollars: ``$0.03``; less than a cent as ``$.004``."""
     return f"${usd:.2f}" if usd >= 0.00995 or not usd else f"${usd:.3f}".replace("$0.", "$.")
 
 
 def count_of(number: int, what: str) -> str:
-    """``1 call``, ``12 calls``."""
+    """Format a count: ``1 call``, ``12 calls``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def place(spans: Sequence[Span]) -> str:
-    """Where a node's text stands in the root's: ``2.1–4.2M``."""
+    """Return the position of a node's text in the root's: ``2.1–4.2M``."""
     if not spans:
         return ""
     if len(spans) > 1 and any(start != end for (_, end), (start, _) in pairwise(spans)):
@@ -62,12 +62,12 @@ def place(spans: Sequence[Span]) -> str:
 
 
 def is_part(node: SearchNode) -> bool:
-    """Whether others are asked the same: then it is called by its place in the text."""
+    """Return whether the node is one of several with the same query; these are named by their position in the text."""
     return node.batch is not None and node.batch.of > 1 and node.replaces is None
 
 
 def label(node: SearchNode) -> str:
-    """What a node is called: a part by its place in the text, anything else by its question."""
+    """Return a node's name: the position in the text for a part, otherwise its query."""
     if is_part(node):
         return place(node.spans) or f"part {node.index + 1}"
     query = one_line(node.query)
@@ -75,7 +75,7 @@ def label(node: SearchNode) -> str:
 
 
 def detail(node: SearchNode, now: float) -> str:
-    """What a node does now, or came to."""
+    """Return what a node does now, or its result."""
     if any(batch.asks for batch in node.batches.values()):
         return "waits for you"
     if node.state == "waiting":
@@ -93,13 +93,13 @@ def detail(node: SearchNode, now: float) -> str:
 
 
 def totals(used: UsageSum, depth: str) -> str:
-    """What a search has used so far, and how deep it went."""
+    """Return what a search has used so far, and its depth."""
     words = [count_of(used.calls, "call"), f"{short_number(used.tokens)} tok", short_cost(used), f"depth {depth}"]
     return " · ".join(filter(None, words))
 
 
 def budget(left: BudgetLeft) -> str:
-    """What is left of the budgets; empty where there are none."""
+    """Return what is left of the budgets; empty if there are none."""
     words = []
     if left.calls is not None:
         words.append(count_of(left.calls, "call"))
@@ -113,7 +113,7 @@ def budget(left: BudgetLeft) -> str:
 
 
 def tally(batch: FanOut) -> Iterator[tuple[State, int]]:
-    """How many parts are in which state, without the empty ones; those that think run."""
+    """Yield each state and its number of parts, if any; thinking counts as running."""
     for state in STATES:
         number = batch.count(state) + (batch.count("thinking") if state == "running" else 0)
         if number and state != "thinking":

@@ -1,1 +1,1 @@
-"""What a cell prints and shows: as data that grows, and as rows."""
+"""The output of a cell: as data that grows, and as rows."""

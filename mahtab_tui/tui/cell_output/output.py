@@ -1,4 +1,4 @@
-"""The output of one cell as lines, bounded in memory however much comes."""
+"""The output of one cell as lines, bounded in memory."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from mahtab_tui.bus.screen_line import change
 from mahtab_tui.bus.sgr import NO_STYLE, after
 
 HEAD, TAIL = 200, 800
-"""Lines that are kept of the beginning and of the end."""
+"""Lines kept of the start and of the end."""
 FRAME = "frame"
-"""The meta of a style that tells the number of the frame that a line names."""
+"""The key in a style's `meta` for the number of a line's traceback frame."""
 SHOWN = 40
-"""Tables, pictures and texts of Markdown that one output has at most."""
+"""Maximum tables, pictures and Markdown texts of one output."""
 COLOURS = 16
-"""SGR sequences that are carried on to the next line."""
+"""Maximum SGR sequences that are carried to the next line."""
 LIVE = 50_000
-"""Characters of the end of a piece in which moves of the cursor are followed: a flood of them must not hold the screen. Once the cell has
-ended, what it printed comes as it stands then."""
+"""Characters at the end of a piece in which cursor movements are obeyed: a flood of them must not block the screen. When the cell ends, its
+final output replaces this."""
 LINE_HEAD, LINE_TAIL = 3_000, 1_000
-"""Characters that are kept of the beginning and of the end of one line."""
+"""Characters kept of the start and of the end of one line."""
 HELP = 20_000
-"""Characters that are kept of the beginning of a text of help."""
+"""Characters kept of a help text."""
 
 _SGR = re.compile(r"\x1b\[[\d;:]*m")
 _RESET = re.compile(r"\x1b\[[0;:]*m")
 
 
 @dataclass(slots=True, eq=False)
-class OutLine:
-    """One line of output, as it was written: escape sequences are taken out where it is drawn."""
+class OutputLine:
+    """One line of output as it was written; escape sequences are removed when it is drawn."""
 
     kind: str
     """``stdout``, ``value`` or ``traceback``."""
@@ -42,15 +42,15 @@ class OutLine:
     cut: int = 0
     """Characters left out after the first `LINE_HEAD`."""
     frame: int | None = None
-    """The number of the frame that it names, of a traceback."""
+    """The number of the traceback frame that the line names."""
 
     @property
     def state(self) -> tuple[object, ...]:
-        """All that its rows depend on."""
+        """Everything on which the line's rows depend."""
         return self.text, self.frame
 
     def extend(self, text: str) -> None:
-        """More of the line has come. A carriage return goes back to its beginning."""
+        """Append text. A carriage return goes back to the start of the line."""
         text = self.text + text
         if (start := text.rfind("\r")) > 0:
             text = collapse(text[:start]) + text[start:]
@@ -61,15 +61,15 @@ class OutLine:
 
 
 @dataclass(slots=True, eq=False)
-class Shown(OutLine):
-    """A picture, a table or Markdown in the place of its text, which may have several lines."""
+class DisplayLine(OutputLine):
+    """A displayed picture, table or Markdown text, in place of its plain text."""
 
     mime: str = ""
-    """Empty where only the text is left."""
+    """Empty if only the text is left."""
     data: str = ""
-    """Of pictures: base64."""
+    """Base64 for pictures."""
     unreadable: bool = False
-    """Of a picture: it turned out that it cannot be drawn."""
+    """Whether drawing the picture has failed."""
 
     @property
     def state(self) -> tuple[object, ...]:
@@ -77,7 +77,7 @@ class Shown(OutLine):
 
     @property
     def read_from_its_beginning(self) -> bool:
-        """Whether it is a text for a reader: help, Markdown."""
+        """Whether it is a text to read, such as help or Markdown."""
         return self.mime in ("text/plain", "text/markdown")
 
     def forget(self) -> None:
@@ -86,35 +86,35 @@ class Shown(OutLine):
 
 
 @dataclass(slots=True, eq=False)
-class Output:
-    """Grows by pieces of any size; feeding one costs as much as the piece is long."""
+class CellOutput:
+    """The kept lines of a cell's output. Feeding a piece takes time proportional to its length."""
 
     received: int = 0
     """Characters fed so far."""
     left_out: int = 0
-    """Whole lines that came and are not kept."""
-    head: list[OutLine] = field(default_factory=list)
-    tail: list[OutLine] = field(default_factory=list)
-    _open: OutLine | None = None
-    """The last line, as long as it has not ended."""
+    """Number of lines that were not kept."""
+    head: list[OutputLine] = field(default_factory=list)
+    tail: list[OutputLine] = field(default_factory=list)
+    _open: OutputLine | None = None
+    """The last line, unless it has ended."""
     _colours: tuple[str, ...] = ()
-    """The SGR sequences in force where the next line begins."""
+    """The SGR sequences in effect at the start of the next line."""
     _above: int = 0
-    """Lines from the cursor's to the last one."""
+    """Lines from the cursor to the last one."""
     _column: int | None = None
-    """The cursor's; None at the end of its line."""
+    """The cursor's column; None at the end of its line."""
     _unfinished: str = ""
-    """The beginning of a sequence whose end has not come."""
+    """The start of an incomplete sequence."""
 
     def __len__(self) -> int:
         return len(self.head) + len(self.tail)
 
-    def __iter__(self) -> Iterator[OutLine]:
+    def __iter__(self) -> Iterator[OutputLine]:
         yield from self.head
         yield from self.tail
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all output."""
         self.received = self.left_out = 0
         self.head.clear()
         self.tail.clear()
@@ -122,7 +122,7 @@ class Output:
         self._end_prints()
 
     def feed(self, kind: str, text: str) -> None:
-        """Take a piece of output."""
+        """Add a piece of output."""
         if not text:
             return
         self.received += len(text)
@@ -141,14 +141,14 @@ class Output:
         self._trim()
 
     def show(self, text: str, mime: str, data: str) -> None:
-        """Something that is more than text, in the place of its text. Of very many, those between the first and the last are their text."""
+        """Add a displayed value. If there are very many, those in the middle become plain text."""
         self._end_prints()
         self.received += len(text)
         text = text.rstrip("\n")
         kept = HELP if mime == "text/plain" else LINE_HEAD
-        self._append(Shown("display", text[:kept], max(0, len(text) - kept), mime=mime, data=data))
+        self._append(DisplayLine("display", text[:kept], max(0, len(text) - kept), mime=mime, data=data))
         self._trim()
-        rich = [line for line in self if isinstance(line, Shown) and line.mime]
+        rich = [line for line in self if isinstance(line, DisplayLine) and line.mime]
         if len(rich) > SHOWN:
             rich[SHOWN // 2].forget()
 
@@ -158,7 +158,7 @@ class Output:
             self.left_out += over
 
     def _feed_lines(self, kind: str, text: str) -> None:
-        """Take text that begins with a new line."""
+        """Add text that starts with a new line."""
         if text.count("\n") > HEAD + TAIL:
             beginning, text = self._split_long(text)
             for line in beginning:
@@ -171,26 +171,26 @@ class Output:
 
     @property
     def size(self) -> int:
-        """Characters that are kept."""
-        return sum(len(line.text) + (len(line.data) if isinstance(line, Shown) else 0) for line in self)
+        """Number of characters kept."""
+        return sum(len(line.text) + (len(line.data) if isinstance(line, DisplayLine) else 0) for line in self)
 
-    def from_end(self, count: int) -> OutLine | None:
-        """The line so many before the end, 1 the last; None where it is not kept."""
+    def from_end(self, count: int) -> OutputLine | None:
+        """Return a line counted from the end, the last being 1; None if it was not kept."""
         if 0 < count <= len(self.tail):
             return self.tail[-count]
         return self.head[len(self) - count] if len(self.tail) < count <= len(self) and not self.left_out else None
 
     def shrink(self, lines: int) -> None:
-        """Keep so many lines of each end only, and of what is more than text its text."""
+        """Keep only so many lines of each end, and only the plain text of displayed values."""
         self.left_out += max(0, len(self) - 2 * lines)
         kept = list(self)
         self.head, self.tail = kept[:lines], kept[lines:][-lines:]
         for line in self:
-            if isinstance(line, Shown):
+            if isinstance(line, DisplayLine):
                 line.forget()
 
     def _split_long(self, text: str) -> tuple[list[str], str]:
-        """The lines that still belong to the head, and the text of the last `TAIL` ones; those between are counted."""
+        """Split long text to lines that still belong to the head, and the text of the last `TAIL` lines; count those between."""
         wanted = HEAD - len(self.head)
         beginning = text.split("\n", wanted)[:wanted] if wanted > 0 else []
         middle = text[sum(len(line) + 1 for line in beginning) :]
@@ -203,7 +203,7 @@ class Output:
 
     def _write(self, kind: str, text: str) -> None:
         if self._open is None:
-            self._open = OutLine(kind, "".join(self._colours))
+            self._open = OutputLine(kind, "".join(self._colours))
             self._append(self._open)
         self._open.extend(text)
         self._carry(text)
@@ -216,14 +216,14 @@ class Output:
         self._open, self._above, self._column = None, 0, None
 
     def _end_prints(self) -> None:
-        """What comes next is of another kind."""
+        """End the line, because output of another kind follows."""
         self._end_line()
         self._unfinished = ""
 
-    # Moves of the cursor
+    # Cursor movements
 
     def _play(self, text: str) -> None:
-        """Take text that moves the cursor between the last lines."""
+        """Add text that moves the cursor."""
         if (over := len(text) - LIVE) > 0:
             self.left_out += text.count("\n", 0, over)
         lines = self._take_screenful()
@@ -236,7 +236,7 @@ class Output:
         rows = screen.rows()
         begun = bool(screen.above or rows[-1].text)
         for number, row in enumerate(rows if begun else rows[:-1]):
-            line = lines[number] if number < len(lines) else OutLine("stdout", "")
+            line = lines[number] if number < len(lines) else OutputLine("stdout", "")
             if (drawn := change(NO_STYLE, row.start) + row.text) != line.text:
                 line.text, line.cut = "", 0
                 line.extend(drawn)
@@ -245,11 +245,11 @@ class Output:
         self._above, self._column = (0, None) if screen.goes_on else (screen.above, screen.column)
         self._colours = (screen.pen.codes(),) if screen.pen != NO_STYLE else ()
 
-    def _take_screenful(self) -> list[OutLine]:
-        """Take off the last lines that the cursor can come to."""
-        lines: list[OutLine] = []
+    def _take_screenful(self) -> list[OutputLine]:
+        """Remove and return the last lines that the cursor can reach."""
+        lines: list[OutputLine] = []
         for line in chain(reversed(self.tail), () if self.left_out else reversed(self.head)):
-            if type(line) is not OutLine or line.kind != "stdout" or len(lines) == HEIGHT:
+            if type(line) is not OutputLine or line.kind != "stdout" or len(lines) == HEIGHT:
                 break
             lines.append(line)
         of_tail = min(len(lines), len(self.tail))
@@ -257,14 +257,14 @@ class Output:
         del self.head[len(self.head) - (len(lines) - of_tail) :]
         return lines[::-1]
 
-    def _append(self, line: OutLine) -> None:
+    def _append(self, line: OutputLine) -> None:
         if len(self.head) < HEAD and not self.tail:
             self.head.append(line)
             return
         self.tail.append(line)
 
     def _carry(self, text: str) -> None:
-        """Remember the colours that the text leaves switched on."""
+        """Remember the colours in effect after the text."""
         if "\x1b" not in text:
             return
         for sequence in _SGR.findall(text):

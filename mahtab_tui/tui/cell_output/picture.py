@@ -1,26 +1,26 @@
-"""The rows that a picture takes: what is in them is drawn on a thread once they are seen."""
+"""The rows of a picture. Its content is drawn on a thread when they become visible."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-from mahtab_tui.tui.cell_output.output import Output, Shown
+from mahtab_tui.tui.cell_output.output import CellOutput, DisplayLine
 from mahtab_tui.tui.graphics.files import opened, size_of
-from mahtab_tui.tui.graphics.pictured import Picture
+from mahtab_tui.tui.graphics.pictures import Picture
 from mahtab_tui.tui.rows.row import Row
 
 WIDEST, HIGHEST = 100, 24
-"""Cells that a picture takes at most."""
+"""Maximum size of a picture in cells."""
 
 PIXELS_OF_A_CELL = 8
-"""A small picture is not drawn larger than it would be on a screen of such cells."""
+"""A small picture is not drawn larger than if cells had this width in pixels."""
 
 LARGEST = 12_000_000
-"""Pixels of a picture between other rows; a larger one is seen on a screen of its own."""
+"""Maximum pixels of a picture between other rows; a larger one has a screen of its own."""
 
 
-def picture_rows(shown: Shown, width: int) -> list[Row] | None:
-    """The rows of a picture; None where it is known to be too large, or not to be readable."""
+def picture_rows(shown: DisplayLine, width: int) -> list[Row] | None:
+    """Return the rows of a picture; None if it is too large or unreadable."""
     if shown.unreadable or (size := size_of(shown.data)) is None or size[0] * size[1] > LARGEST:
         return None
     columns, rows = size_in_cells(*size, width)
@@ -28,20 +28,20 @@ def picture_rows(shown: Shown, width: int) -> list[Row] | None:
     return [Row(picture=(picture, number), soft=number > 0) for number in range(rows)]
 
 
-def key_of(shown: Shown) -> Hashable:
-    """The same for the same picture."""
+def key_of(shown: DisplayLine) -> Hashable:
+    """Return a key that identifies the picture."""
     return len(shown.data), hash(shown.data)
 
 
-def mark_unreadable(output: Output, picture: Picture) -> bool:
-    """A picture cannot be drawn: its text is shown instead. Says whether the output has it."""
-    found = [line for line in output if isinstance(line, Shown) and key_of(line) == picture.key]
+def mark_unreadable(output: CellOutput, picture: Picture) -> bool:
+    """Show the plain text of a picture that cannot be drawn; returns whether the output has the picture."""
+    found = [line for line in output if isinstance(line, DisplayLine) and key_of(line) == picture.key]
     for line in found:
         line.unreadable = True
     return bool(found)
 
 
 def size_in_cells(width: int, height: int, room: int) -> tuple[int, int]:
-    """Columns and rows of a picture of so many pixels; a cell is twice as high as it is wide."""
+    """Return the columns and rows of a picture from its pixels; a cell is twice as high as wide."""
     scale = min(1 / PIXELS_OF_A_CELL, min(room, WIDEST) / width, 2 * HIGHEST / height)
     return max(1, round(width * scale)), max(1, round(height * scale / 2))

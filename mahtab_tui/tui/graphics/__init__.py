@@ -1,1 +1,1 @@
-"""Pictures in the terminal's own pixels: what it says that it has, and what it is then sent."""
+"""Draws pictures: as half blocks, and by the terminal's own graphics."""

@@ -1,4 +1,4 @@
-"""Which graphics the terminal has: it is asked, and its answers are taken out of what is typed."""
+"""Asks the terminal which graphics it supports, and removes its answers from the typed input."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Protocol as Interface
 Protocol = Literal["kitty", "sixel"]
 
 QUESTIONS = "\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[16t\x1b[c"
-"""Kitty's graphics, the size of a cell, and what every terminal answers, so that it comes last."""
+"""Queries for Kitty's graphics, for the size of a cell, and for device attributes, which every terminal answers."""
 SIXEL_QUESTIONS = "\x1b[?1;1;0S\x1b[?2;1;0S\x1b[c"
-"""The number of colours and the size of a picture, which only a terminal with Sixel is asked for."""
+"""Queries for Sixel's number of colours and largest picture, sent only to terminals with Sixel."""
 
 KITTY_CLEARED = "\x1b_Ga=d,d=A,q=2\x1b\\"
-"""Takes all of Kitty's graphics off the screen."""
+"""Removes all of Kitty's graphics from the screen."""
 
 _ANSWER = re.compile(
     r"\x1b_G(?P<kitty>[^\x1b]{0,256})\x1b\\|\x1b\[\?(?P<attributes>[\d;]{0,64})c|\x1b\[6;(?P<height>\d{1,4});(?P<width>\d{1,4})t"
@@ -23,32 +23,32 @@ _ANSWER = re.compile(
 )
 _BEGUN = re.compile(r"\x1b(_(G[^\x1b]{0,256}\x1b?)?|\[(\?[\d;]{0,64}|6[\d;]{0,10})?)?\Z")
 _PERHAPS_A_KEY = 2
-"""Characters with which a key may begin, or end, as well as an answer."""
+"""A held-back start of an answer that is no longer than this may also be a key."""
 
 
-class Answers:
-    """Holds what the terminal has said. Called by the thread that reads the keys."""
+class TerminalAnswers:
+    """The terminal's answers. Called by the thread that reads the keys."""
 
     def __init__(self) -> None:
         self.protocol: Protocol | None = None
         self.cell: tuple[int, int] | None = None
-        """Pixels, width and height; None where it was not said."""
+        """Width and height in pixels; None if unknown."""
         self.colours = 16
-        """At most, of Sixel; as many as its first terminals had."""
+        """Maximum number of Sixel's colours; by default as many as its first terminals had."""
         self.largest = (800, 480)
-        """Pixels of a picture of Sixel's."""
+        """Largest Sixel picture in pixels."""
         self.awaited = False
-        """Whether something may still be answered."""
+        """Whether answers may still come."""
         self._held = ""
         self._limits_asked = False
 
     def ask(self) -> str:
-        """What the terminal is to be sent."""
+        """Return the queries to send to the terminal."""
         self.awaited = True
         return QUESTIONS
 
     def take(self, typed: str) -> tuple[str, str]:
-        """What was typed but for the answers in it, and what the terminal is to be asked next."""
+        """Remove answers from typed input; returns the rest, and further queries to send."""
         if not self.awaited:
             return typed, ""
         typed, self._held = self._held + typed, ""
@@ -60,13 +60,13 @@ class Answers:
         return self._without_begun("".join((*rest, typed[start:]))), question
 
     def _without_begun(self, typed: str) -> str:
-        """Hold back an answer at the end that goes on in what comes next."""
+        """Hold back an incomplete answer at the end of the input."""
         if self.awaited and (begun := _BEGUN.search(typed)):
             typed, self._held = typed[: begun.start()], begun[0]
         return typed
 
     def silence(self) -> str:
-        """Nothing came for a while: what was held back, where it may be a key."""
+        """Return the held-back text if it may be a key: nothing else came for a while."""
         if len(self._held) > _PERHAPS_A_KEY:
             return ""
         held, self._held = self._held, ""
@@ -91,11 +91,11 @@ class Answers:
 
 
 class Terminal(Interface):
-    """What is drawn on."""
+    """The terminal on which pictures are drawn."""
 
-    answers: Answers
+    answers: TerminalAnswers
     stops: int
-    """How often it was left: nothing that was drawn before is there any more."""
+    """How often the application was suspended, which erases the graphics."""
 
     @property
     def graphics(self) -> Protocol | None: ...

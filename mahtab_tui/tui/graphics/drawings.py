@@ -1,4 +1,4 @@
-"""The half blocks of the pictures that a widget shows, made on a thread: no key waits for them."""
+"""Draws the half blocks of a widget's pictures on a thread."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from rich.console import Console
 from textual.strip import Strip
 
 from mahtab_tui.tui.graphics.half_blocks import half_blocks
-from mahtab_tui.tui.graphics.pictured import Picture
+from mahtab_tui.tui.graphics.pictures import Picture
 from mahtab_tui.tui.rows.fetcher import Fetcher
 
 CELLS = 20_000
-"""Of pictures that are kept drawn, the last drawn, as long as no more are seen."""
+"""Maximum total size of the cached pictures, unless more are visible."""
 
 
 class Drawings:
-    """Draws what is seen, one picture at a time; what is no longer seen when it has come is thrown away. Main thread only."""
+    """Draws the visible pictures one at a time, and drops a result that is no longer visible. Main thread only."""
 
     def __init__(
         self,
@@ -26,22 +26,22 @@ class Drawings:
         came: Callable[[Picture], None],
         failed: Callable[[Picture], None],
     ) -> None:
-        """seen: what is to be drawn now; came, failed: called when one of it is drawn, or cannot be."""
+        """seen: returns the visible pictures. came, failed: called when a picture is drawn, or cannot be drawn."""
         self._fetcher = fetcher
         self._console = console
         self._seen = seen
         self._came = came
         self._failed = failed
         self._drawn: dict[Picture, list[Strip]] = {}
-        """With no rows where it cannot be drawn."""
+        """No rows for a picture that cannot be drawn."""
         self._drawing = False
 
     def of(self, picture: Picture) -> list[Strip] | None:
-        """Its rows; None as long as there are none."""
+        """Return the rows of a picture; None if it is not drawn."""
         return self._drawn.get(picture) or None
 
     def look(self) -> None:
-        """What is seen may be another thing than before."""
+        """Draw the next picture, after the visible ones may have changed."""
         if self._drawing or (picture := next((one for one in self._seen() if one not in self._drawn), None)) is None:
             return
         self._drawing, console = True, self._console()

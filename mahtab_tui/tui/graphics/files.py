@@ -1,4 +1,4 @@
-"""The file of a picture in base64: its size without decoding it, and the picture, decoded in small steps."""
+"""Reads pictures in base64: their size without decoding them, and their pixels in small steps."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 STEP = 65_536
-"""Bytes that are decoded at once: the interpreter is held meanwhile."""
+"""Bytes to decode at once: other threads wait meanwhile."""
 _SEGMENTS = 1_000
-"""Of a JPEG before its size; a file with more has been made to take long."""
+"""Maximum segments of a JPEG before its size; a file with more is hostile."""
 _NO_LENGTH = (0x01, *range(0xD0, 0xD9))
 _SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""Marks of JPEG after which the size comes."""
+"""JPEG markers that are followed by the size."""
 
 
 def size_of(data: str) -> tuple[int, int] | None:
-    """Pixels of a picture (base64 of PNG or JPEG), width and height; None where its beginning is of neither."""
+    """Return the width and height of a PNG or JPEG in base64, in pixels; None for anything else."""
     file = _file(data)
     try:
         beginning = file.read(24)
@@ -38,7 +38,7 @@ def size_of(data: str) -> tuple[int, int] | None:
 
 
 def opened(data: str, largest: int) -> Image:
-    """A picture that is decoded when its pixels are asked for. Raises what Pillow raises for broken files; `ValueError` for more pixels than the largest."""
+    """Open a picture; it is decoded when its pixels are used. Raises Pillow's errors for broken files, and `ValueError` if it is too large."""
     from PIL import Image
 
     image = Image.open(_file(data), formats=("PNG", "JPEG"))
@@ -48,7 +48,7 @@ def opened(data: str, largest: int) -> Image:
 
 
 def _size_of_jpeg(file: BinaryIO) -> tuple[int, int]:
-    """Raises `ValueError`, `struct.error` where there is none."""
+    """Find the size of a JPEG. Raises `ValueError` and `struct.error`."""
     for _ in range(_SEGMENTS):
         ground, mark = struct.unpack("!BB", file.read(2))
         if ground != 0xFF:
@@ -71,7 +71,7 @@ def _file(data: str) -> BinaryIO:
 
 
 class _Base64(io.RawIOBase):
-    """What is read of it is decoded then. Reading raises `ValueError` where that is no base64."""
+    """Decodes base64 as it is read. Reading raises `ValueError` if the data is invalid."""
 
     def __init__(self, data: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The terminal's own graphics over pictures in half blocks, once the screen has come to rest."""
+"""Draws the terminal's own graphics over pictures in half blocks, once the screen is still."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from textual.geometry import Region, Size
 from textual.timer import Timer
 
 from mahtab_tui.tui.graphics.answers import Protocol, Terminal
-from mahtab_tui.tui.graphics.encoding import Piece, kitty, kitty_forgotten, kitty_placed, kitty_removed, sixel
-from mahtab_tui.tui.graphics.pictured import Part
+from mahtab_tui.tui.graphics.encoding import GraphicsPiece, kitty, kitty_forgotten, kitty_placed, kitty_removed, sixel
+from mahtab_tui.tui.graphics.pictures import PicturePart
 from mahtab_tui.tui.terminal_app import TerminalApp
 
 REST = 0.12
-"""Seconds without a change after which pictures are drawn."""
+"""Seconds without a change before pictures are drawn."""
 NICE = 10
-"""How far the thread that gets pictures ready stands back."""
+"""Niceness of the encoding thread."""
 KEPT = 8
-"""Pictures that are kept ready, the last drawn, as long as no more are seen."""
+"""Maximum number of cached pictures, unless more are visible."""
 
 
-class _Ground(NamedTuple):
-    """What all that was drawn, or is ready to be, depends on."""
+class _Graphics(NamedTuple):
+    """The terminal's properties on which drawn and encoded pictures depend."""
 
     protocol: Protocol
     cell: tuple[int, int]
@@ -38,36 +38,36 @@ class _Ground(NamedTuple):
     stops: int
 
 
-class _Ready(NamedTuple):
-    """A picture as the terminal can draw it; neither of both where it cannot be."""
+class _Encoded(NamedTuple):
+    """An encoded picture; without number and pieces if encoding has failed."""
 
     number: int = 0
-    """Kitty's, which has all of it."""
-    pieces: tuple[Piece, ...] = ()
-    """Sixel's, of one part."""
+    """For Kitty: the number of the whole stored picture."""
+    pieces: tuple[GraphicsPiece, ...] = ()
+    """For Sixel: the pieces of one part."""
 
 
 class Overlay:
-    """Told before each update of the screen: what moves, or is covered, is taken away before. Main thread only."""
+    """Draws graphics when the screen is still, and removes those that move or are covered before an update. Main thread only."""
 
     def __init__(self, app: TerminalApp[Any]) -> None:
         self._app = app
-        self._ground: _Ground | None = None
-        self._wanted: list[Part] = []
-        self._drawn: dict[Part, str] = {}
-        """With what takes it away; one of Sixel's stands in the cells, and goes when they are painted."""
-        self._ready: dict[Hashable, _Ready] = {}
+        self._graphics: _Graphics | None = None
+        self._wanted: list[PicturePart] = []
+        self._drawn: dict[PicturePart, str] = {}
+        """The drawn parts, with the sequence that removes each. Sixel's have none: they vanish when their cells are painted."""
+        self._ready: dict[Hashable, _Encoded] = {}
         self._encoding = False
         self._numbers = count(1)
         self._timer: Timer | None = None
 
-    def before(self, wanted: list[Part], update: RenderableType) -> None:
-        """The screen is about to be painted so. wanted: what is seen of pictures."""
+    def before(self, wanted: list[PicturePart], update: RenderableType) -> None:
+        """Prepare for an update of the screen. wanted: the visible parts of pictures."""
         if not (wanted or self._wanted) or (terminal := self._app.terminal) is None:
             return
         before, was_wanted = len(self._drawn), self._wanted
         self._wanted = wanted
-        self._stand_on(terminal)
+        self._check_graphics(terminal)
         for part in list(self._drawn):
             if part not in wanted or (not self._drawn[part] and _painted(update, part.region)):
                 terminal.send(self._drawn.pop(part))
@@ -80,41 +80,41 @@ class Overlay:
         self._timer = self._app.set_timer(REST, self._draw) if self._wanted else None
 
     def _draw(self) -> None:
-        """Draw what is ready, and get the next of the others ready."""
+        """Draw the encoded pictures, and encode the next one."""
         if not self._wanted or (terminal := self._app.terminal) is None:
             return
-        self._stand_on(terminal)
-        if self._ground is None:
+        self._check_graphics(terminal)
+        if self._graphics is None:
             terminal.ask_for_graphics(lambda: self._app.call_later(self._draw))
             return
         for part in self._wanted:
             if part in self._drawn:
                 continue
             if (ready := self._ready.pop(self._key(part), None)) is None:
-                self._get_ready(part, self._ground)
+                self._encode(part, self._graphics)
             else:
                 self._ready[self._key(part)] = ready
-                self._drawn[part] = self._place(terminal, self._ground, part, ready)
+                self._drawn[part] = self._place(terminal, self._graphics, part, ready)
 
-    def _stand_on(self, terminal: Terminal) -> None:
-        """Where the terminal is not what it was, nothing of what was made for it counts."""
+    def _check_graphics(self, terminal: Terminal) -> None:
+        """Drop everything drawn and encoded if the terminal's properties have changed."""
         protocol, cell, answers = terminal.graphics, terminal.cell_size, terminal.answers
-        ground = None
+        graphics = None
         if protocol is not None and cell is not None:
-            ground = _Ground(protocol, cell, answers.colours, answers.largest, self._app.size, terminal.stops)
-        if ground != self._ground:
+            graphics = _Graphics(protocol, cell, answers.colours, answers.largest, self._app.size, terminal.stops)
+        if graphics != self._graphics:
             for key in list(self._ready):
                 self._forget(terminal, key)
             self._drawn.clear()
-            self._ground = ground
+            self._graphics = graphics
 
-    def _key(self, part: Part) -> Hashable:
-        """What is made ready together: with Kitty the whole picture."""
-        whole = self._ground is not None and self._ground.protocol == "kitty"
+    def _key(self, part: PicturePart) -> Hashable:
+        """Return the key of what is encoded together: for Kitty the whole picture."""
+        whole = self._graphics is not None and self._graphics.protocol == "kitty"
         return part.picture if whole else (part.picture, part.top, part.rows)
 
-    def _get_ready(self, part: Part, ground: _Ground) -> None:
-        """On a thread, one at a time."""
+    def _encode(self, part: PicturePart, graphics: _Graphics) -> None:
+        """Encode a part on a thread, one at a time."""
         if self._encoding:
             return
         self._encoding = True
@@ -123,18 +123,18 @@ class Overlay:
         def encode() -> None:
             try:
                 _step_back()
-                ready, data = _encoded(part, ground, number)
+                ready, data = _encoded(part, graphics, number)
             except Exception:  # the thread's outermost frame: the half blocks stay
-                ready, data = _Ready(), ""
-            self._app.call_later(self._came, ground, key, ready, data)
+                ready, data = _Encoded(), ""
+            self._app.call_later(self._add_encoded, graphics, key, ready, data)
 
         threading.Thread(target=encode, name="graphics", daemon=True).start()
 
-    def _came(self, ground: _Ground, key: Hashable, ready: _Ready, data: str) -> None:
+    def _add_encoded(self, graphics: _Graphics, key: Hashable, ready: _Encoded, data: str) -> None:
         self._encoding = False
         wanted = {self._key(part) for part in self._wanted}
         terminal = self._app.terminal
-        if terminal is not None and ground == self._ground and key in wanted:
+        if terminal is not None and graphics == self._graphics and key in wanted:
             terminal.send(data)
             self._ready[key] = ready
             for old in [old for old in self._ready if old not in wanted][: max(0, len(self._ready) - KEPT)]:
@@ -145,13 +145,13 @@ class Overlay:
         if number := self._ready.pop(key).number:
             terminal.send(kitty_forgotten(number))
 
-    def _place(self, terminal: Terminal, ground: _Ground, part: Part, ready: _Ready) -> str:
-        """Draw a part; returns what takes it away."""
-        pieces: Iterable[Piece] = ready.pieces
+    def _place(self, terminal: Terminal, graphics: _Graphics, part: PicturePart, ready: _Encoded) -> str:
+        """Draw a part; returns the sequence that removes it."""
+        pieces: Iterable[GraphicsPiece] = ready.pieces
         removal = ""
         if ready.number:
             placement = next(self._numbers)
-            pieces = [Piece(0, 0, kitty_placed(ready.number, placement, part, ground.cell))]
+            pieces = [GraphicsPiece(0, 0, kitty_placed(ready.number, placement, part, graphics.cell))]
             removal = kitty_removed(ready.number, placement)
         if drawn := "".join(f"\x1b[{part.y + piece.row + 1};{part.x + piece.column + 1}H{piece.data}" for piece in pieces):
             terminal.send(f"\x1b7{drawn}\x1b8")
@@ -159,26 +159,26 @@ class Overlay:
 
 
 def _painted(update: RenderableType, region: Region) -> bool:
-    """Whether an update paints any of these cells."""
+    """Return whether an update paints any cell of a region."""
     if not isinstance(update, ChopsUpdate):
         return True
     return any(region.y <= y < region.bottom and start < region.right and end > region.x for y, start, end in update.spans)
 
 
 def _step_back() -> None:
-    """Let the thread that draws and reads keys go first. Elsewhere than on Linux a thread has no priority of its own."""
+    """Lower this thread's priority below the one that draws and reads keys. Only Linux has priorities of threads."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(NICE, os.getpriority(os.PRIO_PROCESS, thread)))
 
 
-def _encoded(part: Part, ground: _Ground, number: int) -> tuple[_Ready, str]:
-    """A picture, or a part of it, as it can be drawn, and what the terminal is to be sent before."""
+def _encoded(part: PicturePart, graphics: _Graphics, number: int) -> tuple[_Encoded, str]:
+    """Encode a picture, or a part of it; returns it with the data to send to the terminal first."""
     from PIL.Image import Resampling
 
-    picture, (across, down) = part.picture, ground.cell
+    picture, (across, down) = part.picture, graphics.cell
     image = picture.scaled(picture.columns * across, picture.rows * down, Resampling.LANCZOS)
-    if ground.protocol == "kitty":
-        return _Ready(number=number), kitty(image, number)
+    if graphics.protocol == "kitty":
+        return _Encoded(number=number), kitty(image, number)
     cut = image.crop((0, part.top * down, image.width, (part.top + part.rows) * down))
-    return _Ready(pieces=tuple(sixel(cut, ground.cell, ground.colours, ground.largest))), ""
+    return _Encoded(pieces=tuple(sixel(cut, graphics.cell, graphics.colours, graphics.largest))), ""

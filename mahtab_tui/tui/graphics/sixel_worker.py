@@ -1,7 +1,7 @@
-"""Writes pictures as Sixel: a process of its own, since keys would wait for it. Standard library only.
+"""Encodes pictures as Sixel in a process of its own, so that keys do not wait. Standard library only.
 
-Reads a line of JSON (the picture's width, its palette as numbers, and of each piece left, top, width and height), then a byte for each pixel;
-writes a JSON list of what draws each piece.
+It reads a line of JSON (the picture's width, its palette as numbers, and left, top, width and height of each piece), then a byte for each
+pixel; it writes a JSON list of the encoded pieces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import groupby
 
 
 def sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
-    """What draws these lines of pixels, each a number of a colour in the palette."""
+    """Encode lines of pixels, each the number of a colour in the palette."""
     used = sorted(set().union(*lines))
     registers = "".join(f"#{colour};2;" + ";".join(str(round(value / 2.55)) for value in palette[3 * colour : 3 * colour + 3]) for colour in used)
     bands = "-".join("$".join(_band(lines[top : top + 6])) for top in range(0, len(lines), 6))
@@ -22,7 +22,7 @@ def sixels(lines: Sequence[bytes], palette: Sequence[int]) -> str:
 
 
 def _band(lines: Sequence[bytes]) -> Iterator[str]:
-    """Six lines of pixels, a colour after the other. Walked once, so that it takes no longer for more colours."""
+    """Encode six lines of pixels, colour by colour, in a single pass, so that more colours take no longer."""
     drawn: dict[int, list[str]] = {}
     ends: dict[int, int] = {}
     x = 0
@@ -46,7 +46,7 @@ def _run(character: str, times: int) -> str:
 
 
 def main() -> None:
-    os.nice(max(0, 10 - os.nice(0)))  # keys go first
+    os.nice(max(0, 10 - os.nice(0)))  # the application goes first
     width, palette, pieces = json.loads(sys.stdin.buffer.readline())
     pixels = sys.stdin.buffer.read()
     lines = [pixels[start : start + width] for start in range(0, len(pixels), width)]

@@ -1,1 +1,1 @@
-"""Rows of text on the screen, and the views that scroll, find and select in them."""
+"""Rows of text on the screen, and the views that scroll over them."""

@@ -1,4 +1,4 @@
-"""Rows of code: highlighted, wrapped, and cheap to lengthen while the code streams."""
+"""Rows of code: highlighted, wrapped, and cheap to extend while the code streams."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class CodeRows:
     """Rows of a piece of Python that may grow."""
 
     def __init__(self, width: int, palette: Palette, bar: Style, *, whole: bool = False) -> None:
-        """whole: draw all of long code, too, and not its two ends."""
+        """whole: draw all of long code, instead of its two ends."""
         self._whole = whole
         self._width = width
         self._palette = palette
         self._bar = bar
         self._code = ""
         self._settled = 0
-        """Characters of the code that are highlighted for good: what follows does not change their meaning."""
+        """Characters of the code whose highlighting cannot change any more."""
         self._settled_rows: list[Row] = []
         self._rows: list[Row] = []
 
@@ -41,7 +41,7 @@ class CodeRows:
         return self._rows[index]
 
     def update(self, code: str) -> None:
-        """Draw this code; where it only grew, only its last lines are done again."""
+        """Draw this code; if it only grew, draw only its last lines again."""
         if code == self._code and self._rows:
             return
         if not code.startswith(self._code[: self._settled]):
@@ -66,7 +66,7 @@ class CodeRows:
 
 
 def shorten(code: str) -> str:
-    """Long code as its beginning and end, and each long line so, too."""
+    """Shorten long code to its two ends, and each long line too."""
     if code.count("\n") < LIMIT and len(code) <= WIDEST:
         return code
     lines = code.split("\n")
@@ -77,7 +77,7 @@ def shorten(code: str) -> str:
 
 
 def highlight(lexer: Lexer, code: str, palette: Palette) -> list[list[Span]]:
-    """The lines of code as spans. Each hidden character is a span of its own: its symbol, in the colour of alarm."""
+    """Return the lines of code as spans. Each hidden character is a separate span: its symbol, in the alarm style."""
     lines: list[list[Span]] = [[]]
     hidden = places(code)
     place, symbol = next(hidden, _NO_PLACE)
@@ -103,7 +103,7 @@ def _add(lines: list[list[Span]], text: str, style: Style) -> None:
 
 
 def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
-    """The lexer's tokens; text that it would take ages over (one huge line) is left plain."""
+    """Yield the lexer's tokens. Code with a huge line, on which lexers are slow, becomes one plain token."""
     if any(len(line) > 10_000 for line in code.split("\n")):
         yield Token.Text, code
         return
@@ -112,7 +112,7 @@ def tokens(lexer: Lexer, code: str) -> Iterator[tuple[TokenType, str]]:
 
 
 def safe_length(code: str) -> int:
-    """Characters up to the last line break that is not inside a string: highlighting can begin again behind it."""
+    """Return the length up to the last line break outside of strings, where highlighting can start again."""
     safe = position = 0
     for token, text in tokens(_PYTHON, code):
         position += len(text)

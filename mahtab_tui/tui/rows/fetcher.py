@@ -1,4 +1,4 @@
-"""Asking the kernel, and other slow work, on threads, so that the screen never waits."""
+"""Runs slow work, such as asking the kernel, on threads, so that the screen never waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mahtab_tui.tui.textual_fixes.removable import is_leaving
 T = TypeVar("T")
 
 AT_ONCE = 2
-"""Questions of one slot that may be open: the newest one must reach the kernel for the one before to be given up."""
+"""Jobs of a slot that may run at a time: the newest one must reach the kernel, which then gives up the previous one."""
 
 
 class _Job(NamedTuple):
@@ -25,7 +25,7 @@ class _Job(NamedTuple):
 
 
 class Fetcher:
-    """Only the newest question of a slot counts; what an older one brings is thrown away."""
+    """Runs jobs in named slots. Only the newest job of a slot counts; results of older ones are dropped."""
 
     def __init__(self, owner: Widget) -> None:
         self._owner = owner
@@ -35,7 +35,7 @@ class Fetcher:
         self._waiting: dict[str, _Job] = {}
 
     def ask(self, slot: str, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[str], None]) -> None:
-        """Do `work` on a thread; then, on the screen's own, `then` with what it returned, or `failed` with a sentence, as that of its `KernelError`."""
+        """Run `work` on a thread, then on the main thread `then` with its result, or `failed` with a sentence about its error."""
         with self._lock:
             number = self._numbers[slot] = self._numbers.get(slot, 0) + 1
             job = _Job(number, work, then, failed)
@@ -46,7 +46,7 @@ class Fetcher:
         threading.Thread(target=self._run, args=(slot, job), name="inspector", daemon=True).start()
 
     def forget(self, slot: str) -> None:
-        """What is open in a slot is no longer wanted."""
+        """Drop all jobs of a slot."""
         with self._lock:
             self._numbers[slot] = self._numbers.get(slot, 0) + 1
             self._waiting.pop(slot, None)

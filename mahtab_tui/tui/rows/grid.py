@@ -1,4 +1,4 @@
-"""A table of data as rows: one line a row, numbers to the right, columns left out in the middle where they do not fit."""
+"""Draws a table of data: one row per line, numbers aligned right, columns left out in the middle if they do not fit."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from mahtab_tui.tui.rows.html_table import Cell, Table
+from mahtab_tui.tui.rows.html_table import HtmlTable, TableCell
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span
 
 SPACE = 2
 """Cells between columns."""
 WIDEST = 40
-"""Cells of one column, where others would have to go for it."""
+"""Maximum width of a column if the table is too wide."""
 NARROWEST = 12
-"""Cells that a column keeps, if it wants them."""
+"""A column is not made narrower than this."""
 LINES = 400
-"""Lines of a table that are drawn; of more, the two ends."""
+"""Maximum number of lines; of longer tables the two ends are drawn."""
 
 _NUMBER = re.compile(r"[-+]?[\d.,_ ]*\d[\d.,_]*(?:[eE][-+]?\d+)?%?|NaN|nan|inf|-inf|<NA>|null|\.\.\.|…|")
-_MARK, _EMPTY = Cell("…", False), Cell("", False)
+_MARK, _EMPTY = TableCell("…", False), TableCell("", False)
 
 
-def grid_rows(table: Table, width: int, palette: Palette) -> list[Row]:
-    """The header, a rule, the lines (of very many, both ends), and the notes."""
+def grid_rows(table: HtmlTable, width: int, palette: Palette) -> list[Row]:
+    """Return the rows of the header, a rule, the lines (both ends if there are very many), and the notes."""
     head, foot = table.body, []
     if (left_out := len(table.body) - LINES) > 0:
         head, foot = table.body[: LINES * 3 // 4], table.body[-(LINES // 4) :]
@@ -40,8 +40,8 @@ def grid_rows(table: Table, width: int, palette: Palette) -> list[Row]:
     return [*rows[:top], *([rule] if top else []), *rows[top:end], *between, *rows[end:], *notes]
 
 
-def _wanted(lines: Sequence[Sequence[Cell]]) -> list[int]:
-    """Cells that each column would fill."""
+def _wanted(lines: Sequence[Sequence[TableCell]]) -> list[int]:
+    """Return the natural width of each column."""
     wanted: list[int] = []
     for line in lines:
         wanted += [0] * (len(line) - len(wanted))
@@ -51,7 +51,7 @@ def _wanted(lines: Sequence[Sequence[Cell]]) -> list[int]:
 
 
 def _fitted(wanted: Sequence[int], width: int) -> tuple[list[int | None], list[int]]:
-    """Which columns are shown (None: a mark for those left out), and their widths."""
+    """Choose the columns that are shown (None marks those left out), and their widths."""
     crowded = sum(wanted) + SPACE * len(wanted) > width
     widths = [max(1, min(cells, WIDEST) if crowded else cells) for cells in wanted]
     kept = _kept([min(cells, NARROWEST) for cells in widths], width)
@@ -62,7 +62,7 @@ def _fitted(wanted: Sequence[int], width: int) -> tuple[list[int | None], list[i
 
 
 def _kept(least: Sequence[int], width: int) -> list[int | None]:
-    """All columns where they fit; else as many of both ends as do, at least the first and the last, and a mark between them."""
+    """Keep all columns if they fit; otherwise as many as fit from both ends, at least the first and the last, with None between them."""
     if len(least) <= 3 or sum(least) + SPACE * (len(least) - 1) <= width:
         return list(range(len(least)))
     begin, end = 1, len(least) - 1
@@ -76,7 +76,7 @@ def _kept(least: Sequence[int], width: int) -> list[int | None]:
     return [*range(begin), None, *range(end, len(least))]
 
 
-def _is_number(line: Sequence[Cell], column: int) -> bool:
+def _is_number(line: Sequence[TableCell], column: int) -> bool:
     text = line[column].text if column < len(line) else ""
     return len(text) <= WIDEST and _NUMBER.fullmatch(text) is not None
 
@@ -85,7 +85,7 @@ def _note(text: str, width: int, palette: Palette) -> Row:
     return Row([(set_cell_size(text, min(width, cell_len(text))), palette.muted)])
 
 
-def _row(line: Sequence[Cell], kept: Sequence[int | None], widths: Sequence[int], right: Sequence[bool], palette: Palette) -> Row:
+def _row(line: Sequence[TableCell], kept: Sequence[int | None], widths: Sequence[int], right: Sequence[bool], palette: Palette) -> Row:
     def spans() -> Iterator[Span]:
         for number, (column, width) in enumerate(zip(kept, widths, strict=True)):
             if number:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Heights:
-    """Rows of each entry; 0-based."""
+    """The number of rows of each entry, from 0."""
 
     def __init__(self) -> None:
         self._heights: list[int] = []
@@ -31,7 +31,7 @@ class Heights:
         self._tree.append(total)
 
     def set(self, index: int, height: int) -> int:
-        """Returns by how many rows it changed."""
+        """Change the height of an entry; returns the difference."""
         change = height - self._heights[index]
         if change:
             self._heights[index] = height
@@ -42,7 +42,7 @@ class Heights:
         return change
 
     def above(self, index: int) -> int:
-        """Rows of all entries before this one."""
+        """Return the number of rows before an entry."""
         total = 0
         while index > 0:
             total += self._tree[index]
@@ -50,7 +50,7 @@ class Heights:
         return total
 
     def find(self, row: int) -> tuple[int, int]:
-        """The entry that a row belongs to, and the row in it. A row past the end gives `len(self)`."""
+        """Return the entry at a row, and the row within it. For a row past the end, the entry is `len(self)`."""
         index, step = 0, 1 << len(self._heights).bit_length()
         while step:
             following = index + step

@@ -1,4 +1,4 @@
-"""The first table of a piece of HTML: what `_repr_html_` of data frames gives."""
+"""Parses the first table in HTML, such as `_repr_html_` of data frames returns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from mahtab_tui.bus.sanitize import plain
 
 _SPAN = 1_000
-"""Columns or rows that one cell may take."""
+"""Maximum columns or rows of one cell."""
 _CELLS = 100_000
-"""Cells that are read, those that are spanned too; what follows them is left out."""
+"""Maximum number of cells, including spanned ones; the rest is left out."""
 
-# `html.parser` raises on some broken markup, and takes minutes over other. Here each character is looked at once.
+# `html.parser` raises on some broken markup, and takes minutes for other. This looks at each character once.
 _TOKEN = re.compile(
     r"<!--.*?(?:-->|\Z)"
     r"|<(?P<raw>style|script)\b.*?(?:</(?P=raw)\s*>|\Z)"
@@ -25,29 +25,25 @@ _TOKEN = re.compile(
 _SPANS = re.compile(r"\b(colspan|rowspan)\s*=\s*[\"']?(\d{1,9})\b", re.IGNORECASE)
 
 _NUMBERED = re.compile(r"&#(?:\d{8,}|x[0-9a-f]{7,});?", re.IGNORECASE)
-"""Characters by numbers that none has; `html.unescape` raises on very long ones."""
+"""References to numbers that are no characters; `html.unescape` raises on very long ones."""
 
 
-class Cell(NamedTuple):
-    """A cell of a table."""
-
+class TableCell(NamedTuple):
     text: str
     heading: bool
 
 
-class Table(NamedTuple):
-    """A table of any origin."""
-
-    header: list[list[Cell]]
-    """Its first lines, of headings only."""
-    body: list[list[Cell]]
+class HtmlTable(NamedTuple):
+    header: list[list[TableCell]]
+    """The first lines, which have headings only."""
+    body: list[list[TableCell]]
     notes: list[str]
-    """What stands around it: `1000 rows × 5 columns`."""
+    """The texts around the table: `1000 rows × 5 columns`."""
 
 
-def read_table(source: str) -> Table | None:
-    """None where there is no table with a line."""
-    reader = _Reader()
+def read_table(source: str) -> HtmlTable | None:
+    """Parse the first table; None if there is none with a line."""
+    reader = _TableReader()
     reader.read(source)
     lines = [line for line in reader.lines if line]
     if not lines:
@@ -55,23 +51,23 @@ def read_table(source: str) -> Table | None:
     header = []
     while lines and all(cell.heading for cell in lines[0]):
         header.append(lines.pop(0))
-    return Table(header, lines, [note for note in reader.notes if note])
+    return HtmlTable(header, lines, [note for note in reader.notes if note])
 
 
-class _Reader:
+class _TableReader:
     def __init__(self) -> None:
-        self.lines: list[list[Cell]] = []
+        self.lines: list[list[TableCell]] = []
         self.notes: list[str] = []
         self._cells = 0
         self._depth = 0
-        """Tables that are open, one inside the other; of an inner one, the text is read."""
+        """Nesting depth of tables; of inner ones, only the text is read."""
         self._over = False
-        """The first table has ended."""
+        """Whether the first table has ended."""
         self._cell: list[str] | None = None
         self._spans = {"colspan": 1, "rowspan": 1}
         self._heading = False
-        self._below: dict[int, tuple[int, Cell]] = {}
-        """By column: a cell that goes on in so many more lines."""
+        self._below: dict[int, tuple[int, TableCell]] = {}
+        """Cells that span further lines, by column: how many lines, and the cell."""
 
     def read(self, source: str) -> None:
         for token in _TOKEN.finditer(source):
@@ -118,7 +114,7 @@ class _Reader:
     def _end_cell(self) -> None:
         if self._cell is None:
             return
-        cell = Cell(_one_line("".join(self._cell)), self._heading)
+        cell = TableCell(_one_line("".join(self._cell)), self._heading)
         self._cell = None
         for number in range(self._spans["colspan"]):
             shown = cell if number == 0 else cell._replace(text="")
@@ -134,11 +130,11 @@ class _Reader:
                 self._below[len(self.lines[-1])] = (left - 1, cell)
             self._add(cell)
 
-    def _add(self, cell: Cell) -> None:
+    def _add(self, cell: TableCell) -> None:
         self.lines[-1].append(cell)
         self._cells += 1
 
 
 def _one_line(text: str) -> str:
-    """The text that stands in a piece of HTML, in one line."""
+    """Return the text of a piece of HTML without tags, in one line."""
     return " ".join(plain(html.unescape(_NUMBERED.sub("\ufffd", text))).split())

@@ -1,4 +1,4 @@
-"""The inline part of Markdown as spans. Nothing in it is interpreted but Markdown: text stays text."""
+"""Converts inline Markdown to spans. Other markup stays text."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
 
 
 def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    """The spans of a node and all in it. A line break is a span "\\n"."""
+    """Yield the spans of a node and its children. A line break is the span "\\n"."""
     match node.type:
         case "code_inline":
             yield plain(node.content), style + palette.panel
-        case "softbreak" | "hardbreak":  # lines stay lines: models list things in them
+        case "softbreak" | "hardbreak":  # models list things in lines
             yield "\n", style
         case "link":
             yield from _link(node, style, palette)
         case "image":
             yield f"{plain(node.content)} ({plain(str(node.attrs.get('src', '')))})", style + palette.muted
         case "text":
-            # Entities were resolved after the whole was made fit for the screen.
+            # Entities were resolved after the text was sanitised.
             yield plain(node.content).replace("\n", " "), style
         case kind:
             for child in node.children:
@@ -34,7 +34,7 @@ def inline_spans(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterat
 
 
 def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span]:
-    """The link's text, and its address where that says more."""
+    """Yield the link's text, and its address if that differs."""
     address = plain(str(node.attrs.get("href", "")))
     words = [span for child in node.children for span in inline_spans(child, style + UNDERLINE, palette)]
     yield from words
@@ -43,7 +43,7 @@ def _link(node: SyntaxTreeNode, style: Style, palette: Palette) -> Iterator[Span
 
 
 def split_lines(spans: Iterator[Span]) -> list[list[Span]]:
-    """Spans by line breaks."""
+    """Split spans at line breaks."""
     lines: list[list[Span]] = [[]]
     for span in spans:
         if span[0] == "\n":

@@ -1,4 +1,4 @@
-"""A window over a text of any length. It moves by places in the text: nobody knows how many rows there are."""
+"""A view over a text of any length. It moves by positions in the text, since the number of rows is not known."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _WHEEL = 3
 """Rows that the wheel moves."""
 
 StyledPart = tuple[int, int, Style]
-"""Where it begins and ends in the text, and its style."""
+"""Start and end in the text, and the style."""
 
 
 class LongTextView(Widget, can_focus=True):
-    """Moves through the text with `rows_view.CURSOR_KEYS`, the wheel, and clicks at the right edge, which stands for the whole text."""
+    """Moves through the text by `rows_view.CURSOR_KEYS`, the wheel, and clicks at the right edge, which represents the whole text."""
 
     def __init__(self, window: TextWindow) -> None:
         super().__init__()
         self.window = window
         self.top = 0
-        """Where the first row that is seen begins."""
+        """The position of the first visible row."""
         self.found: tuple[int, int] | None = None
-        """What was searched for."""
+        """The match of the last search."""
         self.lines: list[TextRow] = []
         self._left = 0
-        """Cells that are scrolled away to the left."""
+        """Horizontal scroll offset in cells."""
 
-    # How it looks
+    # Drawing
 
     @property
     def text_width(self) -> int:
@@ -44,23 +44,23 @@ class LongTextView(Widget, can_focus=True):
         raise NotImplementedError
 
     def left_of(self, row: TextRow) -> Sequence[Span]:
-        """What stands left of a row's text: the number of its line."""
+        """Return what is left of a row's text: the line number."""
         raise NotImplementedError
 
     def edge(self, y: int) -> Span:
-        """The right edge at a line of the view."""
+        """Return the right edge at a line of the view."""
         raise NotImplementedError
 
     def ink(self, row: TextRow) -> Style:
-        """The style of a row's text."""
+        """Return the style of a row's text."""
         return palette_of(self.app).text
 
     def colours_in(self, row: TextRow) -> list[StyledPart]:
-        """Styles of parts of a row, later ones over earlier ones."""
+        """Return styles of parts of a row, later ones over earlier ones."""
         return [] if self.found is None else [(*self.found, Style(reverse=True))]
 
     def ground(self, row: TextRow) -> Style | None:
-        """What is laid over a whole line."""
+        """Return a style for the whole line, if any."""
         return None
 
     def render_line(self, y: int) -> Strip:
@@ -80,21 +80,21 @@ class LongTextView(Widget, can_focus=True):
     # Moving
 
     def do(self, work: Callable[[], None]) -> None:
-        """Do something with the text; where parts of it have to be fetched, as soon as they are here."""
+        """Run work on the text, after missing parts of it are fetched."""
         work()
 
     def look(self) -> None:
-        """The rows that are seen are others."""
+        """Draw the rows from `top` on."""
         self.lines = self.window.rows(self.top, max(1, self.size.height), self.text_width) if self.size else []
         self.refresh()
 
     @property
     def rows_above(self) -> int:
-        """Rows that are seen above a place to which somebody goes."""
+        """Rows to show above the target of `go_to`."""
         return 0
 
     def go_to(self, place: int) -> None:
-        """Show a place of the text."""
+        """Scroll to a position in the text."""
 
         def go() -> None:
             self.top = self.window.up(self.window.row_at(place, self.text_width), self.rows_above, self.text_width)
@@ -103,10 +103,10 @@ class LongTextView(Widget, can_focus=True):
         self.do(go)
 
     def on_resize(self, event: Resize) -> None:
-        self.wrap_anew()
+        self.rewrap()
 
-    def wrap_anew(self) -> None:
-        """Rows have another width: what is on top stays there."""
+    def rewrap(self) -> None:
+        """Wrap rows to a new width, and keep the text at the top."""
 
         def wrap() -> None:
             self.top = self.window.row_at(self.top, self.text_width)
@@ -115,7 +115,7 @@ class LongTextView(Widget, can_focus=True):
         self.do(wrap)
 
     def action_move(self, step: int) -> None:
-        """Move so many rows down, or up."""
+        """Move down by `step` rows, or up if it is negative."""
 
         def move() -> None:
             if step < 0:
@@ -130,7 +130,7 @@ class LongTextView(Widget, can_focus=True):
         self.action_move(direction * max(1, self.size.height - 2))
 
     def action_move_to(self, place: int) -> None:
-        """To the beginning of the text (0), or to its end."""
+        """Move to the start of the text (0) or to its end."""
         if place == 0:
             self.top = self._left = 0
             self.do(self.look)
@@ -139,13 +139,13 @@ class LongTextView(Widget, can_focus=True):
 
     def _go_to_end(self) -> None:
         width = 0
-        while width != self.text_width:  # longer numbers of lines take room, and the end is further down
+        while width != self.text_width:  # longer line numbers make rows narrower, which moves the end down
             width = self.text_width
             self.top = self._last_top()
             self.look()
 
     def _last_top(self) -> int:
-        """The row from which the end is seen."""
+        """Return the position of the top row when the end is visible."""
         return self.window.up(self.window.row_at(self.window.chars - 1, self.text_width), max(0, self.size.height - 1), self.text_width)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
@@ -157,13 +157,13 @@ class LongTextView(Widget, can_focus=True):
         self.action_move(-_WHEEL)
 
     def on_click(self, event: Click) -> None:
-        """At the right edge: go to that part of the text."""
+        """Go to a part of the text by a click at the right edge."""
         if event.x == self.size.width - 1:
             self.go_to(event.y * self.window.chars // max(1, self.size.height))
 
 
 def _styled(text: str, start: int, styles: Sequence[StyledPart], base: Style) -> list[Segment]:
-    """A row of a text that begins at a place of it."""
+    """Return the segments of a row that starts at a position of the text."""
     end = start + len(text)
     limits = sorted({start, end, *(place for first, last, _ in styles for place in (first, last) if start < place < end)})
     segments = []

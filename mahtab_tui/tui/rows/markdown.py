@@ -1,4 +1,4 @@
-"""Markdown as rows, block by block."""
+"""Draws Markdown as rows, block by block."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mahtab_tui.tui.rows.table import table_rows
 READING_WIDTH = 100
 """Cells of a row of prose; wider rows are hard to read."""
 NARROWEST = 8
-"""Cells that nested blocks have at least."""
+"""Minimum width of nested blocks."""
 
 _LEXED = 20_000
-"""Characters of a fenced block that are highlighted; a longer one stays plain, so that no lexer can hold the screen."""
+"""Characters of a fenced block that are highlighted; a longer one stays plain, so that no lexer blocks the screen."""
 
-# HTML is text here, and so are definitions of references: nothing that was said may vanish.
+# HTML and link definitions are text: nothing in an answer may disappear.
 _PARSER = MarkdownIt("commonmark", {"html": False, "maxNesting": 20})
 _PARSER.enable(["table", "strikethrough"]).disable(["code", "reference"])
 
@@ -34,17 +34,17 @@ Block = SyntaxTreeNode
 
 
 def parse(source: str) -> list[Block]:
-    """The outermost blocks of a text. `first_line` says where one begins."""
+    """Parse a text to its outermost blocks."""
     return SyntaxTreeNode(_PARSER.parse(source)).children
 
 
 def first_line(block: Block) -> int:
-    """The line of the source in which a block begins, from 0."""
+    """Return the line of the source at which a block starts, from 0."""
     return block.map[0] if block.map else 0
 
 
 class Markdown:
-    """Draws blocks at one width, without bars."""
+    """Draws blocks as rows."""
 
     def __init__(self, palette: Palette) -> None:
         self._palette = palette
@@ -60,14 +60,14 @@ class Markdown:
         }
 
     def rows(self, block: Block, width: int, lead: Sequence[Span] = ()) -> list[Row]:
-        """The rows of one block; the lead stands before the first words, or above what is not words."""
+        """Draw a block. lead: spans before the first words, or in a row above a block that is not a paragraph."""
         if block.type == "paragraph":
             return self._paragraph(block, width, lead)
         drawn = self._drawers[block.type](block, width) if block.type in self._drawers else self._stack(block, width)
         return [Row(lead), *drawn] if lead else drawn
 
     def document(self, source: str, width: int, bar: Style | None = None) -> list[Row]:
-        """The rows of all blocks of a text, an empty one between two blocks, with a bar."""
+        """Draw all blocks of a text, with an empty row between blocks, and a bar."""
         rows: list[Row] = []
         for block in parse(source):
             rows += [*([Row()] if rows else []), *self.rows(block, width)]
@@ -126,7 +126,7 @@ class Markdown:
         return table_rows(block, width, self._palette)
 
     def _stack(self, block: Block, width: int, *, loose: bool = True) -> list[Row]:
-        """The blocks inside another, an empty row between them."""
+        """Draw the blocks inside another. loose: with empty rows between them."""
         rows: list[Row] = []
         for child in block.children:
             if rows and loose:

@@ -1,4 +1,4 @@
-"""Work for the screen on a thread of its own, of which only the newest counts."""
+"""Runs work for the screen on a thread, where only the newest question counts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Q = TypeVar("Q")
 
 
 class NewestOnly(Generic[Q]):
-    """Does `work` with the newest question; one that was overtaken while it waited is never asked. Work that raises ends no later one."""
+    """Calls `work` with the newest question, skipping older ones that still wait. After an error, later questions are still served."""
 
     def __init__(self, work: Callable[[Q], object], name: str, pause: float = 0.0) -> None:
-        """pause: seconds without another question after which the work begins."""
+        """pause: seconds without another question to wait before the work begins."""
         self._work = work
         self._name = name
         self._pause = pause
@@ -25,7 +25,7 @@ class NewestOnly(Generic[Q]):
         self._thread: threading.Thread | None = None
 
     def ask(self, question: Q, *, at_once: bool = False) -> None:
-        """Ask; at_once: without the pause."""
+        """Submit a question. at_once: without the pause."""
         with self._changed:
             self._waiting, self._at_once = question, at_once or not self._pause
             self._changed.notify()
@@ -34,7 +34,7 @@ class NewestOnly(Generic[Q]):
             self._thread.start()
 
     def close(self) -> None:
-        """Ask no more; does not wait."""
+        """Stop the thread, without waiting for it."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -43,7 +43,7 @@ class NewestOnly(Generic[Q]):
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting is not None or self._closed)
-                # Each question that comes begins the pause anew.
+                # Each new question restarts the pause.
                 while not (self._at_once or self._closed) and self._changed.wait(self._pause):
                     pass
                 question, self._waiting, self._at_once = self._waiting, None, not self._pause
@@ -52,5 +52,5 @@ class NewestOnly(Generic[Q]):
             if question is not None:
                 try:
                     self._work(question)
-                except Exception:  # the thread's outermost frame; what is printed becomes a notice
+                except Exception:  # the thread's outermost frame; the printed text becomes a notice
                     traceback.print_exc()

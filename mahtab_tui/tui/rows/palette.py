@@ -1,4 +1,4 @@
-"""Styles by role, made from the variables of the theme that is shown."""
+"""Styles by role, made from the variables of the current theme."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pygments.token import Comment, Error, Keyword, Name, Number, Operator, Punctuation, String
+from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String
 from pygments.token import _TokenType as TokenType
 from rich.style import Style
 from textual.app import App
@@ -18,7 +18,7 @@ from mahtab_tui.tui.theme import GUESTS
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """What the transcript is drawn with. Two palettes of the same theme are equal."""
+    """The styles of a theme. Two palettes of the same theme are equal."""
 
     person: Style
     model: Style
@@ -29,15 +29,15 @@ class Palette:
     muted: Style
     text: Style
     surface: Style
-    """A background: under code."""
+    """The background of code."""
     panel: Style
-    """A background: under code within words."""
+    """The background of code within words."""
     guests: tuple[Style, ...] = ()
-    """Other agents', by the number of their colour."""
+    """The styles of agents, by the number of their colour."""
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> Palette:
-        """From the application's theme variables."""
+        """Create a palette from theme variables."""
 
         def ink(name: str) -> Style:
             return Style(color=Color.parse(variables[name]).rich_color)
@@ -61,7 +61,7 @@ class Palette:
 
     @property
     def alarm(self) -> Style:
-        """Of the symbol of a character that would hide in code."""
+        """The style of symbols for hidden characters."""
         return self.bad + BOLD + REVERSE
 
     def party(self, person: bool, guest: int | None = None) -> Style:
@@ -70,7 +70,7 @@ class Palette:
         return self.person if person else self.model
 
     def token(self, token: TokenType) -> Style:
-        """The style of a pygments token."""
+        """Return the style of a pygments token."""
         if token in Comment:
             return self.muted + ITALIC
         if token in String:
@@ -81,15 +81,13 @@ class Palette:
             return self.model
         if token in Name.Function or token in Name.Class or token in Name.Builtin or token in Name.Decorator:
             return self.person
-        if token in Operator or token in Punctuation:
-            return self.muted if token in Punctuation else self.person
-        if token in Error:
-            return self.text
-        return self.text
+        if token in Punctuation:
+            return self.muted
+        return self.person if token in Operator else self.text
 
 
 def palette_of(app: App[Any]) -> Palette:
-    """The palette of the theme that the application shows."""
+    """Return the palette of the application's current theme."""
     variables = app.theme_variables
     return _palette(*map(variables.__getitem__, _ROLES))
 

@@ -1,4 +1,4 @@
-"""A row of the screen before it is cut to strips, and the wrapping that makes rows."""
+"""Rows of the screen, and wrapping text to rows."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import NamedTuple, Protocol
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 from rich.style import Style
 
-from mahtab_tui.tui.graphics.pictured import Picture
+from mahtab_tui.tui.graphics.pictures import Picture
 
 Span = tuple[str, Style]
 
 LIMIT = 400
-"""Lines of one piece of code that are drawn; of more, the two ends."""
-
+"""Maximum lines of a piece of code; of longer ones the two ends are drawn."""
 
 WIDEST = 10_000
-"""Characters of one line that are drawn; of more, the two ends."""
+"""Maximum characters of a line; of longer ones the two ends are drawn."""
 
 
 def shorten_line(line: str) -> str:
-    """A long line as its beginning and end, with how much is not shown."""
+    """Shorten a long line to its two ends, with the number of characters left out."""
     if len(line) <= WIDEST:
         return line
     head, tail = WIDEST * 8 // 10, WIDEST // 10
@@ -29,30 +28,30 @@ def shorten_line(line: str) -> str:
 
 
 class Row(NamedTuple):
-    """One row, from the bar on."""
+    """One row of the screen, from the bar on."""
 
     spans: Sequence[Span] = ()
     bar: Style | None = None
-    """None: no bar, only its space."""
+    """None for an empty bar."""
     soft: bool = False
-    """It goes on with the row above: copied text has no line break there."""
+    """Whether the row continues the one above: there is no line break in copied text."""
     fill: Style | None = None
     """A background up to the right edge."""
     indent: int = 0
-    """Characters at the beginning that are not copied where the row goes on with the one above."""
+    """Characters at the start of a soft row that are not copied."""
     right: Sequence[Span] = ()
-    """At the right edge; not copied."""
+    """Spans at the right edge, which are not copied."""
     picture: tuple[Picture, int] | None = None
-    """Which picture it is a part of, from its first cell on, and which row of it."""
+    """The picture that the row shows, and the number of the picture's row."""
 
     @property
     def text(self) -> str:
-        """What is copied of it."""
+        """The text to copy."""
         return "".join(text for text, _ in self.spans)
 
 
 class Rows(Protocol):
-    """Rows, made when they are asked for."""
+    """A sequence of rows, made on demand."""
 
     def __len__(self) -> int: ...
 
@@ -63,18 +62,18 @@ class GrowingRows(Rows, Protocol):
     """Rows of an entry that may grow."""
 
     def update(self) -> None:
-        """Take in what has changed in the entry."""
+        """Update the rows after the entry has changed."""
 
 
 def fitted(text: str, width: int) -> str:
-    """A text in exactly so many cells, cut with … where it is longer."""
+    """Pad or cut a text, with …, to a width in cells."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(set_cell_size(text, width - 1).rstrip() + "…", width) if width > 0 else ""
 
 
 def hard_cuts(text: str, width: int) -> list[int]:
-    """Where each row of a text begins (character positions) if rows are filled to the last cell."""
+    """Return where each row of a text starts, in characters, if rows are filled to the last cell."""
     if len(text) <= width and (text.isascii() or cell_len(text) <= width):
         return [0]
     if text.isascii():
@@ -90,7 +89,7 @@ def hard_cuts(text: str, width: int) -> list[int]:
 
 
 def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
-    """Where each row begins if rows end between words; the first row may have another width. Too wide words are cut."""
+    """Return where each row starts if rows end between words. first: the width of the first row. Too wide words are cut."""
     cuts, used, limit = [0], 0, width if first is None else first
     start = 0
     while start < len(text):
@@ -114,7 +113,7 @@ def word_cuts(text: str, width: int, first: int | None = None) -> list[int]:
 
 
 def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]]:
-    """The spans of each row, given where rows begin."""
+    """Yield the spans of each row, given where rows start."""
     limits = [*cuts[1:], None]
     row: list[Span] = []
     position, line = 0, 0
@@ -135,7 +134,7 @@ def cut_spans(spans: Iterable[Span], cuts: Sequence[int]) -> Iterator[list[Span]
 
 
 def paragraph(spans: Sequence[Span], width: int, bar: Style | None, indent: str = "") -> Iterator[Row]:
-    """Words wrapped between words; the rows after the first begin with the indent."""
+    """Wrap text between words; the rows after the first start with the indent."""
     text = "".join(part for part, _ in spans)
     cuts = word_cuts(text, max(1, width - len(indent)), first=width)
     for number, row in enumerate(cut_spans(spans, cuts)):

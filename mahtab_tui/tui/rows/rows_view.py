@@ -1,4 +1,4 @@
-"""The one view of the kit that scrolls: it draws the rows of a source, those that are seen only, and moves a cursor over them."""
+"""A scrolling view over a source of rows, with a cursor. Only visible rows are drawn."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CURSOR_KEYS: tuple[Binding, ...] = (
     Binding("home", "move_to(0)", "First", show=False),
     Binding("end", "move_to(-1)", "Last", show=False),
 )
-"""The keys of a view with a cursor. Without them, a view has Textual's keys, which scroll."""
+"""The keys of a view with a cursor. Other views have Textual's keys, which scroll."""
 
 
 class RowSource(Protocol):
-    """What a `RowsView` shows."""
+    """Supplies the rows of a `RowsView`."""
 
     def lay_out(self, width: int, palette: Palette) -> None:
-        """Make rows for a view of so many cells from now on, in these colours."""
+        """Make rows for this width in cells, in these colours, from now on."""
 
     def __len__(self) -> int: ...
 
@@ -39,7 +39,7 @@ class RowSource(Protocol):
 
 
 class RowsView(ScrollView, can_focus=True):
-    """A window over rows. A view with a cursor adds `CURSOR_KEYS` to its keys; one with a title has `head` rows that do not scroll."""
+    """A scrolling view over rows. With a cursor, add `CURSOR_KEYS`; with a title, override `head` and `head_row`."""
 
     bars: ClassVar[bool] = False
     """Whether rows have a bar at their left, as in the transcript."""
@@ -58,48 +58,48 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def head(self) -> int:
-        """How many rows stay at the top."""
+        """The number of rows at the top that do not scroll."""
         return 0
 
     def head_row(self, y: int) -> Row:
-        """A row that stays at the top."""
+        """Return a row at the top that does not scroll."""
         raise NotImplementedError
 
     @property
     def page(self) -> int:
-        """How many rows are seen at once."""
+        """The number of visible rows."""
         return max(1, self.size.height - self.head)
 
     @property
     def width(self) -> int:
-        """Cells of a row, its margins too."""
+        """Cells of a row, including margins."""
         return self.scrollable_content_region.width
 
     def look(self) -> None:
-        """Other rows have come, or there is other room for them: lay out and draw what there is now."""
+        """Lay out and draw again, after rows or the size have changed."""
         if self.is_attached and self.size:
             self.lay_out()
             self.set_row_count(self.head + len(self._source))
             self.refresh()
 
     def lay_out(self) -> None:
-        """Let the source make its rows for the present width and colours."""
+        """Tell the source the current width and colours, if they have changed."""
         layout = self.width, palette_of(self.app)
         if layout != self._laid_out:
             self._laid_out = layout
             self._source.lay_out(*layout)
 
-    def look_anew(self) -> None:
-        """The source has something else to show: let it make its rows again."""
+    def reload(self) -> None:
+        """Let the source make all rows again, and draw them."""
         self._laid_out = None
         self.look()
 
     def set_row_count(self, rows: int) -> None:
-        """Scroll over so many rows, those at the top included."""
+        """Set the number of rows to scroll over, including those at the top."""
         size = Size(self.width, rows)
         stays = self.show_vertical_scrollbar and size.width == self.virtual_size.width and rows > self.scroll_offset.y + self.size.height
         if stays or self.styles.overflow_y == "scroll":
-            # Only the scrollbar depends on it: assigned plainly, it would have the whole screen laid out anew.
+            # Only the scrollbar depends on it, but a plain assignment would lay out the whole screen.
             self.set_reactive(Widget.virtual_size, size)
             self.vertical_scrollbar.window_virtual_size = rows
         else:
@@ -131,7 +131,7 @@ class RowsView(ScrollView, can_focus=True):
 
     @property
     def marked_row(self) -> int:
-        """The row that is drawn as chosen, -1 for none: the cursor's while the view has the focus."""
+        """The highlighted row, -1 for none: the cursor's while the view has the focus."""
         return self.cursor if self.has_focus else -1
 
     def on_focus(self) -> None:
@@ -143,28 +143,28 @@ class RowsView(ScrollView, can_focus=True):
     # The cursor
 
     def row_at(self, y: int) -> int | None:
-        """The row at a line of the view; None at the title and below the last row."""
+        """Return the row at a line of the view; None at the title and below the last row."""
         index = self.scroll_offset.y + y - self.head
         return index if y >= self.head and index < len(self._source) else None
 
     def go_to(self, row: int) -> None:
-        """Choose a row, or the one nearest to it, and let it be seen."""
+        """Move the cursor to a row, or the nearest one, and scroll to it."""
         self.cursor = max(0, min(len(self._source) - 1, row))
         self.show_row(self.cursor)
 
     def show_row(self, row: int) -> None:
-        """Scroll as little as possible so that a row is seen."""
+        """Scroll as little as possible to make a row visible."""
         self.scroll_to_region(Region(0, row, 1, self.head + 1), animate=False, force=True)
         self.refresh()
 
     def action_move(self, step: int) -> None:
-        """Choose the row so many rows further down, or up."""
+        """Move the cursor down by `step` rows, or up if it is negative."""
         self.go_to(self.cursor + step)
 
     def action_move_page(self, direction: int) -> None:
-        """Choose a row a page further down (1) or up (-1)."""
+        """Move the cursor a page down (1) or up (-1)."""
         self.action_move(direction * max(1, self.page - 1))
 
     def action_move_to(self, place: int) -> None:
-        """Choose the first row (0) or the last one (-1)."""
+        """Move the cursor to the first row (0) or the last one (-1)."""
         self.go_to(0 if place == 0 else len(self._source) - 1)

@@ -1,4 +1,4 @@
-"""From a row to the strip that Textual draws, with what selecting text needs."""
+"""Converts rows to Textual's strips, with the metadata for selecting text."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ RIGHT = 1
 def strip_of(
     row: Row, y: int | None, width: int, base: Style, selected: tuple[int, int] | None, selection: Style, picture: Strip | None = None
 ) -> Strip:
-    """A row as a strip of exactly this width.
+    """Convert a row to a strip of exactly this width.
 
-    `y` identifies the row to a selection (None: it cannot be selected); `selected` are characters of its text (-1: to the end);
-    `picture` stands where its text would.
+    y: identifies the row in a selection; None if it cannot be selected. selected: a range of characters; -1 is the end of the text.
+    picture: replaces the text.
     """
     body = base + row.fill if row.fill else base
     origin = _origin(0, y)
-    # One cell a segment: wherever one presses left of the text, the selection begins with its first character.
+    # One segment per cell, so that a click anywhere left of the text starts the selection at its first character.
     segments = [Segment(" ", base + origin) for _ in range(MARGIN)]
     bar = Segment(BAR, base + row.bar + origin) if row.bar else Segment(" ", base + origin)
     segments += [bar, Segment(" ", body + origin)]
@@ -56,7 +56,7 @@ def strip_of(
 
 
 def plain_strip(row: Row, margin: int, width: int, base: Style) -> Strip:
-    """A row without a bar, behind so many empty cells, as a strip of exactly this width."""
+    """Convert a row without a bar to a strip of exactly this width. margin: empty cells at the left."""
     ground = base + row.fill if row.fill else base
     segments = [Segment(text, ground + style) for text, style in [(" " * margin, Style.null()), *row.spans]]
     return Strip(segments).adjust_cell_length(width, ground)
@@ -67,7 +67,7 @@ def _origin(offset: int, y: int | None) -> Style:
 
 
 def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style) -> Iterator[Span]:
-    """The spans, with the selection's style where it is."""
+    """Yield the spans with the selection's style in the selected range."""
     start, end = selected
     position = 0
     for text, style in spans:
@@ -80,7 +80,7 @@ def _selected(spans: Sequence[Span], selected: tuple[int, int], selection: Style
 
 
 def with_sought(row: Row, sought: Pattern, style: Style) -> Row:
-    """A row with what is sought in a style. Raises `TooSlow`."""
+    """Highlight the matches of a pattern in a row. Raises `TooSlow`."""
     places = list(sought.spans(row.text))
     drawn: Sequence[Span] = row.spans
     for place in places:
@@ -89,7 +89,7 @@ def with_sought(row: Row, sought: Pattern, style: Style) -> Row:
 
 
 def with_mark(strip: Strip, style: Style) -> Strip:
-    """A strip of the entry that keys act on; one without a column has no room for it."""
+    """Mark a strip of the current entry at its left, unless it is empty."""
     if not strip.cell_length:
         return strip
     first, *rest = strip
@@ -97,12 +97,12 @@ def with_mark(strip: Strip, style: Style) -> Strip:
 
 
 def with_hint(strip: Strip, hint: str, style: Style, width: int) -> Strip:
-    """A strip whose right end is covered by a hint."""
+    """Cover the right end of a strip with a hint."""
     hint = set_cell_size(hint, min(cell_len(hint), width))
     start = width - cell_len(hint)
     return Strip([*strip.crop(0, start), Segment(hint, style)], width)
 
 
 def title_strip(title: str, style: Style, base: Style, width: int) -> Strip:
-    """The pane's title line."""
+    """Return a pane's title line."""
     return Strip([Segment(" " * MARGIN, base), Segment(title, style)]).crop_extend(0, width, base)

@@ -1,4 +1,4 @@
-"""A Markdown table as rows: columns as wide as they must be, cells wrapped where they cannot."""
+"""Draws Markdown tables: columns as wide as needed, cells wrapped if there is no room."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mahtab_tui.tui.rows.row import Row, Span, cut_spans, word_cuts
 SPACE = 2
 """Cells between columns."""
 NARROWEST = 6
-"""Cells that a column keeps, if it wants them, however little room there is."""
+"""A column is not made narrower than this."""
 
 
 def table_rows(table: SyntaxTreeNode, width: int, palette: Palette) -> list[Row]:
-    """The header, a rule, and the lines."""
+    """Return the rows of the header, a rule, and the lines."""
     lines = [node for part in table.children for node in part.children]
     cells = [[_cell(cell, palette) for cell in line.children] for line in lines]
     right = ["right" in str(cell.attrs.get("style", "")) for cell in lines[0].children]
@@ -30,7 +30,7 @@ def table_rows(table: SyntaxTreeNode, width: int, palette: Palette) -> list[Row]
 
 
 def fitted(wanted: Sequence[int], width: int) -> list[int]:
-    """Column widths that fit in a width: the widest give way, cell by cell, down to `NARROWEST`."""
+    """Return column widths that fit in a width: the widest columns shrink, down to `NARROWEST`."""
     widths = [min(max(1, cells), max(width, NARROWEST)) for cells in wanted]
     while sum(widths) > width and max(widths) > NARROWEST:
         widths[widths.index(max(widths))] -= 1
@@ -47,7 +47,7 @@ def _width(spans: Sequence[Span]) -> int:
 
 
 def _line(cells: Sequence[Sequence[Span]], widths: Sequence[int], right: Sequence[bool], palette: Palette) -> Iterator[Row]:
-    """The rows of one line of the table: as many as its highest cell has."""
+    """Yield the rows of one line of the table, as many as its highest cell has."""
     columns = [
         [_trimmed(row) for row in cut_spans(spans, word_cuts("".join(text for text, _ in spans), width))]
         for spans, width in zip(cells, widths, strict=False)
@@ -63,7 +63,7 @@ def _line(cells: Sequence[Sequence[Span]], widths: Sequence[int], right: Sequenc
 
 
 def _trimmed(spans: list[Span]) -> list[Span]:
-    """Without the spaces at which the row was wrapped."""
+    """Remove the spaces at which the row was wrapped."""
     if not spans:
         return spans
     text, style = spans[-1]

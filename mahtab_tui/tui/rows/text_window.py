@@ -1,4 +1,4 @@
-"""A text of any length as rows, of which only those are made that are seen."""
+"""Rows of a text of any length; only visible rows are made."""
 
 from __future__ import annotations
 
@@ -11,42 +11,41 @@ from mahtab_tui.sandbox.text import Span
 from mahtab_tui.tui.rows.row import hard_cuts
 
 Fetch = Callable[[int, int], str | None]
-"""Gives a part of the text; None where it is not held any more."""
+"""Returns a part of the text; None if the text is gone."""
 
 LINE = 16_384
-"""Characters of a line that are looked for its ends; a longer one is taken for several."""
+"""Maximum characters of a line; a longer one is treated as several."""
 BLOCK = 1_000_000
-"""Characters that are counted or searched at a time."""
+"""Characters counted or searched at a time."""
 
 
 class TextRow(NamedTuple):
-    """One row of the screen."""
+    """One row of the text on the screen."""
 
     start: int
-    """Where it begins in the text."""
     end: int
     number: int | None
-    """Of its line, from 1; None where it goes on with the row above."""
+    """The line number, from 1; None if the row continues the one above."""
     text: str
-    """As many characters as from start to end, all fit to be drawn."""
+    """The characters from start to end, safe to draw."""
 
 
 class TextWindow:
-    """Moves through a text by rows, knowing nothing of it but what is near."""
+    """Moves through a text by rows, reading only what is near."""
 
     def __init__(self, fetch: Fetch, chars: int) -> None:
         self.chars = chars
         self._fetch = fetch
         self._ends: list[int] = [0]
-        """Line ends before each block."""
+        """The number of line ends before each block."""
 
     @property
     def held(self) -> bool:
-        """Whether the text can still be had."""
+        """Whether the text is still available."""
         return self._fetch(0, 1) is not None
 
     def rows(self, start: int, count: int, width: int) -> list[TextRow]:
-        """So many rows, from one that begins at a place."""
+        """Return `count` rows from the one that starts at a position."""
         rows: list[TextRow] = []
         line = self.line_start(start)
         number = self.number(line)
@@ -63,13 +62,13 @@ class TextWindow:
         return rows
 
     def row_at(self, place: int, width: int) -> int:
-        """Where the row begins that has a place of the text."""
+        """Return the start of the row that contains a position."""
         line = self.line_start(min(max(0, place), max(0, self.chars - 1)))
         _, text = self._line(line)
         return max(start for start, _ in self._cuts(line, text, width) if start <= place or start == line)
 
     def up(self, start: int, count: int, width: int) -> int:
-        """The row so many rows before one."""
+        """Return the start of the row `count` rows above."""
         for _ in range(count):
             if start <= 0:
                 return 0
@@ -77,12 +76,12 @@ class TextWindow:
         return start
 
     def down(self, start: int, count: int, width: int) -> int:
-        """The row so many rows after one; the last one where there are not so many."""
+        """Return the start of the row `count` rows below, or of the last one."""
         rows = self.rows(start, count + 1, width)
         return rows[-1].start if rows else start
 
     def line_start(self, place: int) -> int:
-        """Where the line begins that has a place."""
+        """Return the start of the line that contains a position."""
         first = max(0, place - LINE)
         found = self._part(first, place).rfind("\n")
         if found >= 0:
@@ -90,7 +89,7 @@ class TextWindow:
         return 0 if first == 0 else place - place % LINE
 
     def number(self, place: int) -> int:
-        """The number of the line that has a place, from 1."""
+        """Return the number of the line that contains a position, from 1."""
         while len(self._ends) * BLOCK <= place:
             first = (len(self._ends) - 1) * BLOCK
             self._ends.append(self._ends[-1] + self._part(first, first + BLOCK).count("\n"))
@@ -98,7 +97,7 @@ class TextWindow:
         return 1 + self._ends[block] + self._part(block * BLOCK, place).count("\n")
 
     def find(self, words: str, start: int, *, backwards: bool = False) -> Span | None:
-        """Where words are next, or were last; words without capitals are found in any case. Goes on from the other end."""
+        """Find the next or previous match of words, wrapping around. Words without capitals match any case."""
         if not words:
             return None
         pattern = re.compile(re.escape(words), 0 if any(map(str.isupper, words)) else re.IGNORECASE)
@@ -127,7 +126,7 @@ class TextWindow:
                 yield max(low, last - BLOCK), last
 
     def _line(self, start: int) -> tuple[int, str]:
-        """Where the next line begins, and a line without its end."""
+        """Return the start of the next line, and the line without its end."""
         last = min(start + LINE, self.chars)
         text = self._part(start, last)
         found = text.find("\n")
@@ -138,7 +137,7 @@ class TextWindow:
         return last, _shown(text[: last - start])
 
     def _cuts(self, line: int, text: str, width: int) -> list[Span]:
-        """Where the rows of a line begin and end."""
+        """Return the start and end of each row of a line."""
         cuts = [line + cut for cut in hard_cuts(text, width)]
         return list(zip(cuts, [*cuts[1:], line + len(text)], strict=True))
 
@@ -147,7 +146,7 @@ class TextWindow:
 
 
 def _shown(text: str) -> str:
-    """A line with each hidden character replaced by one that is seen: places stay the same. Blanks of other widths are blanks."""
+    """Replace each hidden character of a line by one visible character, and unusual blanks by spaces; positions stay the same."""
     hidden = dict(places(text))
     if not hidden and "\t" not in text:
         return text

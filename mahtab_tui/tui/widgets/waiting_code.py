@@ -61,7 +61,7 @@ class WaitingCode(RowsView):
         """Show other code from its beginning, and nothing of it as seen."""
         self._code.code, self.end_seen = code, False
         self.scroll_to(y=0, animate=False, immediate=True)
-        self.look_anew()
+        self.reload()
         self.refresh(layout=True)
 
     def look(self) -> None:

@@ -12,7 +12,7 @@ from textual.events import Key
 from textual.geometry import Offset
 
 from mahtab_tui.kernel.base import Completion, Completions, KernelError
-from mahtab_tui.session.mentions import begun
+from mahtab_tui.session.mentions import mention_before
 from mahtab_tui.tui.panes.editor.code_area import CodeArea
 from mahtab_tui.tui.panes.editor.completion_list import ROWS, CompletionList
 from mahtab_tui.tui.panes.editor.narrowing import Remembered
@@ -145,7 +145,7 @@ class Completing:
 
     def _begun(self, before: str) -> bool:
         """Whether the text before the cursor in its line begins a mention, or a command."""
-        return begun(before) is not None or (self._area.cursor_location[0] == 0 and self._slash.complete(before, len(before)) is not None)
+        return mention_before(before) is not None or (self._area.cursor_location[0] == 0 and self._slash.complete(before, len(before)) is not None)
 
     # Questions and answers
 

@@ -17,7 +17,7 @@ from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
 from mahtab_tui.tui.calls.field import Field
-from mahtab_tui.tui.calls.outline import Line
+from mahtab_tui.tui.calls.outline import CallLine
 from mahtab_tui.tui.node_actions import NODE_MENU, Chosen, NodeActions
 from mahtab_tui.tui.panes.search_tree.search_rows import SearchRows, look_of
 from mahtab_tui.tui.panes.search_tree.searching import CallFinder
@@ -240,7 +240,7 @@ class RecursionPane(RowsView, NodeActions, can_focus=True):
         elif line is not None and line.open:
             self.action_move(1)
 
-    def _set_open(self, line: Line, open: bool) -> None:
+    def _set_open(self, line: CallLine, open: bool) -> None:
         self._view.set_open(line, open)
         self._arrange()
         self.refresh()

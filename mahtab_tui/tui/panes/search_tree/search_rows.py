@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.tui.calls.drawing import Drawing
-from mahtab_tui.tui.calls.outline import Line
+from mahtab_tui.tui.calls.outline import CallLine
 from mahtab_tui.tui.panes.search_tree.view import View
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, paragraph
@@ -57,7 +57,7 @@ class SearchRows:
         return Row(spans)
 
 
-def look_of(line: Line, chosen: SearchNode | None) -> tuple[object, ...]:
+def look_of(line: CallLine, chosen: SearchNode | None) -> tuple[object, ...]:
     """Equal for as long as the line need not be drawn again."""
     tree, node, used = line.tree, line.node, line.node.used
     match line.kind:

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from mahtab_tui.search.node import SearchNode
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.search.trees import Trees
-from mahtab_tui.tui.calls.outline import Key, Line, Outline
+from mahtab_tui.tui.calls.outline import CallLine, Key, Outline
 
 
 class View:
     """What the pane shows of the trees, without a screen."""
 
     def __init__(self, trees: Trees) -> None:
-        self.lines: list[Line] = []
+        self.lines: list[CallLine] = []
         self.following = False
         """The cursor stays with the newest node."""
         self._trees = trees
@@ -41,14 +41,14 @@ class View:
         elif self._cursor is not None:
             self._cursor = self._shown(self._cursor)
 
-    def set_open(self, line: Line, open: bool) -> None:
+    def set_open(self, line: CallLine, open: bool) -> None:
         """Fold or unfold a line; `arrange` then lays out what there is."""
         self._cursor = line.key
         self._outline.set_open(line, open)
 
     def reveal(self, tree: Tree, node: SearchNode, width: int) -> None:
         """Unfold what a node stands in, and go to it."""
-        self._outline.unfold_to(tree, node)
+        self._outline.expand_to(tree, node)
         self.following = False
         self.arrange(width)
         self.choose_node(tree.id, node.id)
@@ -61,10 +61,10 @@ class View:
         return 0 if self._cursor is None else self._found.get(self._cursor, 0)
 
     @property
-    def line(self) -> Line | None:
+    def line(self) -> CallLine | None:
         return self.lines[self.place] if self.lines else None
 
-    def choose(self, line: Line) -> None:
+    def choose(self, line: CallLine) -> None:
         """Go to a line."""
         self.following = False
         self._cursor = line.key

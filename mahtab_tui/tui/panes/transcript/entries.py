@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from mahtab_tui.bus.records import Change
 from mahtab_tui.kernel.base import TracebackFrame
-from mahtab_tui.tui.cell_output.output import Output
+from mahtab_tui.tui.cell_output.output import CellOutput
 
 
 @dataclass(kw_only=True, eq=False)
@@ -95,7 +95,7 @@ class Cell(Entry):
     """Why it was skipped."""
     edited: bool = False
     """The user changed the code of the model's or agent's before it ran."""
-    output: Output = field(default_factory=Output)
+    output: CellOutput = field(default_factory=CellOutput)
     displays: list[tuple[str, str, str]] = field(default_factory=list)
     """Text, type and data of what is shown where that text comes in the output; until the cell ends."""
     frames: Sequence[TracebackFrame] = ()
@@ -104,7 +104,7 @@ class Cell(Entry):
     """It is the user's, has failed, and no cell has run since: the key that asks about it is shown."""
     whole_traceback: bool = False
     """Also of a long traceback, all is shown."""
-    later: Output | None = None
+    later: CellOutput | None = None
     """What was printed after it had ended."""
     changes: Sequence[Change] = ()
     """What it did to the namespace, as the record tells it."""

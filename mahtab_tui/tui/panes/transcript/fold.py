@@ -11,7 +11,7 @@ from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.records import Record
 from mahtab_tui.kernel.base import TracebackFrame
 from mahtab_tui.tui.activity import Activities, Activity
-from mahtab_tui.tui.cell_output.output import SHOWN, Output
+from mahtab_tui.tui.cell_output.output import SHOWN, CellOutput
 from mahtab_tui.tui.panes.transcript.answers import Answers
 from mahtab_tui.tui.panes.transcript.entries import Attached, Cell, Entry, Note, Question
 from mahtab_tui.tui.panes.transcript.guests import GuestCells
@@ -188,7 +188,7 @@ class Transcript:
 
     def _feed_later(self, cell: Cell, text: str) -> None:
         if cell.later is None:
-            cell.later = Output()
+            cell.later = CellOutput()
         cell.later.feed("stdout", text)
 
     def _end(self, cell: Cell, record: records.ReplOut) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from mahtab_tui.bus.tags import PICTURES
-from mahtab_tui.tui.cell_output.output import Shown
+from mahtab_tui.tui.cell_output.output import DisplayLine
 from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import PaneCommand
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry, Question
@@ -16,7 +16,7 @@ MOST_BLOCKS = 9
 
 def has_pictures(entry: Entry) -> bool:
     """Whether a cell has shown pictures."""
-    return isinstance(entry, Cell) and any(isinstance(line, Shown) and line.mime in PICTURES for line in entry.output)
+    return isinstance(entry, Cell) and any(isinstance(line, DisplayLine) and line.mime in PICTURES for line in entry.output)
 
 
 def has_error(entry: Entry) -> bool:

@@ -8,7 +8,7 @@ from textual.binding import BindingType
 from textual.events import Click
 
 from mahtab_tui.bus.tags import PICTURES
-from mahtab_tui.tui.cell_output.output import FRAME, Shown
+from mahtab_tui.tui.cell_output.output import FRAME, DisplayLine
 from mahtab_tui.tui.clipboard import copy
 from mahtab_tui.tui.commands.entries import TRANSCRIPT_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
@@ -162,7 +162,7 @@ class TranscriptPane(TranscriptView, can_focus=True):
         if not isinstance(entry, Cell) or entry.number is None or not len(entry.output):
             self._refuse("It has no output.")
             return
-        pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, Shown) and line.mime in PICTURES]
+        pictures = [(line.mime, line.data) for line in entry.output if isinstance(line, DisplayLine) and line.mime in PICTURES]
         if pictures and not entry.output.left_out:
             self._port.open_pictures(entry.number, pictures)
         elif entry.frames and not entry.output.left_out:

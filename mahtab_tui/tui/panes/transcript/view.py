@@ -16,7 +16,7 @@ from textual.timer import Timer
 from mahtab_tui.bus.records import Record
 from mahtab_tui.tui.cell_output.picture import mark_unreadable
 from mahtab_tui.tui.graphics.drawings import Drawings
-from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
+from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.late_imports import LateImports
 from mahtab_tui.tui.panes.transcript.entries import Cell, Entry
 from mahtab_tui.tui.panes.transcript.marker import Marker
@@ -33,7 +33,7 @@ from mahtab_tui.tui.rows.spinner import FRAME_RATE
 from mahtab_tui.tui.rows.strips import EDGE, strip_of, title_strip, with_hint, with_mark, with_sought
 
 
-class TranscriptView(RowsView, Pictured, can_focus=True):
+class TranscriptView(RowsView, PictureWidget, can_focus=True):
     """Everything that happened, in order."""
 
     ALLOW_SELECT = True
@@ -81,7 +81,7 @@ class TranscriptView(RowsView, Pictured, can_focus=True):
         self.search.clear()
         self.marker.entry = None
         if self.is_attached:
-            self.look_anew()
+            self.reload()
 
     def shows(self, code: str) -> bool:
         """Whether all of the code that waits for the user can be seen now."""
@@ -178,14 +178,14 @@ class TranscriptView(RowsView, Pictured, can_focus=True):
 
     # Pictures
 
-    def pictures(self) -> Iterator[Part]:
+    def pictures(self) -> Iterator[PicturePart]:
         rows, hint = self._shown
         seen = [] if self.text_selection is not None else rows[:-1] if hint else rows
         for _, same in groupby(enumerate(seen), key=_picture_begins):
             (y, row), *others = same
             if row.picture is not None and self._drawings.of(row.picture[0]):
                 picture, top = row.picture
-                yield Part(picture, EDGE, y + self.head, top, 1 + len(others))
+                yield PicturePart(picture, EDGE, y + self.head, top, 1 + len(others))
 
     def _seen_rows(self) -> list[Row]:
         """What is below the title."""

@@ -18,7 +18,7 @@ from mahtab_tui.kernel.base import KernelError
 from mahtab_tui.tui.commands.output import PICTURE_COMMANDS
 from mahtab_tui.tui.commands.pane_command import bindings
 from mahtab_tui.tui.graphics.drawings import Drawings
-from mahtab_tui.tui.graphics.pictured import Part, Picture, Pictured
+from mahtab_tui.tui.graphics.pictures import Picture, PicturePart, PictureWidget
 from mahtab_tui.tui.screens.inspector.view import Subject, View
 from mahtab_tui.tui.system_viewer import open_picture
 from mahtab_tui.tui.terminal_app import cell_size
@@ -47,7 +47,7 @@ class DecodedPicture(NamedTuple):
     height: int
 
 
-class PictureView(View, Pictured, can_focus=True):
+class PictureView(View, PictureWidget, can_focus=True):
     """A picture, as large as fits on the screen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(PICTURE_COMMANDS)]
@@ -110,9 +110,9 @@ class PictureView(View, Pictured, can_focus=True):
     def _cannot_draw(self, picture: Picture) -> None:
         self.fail("The picture cannot be drawn.")
 
-    def pictures(self) -> Iterator[Part]:
+    def pictures(self) -> Iterator[PicturePart]:
         if self._picture is not None:
-            yield Part(self._picture, self._left, 0, 0, self._picture.rows)
+            yield PicturePart(self._picture, self._left, 0, 0, self._picture.rows)
 
     @property
     def _left(self) -> int:

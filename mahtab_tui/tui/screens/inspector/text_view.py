@@ -190,7 +190,7 @@ class TextView(View, LongTextView, can_focus=True):
     def action_wrap(self) -> None:
         self._wrapped = not self._wrapped
         self._left = 0
-        self.wrap_anew()
+        self.rewrap()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only a text of the kernel has an expression to ask about."""

@@ -11,10 +11,10 @@ from mahtab_tui.sandbox.text import Span as TextSpan
 from mahtab_tui.search.node import SearchNode, Turn
 from mahtab_tui.search.tree import Tree
 from mahtab_tui.tui.calls.drawing import Drawing
-from mahtab_tui.tui.calls.outline import Line
+from mahtab_tui.tui.calls.outline import CallLine
 from mahtab_tui.tui.calls.phrases import budget, count_of, short_cost, short_number, short_time
-from mahtab_tui.tui.cell_output.output import Output
-from mahtab_tui.tui.cell_output.printed import OutputRows
+from mahtab_tui.tui.cell_output.output import CellOutput
+from mahtab_tui.tui.cell_output.output_rows import OutputRows
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.markdown import Markdown
 from mahtab_tui.tui.rows.palette import BOLD, Palette
@@ -73,7 +73,7 @@ class Story:
 
     def __getitem__(self, index: int) -> Row:
         found = self.rows[index]
-        return found.row if found.child is None else Row(self._drawing.spans(Line("node", self._tree, found.child), self._clock(), None))
+        return found.row if found.child is None else Row(self._drawing.spans(CallLine("node", self._tree, found.child), self._clock(), None))
 
     def update(self) -> None:
         """Take in what has come since."""
@@ -128,7 +128,7 @@ class Story:
         if turn.output is None:
             return
         if turn.output.strip():
-            output = Output()
+            output = CellOutput()
             printed, mark, traceback = turn.output.partition(_TRACEBACK) if turn.status == "error" else (turn.output, "", "")
             output.feed("stdout", printed)
             output.feed("traceback", mark + traceback)

@@ -52,7 +52,7 @@ class SettingWriter:
             raise SettingsError(f"{self._file} does not set {self._key}.")
         table = self._key.partition(".")[0]
         try:
-            sources = await asyncio.to_thread(self._settings.anew)
+            sources = await asyncio.to_thread(self._settings.reloaded)
             at_once = self._change(table, getattr(sources, table))
         except (SettingsError, ModelError) as error:
             raise SettingsError(f"{self._key} is no longer in the file, but this session keeps its value. {error}") from None

@@ -46,4 +46,4 @@ class MarkdownPreview(RowsView, can_focus=True):
         if source != self.rows.source:
             self.rows.source = source
             self.scroll_to(y=0, animate=False, force=True)
-            self.look_anew()
+            self.reload()

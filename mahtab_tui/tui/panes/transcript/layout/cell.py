@@ -10,7 +10,7 @@ from rich.style import Style
 from mahtab_tui.bus.records import Change
 from mahtab_tui.bus.sanitize import plain
 from mahtab_tui.kernel.base import CHANGE_SIGNS
-from mahtab_tui.tui.cell_output.printed import OutputRows
+from mahtab_tui.tui.cell_output.output_rows import OutputRows
 from mahtab_tui.tui.panes.transcript.entries import Cell
 from mahtab_tui.tui.rows.code import CodeRows
 from mahtab_tui.tui.rows.palette import Palette

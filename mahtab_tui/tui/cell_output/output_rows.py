@@ -1,4 +1,4 @@
-"""Rows of a cell's output. Only the rows that are seen are styled."""
+"""Rows of a cell's output. Only visible rows are styled."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.text import Text
 
 from mahtab_tui.bus.overwrite import collapse
 from mahtab_tui.bus.sanitize import plain, styled
-from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, OutLine, Output, Shown
+from mahtab_tui.tui.cell_output.output import FRAME, LINE_HEAD, CellOutput, DisplayLine, OutputLine
 from mahtab_tui.tui.rows.palette import BOLD, Palette
 from mahtab_tui.tui.rows.row import Row, Span, cut_spans, hard_cuts
 
 TAB = 8
 LONG_TRACEBACK = 10
-"""Lines before the last frame, of which more are folded."""
+"""If more lines precede the last frame of a traceback, they are collapsed."""
 
 _SGR = re.compile(r"(\x1b\[[\d;:]*m)")
 _FILE = re.compile(r'^(\s*File )(".*?"|\S+)(, line )(\d+)(.*)$')
@@ -26,32 +26,32 @@ _QUIET = ("Traceback (most recent call last)", "During handling of ", "The above
 
 
 class OutputRows:
-    """Rows of an `Output` at one width; `update` costs as much as lines are kept, not as much as came."""
+    """Rows of a `CellOutput` for one width. `update` takes time proportional to the lines kept, not to the output."""
 
-    def __init__(self, output: Output, width: int, palette: Palette) -> None:
+    def __init__(self, output: CellOutput, width: int, palette: Palette) -> None:
         self._output = output
         self._width = width
         self._palette = palette
-        self._lines: dict[OutLine, _Drawn] = {}
-        self._rows: list[tuple[_Drawn, int] | Row] = []
+        self._lines: dict[OutputLine, _DrawnLine] = {}
+        self._rows: list[tuple[_DrawnLine, int] | Row] = []
 
     def update(self, *, whole_traceback: bool = True) -> None:
-        """Take in what has come since. whole_traceback: also of a long one, all is shown."""
-        lines: dict[OutLine, _Drawn] = {}
+        """Update the rows. whole_traceback: show all of a long traceback."""
+        lines: dict[OutputLine, _DrawnLine] = {}
         for line in self._output:
             known = self._lines.get(line)
             if known is None or known.state != line.state:
                 known = self._drawn(line)
             lines[line] = known
         self._lines = lines
-        folded = range(0) if whole_traceback else _frames_to_fold(list(lines))
-        rows: list[tuple[_Drawn, int] | Row] = []
+        collapsed = range(0) if whole_traceback else _frames_to_collapse(list(lines))
+        rows: list[tuple[_DrawnLine, int] | Row] = []
         for number, drawn in enumerate(lines.values()):
             if number == len(self._output.head) and self._output.left_out:
                 rows.append(self._note(f"… {self._output.left_out:,} lines left out (Enter shows all) …"))
-            if number in folded:
-                if number == folded.start:
-                    rows.append(self._note(f"… {len(folded):,} lines of earlier frames folded (t shows them)"))
+            if number in collapsed:
+                if number == collapsed.start:
+                    rows.append(self._note(f"… {len(collapsed):,} lines of earlier frames collapsed (t shows them)"))
                 continue
             rows += [(drawn, index) for index in range(len(drawn))]
         self._rows = rows
@@ -65,26 +65,26 @@ class OutputRows:
 
     @property
     def reading(self) -> int | None:
-        """The row at which a text begins that ends the output and is read from its beginning; None where it ends otherwise."""
+        """The first row of a text to read, if the output ends with one."""
         row = len(self._rows)
         for line, drawn in reversed(self._lines.items()):
             row -= len(drawn)
-            if isinstance(line, Shown):
+            if isinstance(line, DisplayLine):
                 return row if line.read_from_its_beginning else None
-            if line.text.strip():  # Python's help prints an empty line behind what it has shown
+            if line.text.strip():  # Python's help prints an empty line afterwards
                 return None
         return None
 
-    def _drawn(self, line: OutLine) -> _Drawn:
-        if not isinstance(line, Shown):
+    def _drawn(self, line: OutputLine) -> _DrawnLine:
+        if not isinstance(line, DisplayLine):
             return LineRows(line, self._width, self._palette)
-        from mahtab_tui.tui.cell_output.shown import shown_rows
+        from mahtab_tui.tui.cell_output.display_rows import display_rows
 
-        return ShownRows(line.state, shown_rows(line, self._width, self._palette) or self._text_rows(line))
+        return DisplayRows(line.state, display_rows(line, self._width, self._palette) or self._text_rows(line))
 
-    def _text_rows(self, shown: Shown) -> list[Row]:
-        """Its text, in the lines that it has."""
-        lines = [LineRows(OutLine(shown.kind, text), self._width, self._palette) for text in shown.text.split("\n")]
+    def _text_rows(self, shown: DisplayLine) -> list[Row]:
+        """Return the rows of its plain text."""
+        lines = [LineRows(OutputLine(shown.kind, text), self._width, self._palette) for text in shown.text.split("\n")]
         rows = [drawn[index] for drawn in lines for index in range(len(drawn))]
         how = " (Enter shows all)" if shown.mime == "text/plain" else ""
         return [*rows, self._note(f"… {shown.cut:,} characters left out{how}")] if shown.cut else rows
@@ -93,19 +93,19 @@ class OutputRows:
         return Row([(text, self._palette.muted)], self._palette.hairline)
 
 
-def _frames_to_fold(lines: Sequence[OutLine]) -> range:
-    """The lines of a long traceback between its first and its last frame."""
+def _frames_to_collapse(lines: Sequence[OutputLine]) -> range:
+    """Return the lines of a long traceback between its first and last frame."""
     start = next((number for number, line in enumerate(lines) if line.kind == "traceback"), len(lines))
     last = max((number for number in range(start, len(lines)) if _FILE.match(lines[number].text)), default=start)
     return range(start + 1, last) if last - start > LONG_TRACEBACK else range(0)
 
 
 class LineRows:
-    """One line of output, wrapped where the row is full, as a terminal does it."""
+    """Rows of one line of output, wrapped as a terminal wraps it."""
 
     __slots__ = ("_cuts", "_frame", "_kind", "_palette", "_rows", "_text", "state")
 
-    def __init__(self, line: OutLine, width: int, palette: Palette) -> None:
+    def __init__(self, line: OutputLine, width: int, palette: Palette) -> None:
         self.state = line.state
         self._frame = line.frame
         self._kind = line.kind
@@ -137,8 +137,8 @@ class LineRows:
         return [(text, self._palette.text)]
 
 
-class ShownRows:
-    """Something that is more than text."""
+class DisplayRows:
+    """Rows of a displayed value."""
 
     __slots__ = ("_rows", "state")
 
@@ -153,11 +153,11 @@ class ShownRows:
         return self._rows[index]
 
 
-_Drawn = LineRows | ShownRows
+_DrawnLine = LineRows | DisplayRows
 
 
 def expand_tabs(text: str) -> str:
-    """Tabs as spaces up to the next tab stop, counted in cells; SGR sequences take none."""
+    """Replace tabs by spaces up to the next tab stop, counted in cells; SGR sequences take none."""
     if "\t" not in text:
         return text
     parts: list[str] = []
@@ -177,7 +177,7 @@ def expand_tabs(text: str) -> str:
 
 
 def text_spans(text: Text, base: Style) -> list[Span]:
-    """A `rich.text.Text` whose own spans stand one after the other, as spans."""
+    """Convert a `rich.text.Text` whose spans do not overlap."""
     spans, end = [], 0
     for span in text.spans:
         style = span.style if isinstance(span.style, Style) else Style.parse(span.style)
@@ -187,7 +187,7 @@ def text_spans(text: Text, base: Style) -> list[Span]:
 
 
 def _traceback_spans(text: str, palette: Palette) -> list[Span]:
-    """One line of a traceback: where it was is quiet, the source plain, the error in its colour."""
+    """Style one line of a traceback: the location dim, the source plain, the error in the error colour."""
     if match := _FILE.match(text):
         before, file, line, number, after = match.groups()
         quiet = palette.muted

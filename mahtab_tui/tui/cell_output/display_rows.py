@@ -1,11 +1,11 @@
-"""Rows of what is more than text: pictures, tables, Markdown."""
+"""Rows of displayed values: pictures, tables, Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from mahtab_tui.bus.sanitize import plain
-from mahtab_tui.tui.cell_output.output import Shown
+from mahtab_tui.tui.cell_output.output import DisplayLine
 from mahtab_tui.tui.cell_output.picture import picture_rows
 from mahtab_tui.tui.rows.grid import grid_rows
 from mahtab_tui.tui.rows.html_table import read_table
@@ -14,11 +14,11 @@ from mahtab_tui.tui.rows.palette import Palette
 from mahtab_tui.tui.rows.row import Row
 
 MARKDOWN = 20_000
-"""Characters of Markdown that are drawn: more would hold the screen."""
+"""Characters of Markdown that are drawn: more would block the screen."""
 
 
-def shown_rows(shown: Shown, width: int, palette: Palette) -> Sequence[Row] | None:
-    """The rows of one of them, with the bar of output; None where it cannot be read, and its text must do."""
+def display_rows(shown: DisplayLine, width: int, palette: Palette) -> Sequence[Row] | None:
+    """Return the rows of a displayed value; None if it cannot be drawn."""
     rows: Sequence[Row] | None
     match shown.mime:
         case "image/png" | "image/jpeg":
@@ -34,7 +34,7 @@ def shown_rows(shown: Shown, width: int, palette: Palette) -> Sequence[Row] | No
 
 
 def _markdown_rows(text: str, width: int, palette: Palette) -> list[Row]:
-    """The rows of Markdown; of a very long one, of its beginning."""
+    """Return the rows of Markdown, cut to `MARKDOWN` characters."""
     rows = Markdown(palette).document(text[:MARKDOWN], width)
     if (left_out := len(text) - MARKDOWN) > 0:
         rows.append(Row([(f"… {left_out:,} characters left out", palette.muted)]))

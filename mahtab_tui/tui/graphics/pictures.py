@@ -1,4 +1,4 @@
-"""What can be drawn over cells: a picture, a part of it that is seen, and a widget that has some."""
+"""Pictures of a size in cells, their visible parts, and widgets that have pictures."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Picture:
-    """One that fills so many cells."""
+    """A picture of a size in cells."""
 
     key: Hashable
-    """What tells it from others."""
+    """Identifies the picture."""
     columns: int
     rows: int
     pixels: Callable[[], Image] = field(compare=False)
-    """Called on a thread; raises what Pillow raises for broken files."""
+    """Called on a thread. Raises Pillow's errors for broken files."""
     faded: tuple[int, int, int] | None = None
     """The colour toward which it is dimmed."""
 
     def scaled(self, width: int, height: int, resampling: Resampling) -> Image:
-        """In so many pixels, on white where one sees through it. Called on a thread; raises what Pillow raises for broken files."""
+        """Scale the picture, on white if it is transparent. Called on a thread. Raises Pillow's errors for broken files."""
         from PIL import Image
 
         image = self.pixels()
-        image.draft("RGB", (width, height))  # of a JPEG, no more is decoded than is needed
+        image.draft("RGB", (width, height))  # decodes a JPEG no larger than needed
         small = image.convert("RGBA").resize((width, height), resampling)
         drawn = Image.alpha_composite(Image.new("RGBA", small.size, "white"), small).convert("RGB")
         return drawn if self.faded is None else Image.blend(drawn, Image.new("RGB", drawn.size, self.faded), 0.5)
 
 
-class Part(NamedTuple):
-    """Rows of a picture, and the cell at which the first of them begins: of its widget, or of the screen."""
+class PicturePart(NamedTuple):
+    """Some rows of a picture, and the cell of the widget or screen where they start."""
 
     picture: Picture
     x: int
@@ -49,24 +49,24 @@ class Part(NamedTuple):
 
     @property
     def region(self) -> Region:
-        """The cells that it fills."""
+        """The cells that the part fills."""
         return Region(self.x, self.y, self.picture.columns, self.rows)
 
 
-class Pictured:
+class PictureWidget:
     """A widget that draws pictures in half blocks, over which the terminal's own graphics may be drawn."""
 
-    def pictures(self) -> Iterable[Part]:
-        """What is seen of them, as it was last drawn."""
+    def pictures(self) -> Iterable[PicturePart]:
+        """Return the visible parts as they were last drawn."""
         raise NotImplementedError
 
 
-def parts_seen(screen: Screen[Any]) -> Iterator[Part]:
-    """What is wholly seen of pictures, where on the screen. Not in the last line: some terminals scroll for Sixel there."""
+def parts_seen(screen: Screen[Any]) -> Iterator[PicturePart]:
+    """Yield the fully visible parts of pictures on the screen, except in the last line, where Sixel makes some terminals scroll."""
     before: list[Region] = []
     for widget, (region, clip) in screen._compositor.visible_widgets.items():  # from the front to the back
         seen = region.intersection(clip)
-        if isinstance(widget, Pictured):
+        if isinstance(widget, PictureWidget):
             for part in widget.pictures():
                 placed = part._replace(x=part.x + region.x, y=part.y + region.y)
                 place = placed.region
